@@ -227,7 +227,7 @@ def coverage(session: nox.Session) -> None:
 
     After ``--``: arguments of pytest instead of all tests, such as ``tests/unit``.
     """
-    code_coverage.run(session, TESTS)
+    code_coverage.run_with_coverage(session, TESTS)
 
 
 # Sessions before a release --------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def wheel(session: nox.Session) -> None:
 
     After ``--``: ``--torches '["2.13.0", "newest"]'``, ``-o DIR``.
     """
-    wheels.run(session)
+    wheels.build_requested_wheel(session)
 
 
 @nox.session
@@ -285,7 +285,7 @@ def workflows(session: nox.Session) -> None:
     environment = Environment(session)
     install_torch(environment)
     environment.install("-e", str(ROOT), "setuptools>=77", "ninja")  # the tests compile a vendor's device
-    workflow_checks.check(session)
+    workflow_checks.check_workflows(session)
     variables = {"CONFORMANCE_WORKFLOW_TOOLS": str(workflow_checks.BUILT / "dist")}
     environment.run("pytest", "-q", "tests/workflows", *session.posargs, env=variables)
 
@@ -313,7 +313,7 @@ def matrix(session: nox.Session) -> None:
     After ``--``: ``--level L`` for all cells, ``--mode M[,M]``, ``--build SPEC:KIND[:LEVEL]`` (repeatable),
     ``-o DIR``.
     """
-    matrices.run(session)
+    matrices.run_matrix(session)
 
 
 @nox.session

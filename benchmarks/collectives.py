@@ -25,7 +25,7 @@ TARGETS = {"4 KiB": 1.2, "1 MiB": 0.7, "64 MiB": 0.7}
 STEP_TARGET = 0.95
 
 
-def calls(elements: int, device: str, group: dist.ProcessGroup) -> dict[str, Callable[[], object]]:
+def collective_calls(elements: int, device: str, group: dist.ProcessGroup) -> dict[str, Callable[[], object]]:
     """Make collectives over float32 tensors of ``elements`` elements on each rank, by name.
 
     Args:
@@ -51,7 +51,7 @@ def calls(elements: int, device: str, group: dist.ProcessGroup) -> dict[str, Cal
     }
 
 
-def step(device: str, group: dist.ProcessGroup) -> Callable[[], object]:
+def training_step(device: str, group: dist.ProcessGroup) -> Callable[[], object]:
     """Make a training step of a small float32 network under DDP."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(6))).to(device)
@@ -69,7 +69,7 @@ def step(device: str, group: dist.ProcessGroup) -> Callable[[], object]:
     return run
 
 
-def report(figure: str, ratio: float, target: float | None) -> None:
+def print_figure(figure: str, ratio: float, target: float | None) -> None:
     """Print one figure; only some have a target."""
     if target is not None:
         show(figure, ratio, target)
@@ -77,7 +77,7 @@ def report(figure: str, ratio: float, target: float | None) -> None:
         print(f"{figure:<58} {ratio:8.2f}")
 
 
-def rank(number: int, meeting: str) -> None:
+def run_rank(number: int, meeting: str) -> None:
     """Run all measurements on one rank; rank 0 prints them."""
     import habana_frameworks.torch  # noqa: F401
 
@@ -85,19 +85,19 @@ def rank(number: int, meeting: str) -> None:
     dist.init_process_group("hccl", init_method=f"file://{meeting}", rank=number, world_size=SIZE)
     gloo = dist.new_group(backend="gloo")
     hccl = dist.group.WORLD
-    for words, count in BYTES.items():
+    for size_label, count in BYTES.items():
         turns = 1500 if count <= 1 << 16 else max(15, (1 << 28) // count)
-        host, device = calls(count // 4, "cpu", gloo), calls(count // 4, "hpu", hccl)
+        host, device = collective_calls(count // 4, "cpu", gloo), collective_calls(count // 4, "hpu", hccl)
         for name in host:
             cpu, hpu = medians_of([host[name], device[name]], turns)
             if number == 0:
                 rate = count / hpu / 1e9
-                text = f"{name} of {words}: {cpu * 1e6:.0f} us gloo, {hpu * 1e6:.0f} us hccl, {rate:.2f} GB/s"
-                report(text, hpu / cpu, TARGETS.get(words) if name == "all_reduce" else None)
-    cpu, hpu = medians_of([step("cpu", gloo), step("hpu", hccl)], 100)
+                text = f"{name} of {size_label}: {cpu * 1e6:.0f} us gloo, {hpu * 1e6:.0f} us hccl, {rate:.2f} GB/s"
+                print_figure(text, hpu / cpu, TARGETS.get(size_label) if name == "all_reduce" else None)
+    cpu, hpu = medians_of([training_step("cpu", gloo), training_step("hpu", hccl)], 100)
     if number == 0:
         figure = f"DDP step: {cpu * 1e3:.2f} ms gloo, {hpu * 1e3:.2f} ms hccl, ratio"
-        report(figure, hpu / cpu, STEP_TARGET)
+        print_figure(figure, hpu / cpu, STEP_TARGET)
     dist.destroy_process_group()
 
 
@@ -108,15 +108,15 @@ def main() -> None:
         SystemExit: a rank failed.
     """
     if sys.argv[1:2] == ["--rank"]:
-        rank(int(sys.argv[2]), sys.argv[3])
+        run_rank(int(sys.argv[2]), sys.argv[3])
         return
     with tempfile.TemporaryDirectory() as folder:
         meeting = str(Path(folder) / "meeting")
         ranks = []
         for number in range(SIZE):
             command = [sys.executable, "-m", "benchmarks.collectives", "--rank", str(number), meeting]
-            place = {"WORLD_SIZE": str(SIZE), "RANK": str(number), "LOCAL_RANK": str(number)}
-            ranks.append(subprocess.Popen(command, env={**os.environ, **place}))
+            rank_variables = {"WORLD_SIZE": str(SIZE), "RANK": str(number), "LOCAL_RANK": str(number)}
+            ranks.append(subprocess.Popen(command, env={**os.environ, **rank_variables}))
         codes = [process.wait() for process in ranks]
     if any(codes):
         raise SystemExit(f"the ranks ended with {codes}")

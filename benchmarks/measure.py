@@ -49,10 +49,10 @@ def medians_of(functions: Sequence[Callable[[], object]], turns: int) -> list[fl
     seconds: list[list[float]] = [[] for _ in functions]
     for turn in range(-max(1, turns // 10), turns):
         for index, function in enumerate(functions):
-            took = seconds_per_call(function, 1)
+            seconds_of_call = seconds_per_call(function, 1)
             if turn >= 0:
-                seconds[index].append(took)
-    return [statistics.median(taken) for taken in seconds]
+                seconds[index].append(seconds_of_call)
+    return [statistics.median(times) for times in seconds]
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -67,5 +67,5 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 def show(figure: str, value: float, target: float, unit: str = "") -> None:
     """Print a line: the figure, its value, the largest value allowed, and whether the target is met."""
-    word = "met" if value <= target else "MISSED"
-    print(f"{figure:<58} {value:8.2f}{unit:<2} target <= {target:.2f}{unit:<2} {word}")
+    state = "met" if value <= target else "MISSED"
+    print(f"{figure:<58} {value:8.2f}{unit:<2} target <= {target:.2f}{unit:<2} {state}")

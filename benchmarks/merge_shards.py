@@ -16,7 +16,7 @@ from conformance.model import digests
 from conformance.model.records import ExpectationRecord, Leg, ResultRow
 from conformance.plan import shards
 from conformance.report import output_files
-from conformance.results.leg_summary import Judgement, report
+from conformance.results.leg_summary import LegSummary, expectation_report
 
 SHARDS = 100
 RESULTS = 60_000
@@ -27,9 +27,9 @@ FAILED = (5, 300)
 DTYPES = ("float32", "float64", "bfloat16", "float16", "complex64", "complex128", "int64", "int32", "bool")
 
 
-def row(property_name: str, subject: str, dtype: str, number: int, failed: int) -> ResultRow:
+def make_row(property_name: str, subject: str, dtype: str, number: int, failed: int) -> ResultRow:
     """Make up a result as large as one of a real run, whose verdict its number decides."""
-    found: ResultRow = {
+    result_row: ResultRow = {
         "id": f"{property_name}/{subject}@{dtype}",
         "verdict": "pass",
         "seconds": round(0.01 + number % 97 / 1000, 6),
@@ -39,19 +39,19 @@ def row(property_name: str, subject: str, dtype: str, number: int, failed: int) 
         "seed": 1_000_000_007 * (number + 1) % 4_294_967_291,
         "placement": "native",
     }
-    place = number * 7 % 1000
-    if place < failed + EXPECTED:
+    position = number * 7 % 1000
+    if position < failed + EXPECTED:
         message = (
             f"{number % 60 + 1} of 60 elements differ: by 0.{number} at [0, {number % 5}]; allowed are 1e-05"
         )
-        found["verdict"] = "fail" if place < failed else "xfail"
-        found["failure_count"] = 1
-        found["failures"] = [{"kind": "value", "message": f"{subject}: {message}", "sample": 0}]
-        found["failed_samples"] = [0]
-    elif place < failed + EXPECTED + UNSUPPORTED:
-        found["verdict"] = "unsupported"
-        found["notes"] = [f"refused with: {subject} is not implemented for {dtype}"]
-    return found
+        result_row["verdict"] = "fail" if position < failed else "xfail"
+        result_row["failure_count"] = 1
+        result_row["failures"] = [{"kind": "value", "message": f"{subject}: {message}", "sample": 0}]
+        result_row["failed_samples"] = [0]
+    elif position < failed + EXPECTED + UNSUPPORTED:
+        result_row["verdict"] = "unsupported"
+        result_row["notes"] = [f"refused with: {subject} is not implemented for {dtype}"]
+    return result_row
 
 
 def rows_by_shard(failed: int) -> list[list[ResultRow]]:
@@ -67,7 +67,7 @@ def rows_by_shard(failed: int) -> list[list[ResultRow]]:
         kind, _, subject = names[rest // properties].partition("/")
         shard = shards.shard_of("eager", kind, subject, SHARDS)
         name = f"property-{kind}-{rest % properties}"
-        rows[shard].append(row(name, subject, DTYPES[dtype], number, failed))
+        rows[shard].append(make_row(name, subject, DTYPES[dtype], number, failed))
     return rows
 
 
@@ -93,17 +93,17 @@ def expectations(rows: list[ResultRow]) -> list[ExpectationRecord]:
     ]
 
 
-def leg(shard: int, rows: list[ResultRow]) -> Leg:
+def make_leg(shard: int, rows: list[ResultRow]) -> Leg:
     """The leg of one shard."""
     build = installed_torch.version()
-    judgement = Judgement(
+    judgement = LegSummary(
         rows=rows,
         left_out=0,
         missing={"count": 0, "first": []},
         complete=True,
-        expectations=report(expectations(rows), "eager", whole=False),
+        expectations=expectation_report(expectations(rows), "eager", whole=False),
     )
-    words = ("manifest", "target", "expectations", "torch", "backend")
+    digest_names = ("manifest", "target", "expectations", "torch", "backend")
     return {
         "name": installed_torch.leg_name(build, "eager"),
         "build": installed_torch.folder_label(build),
@@ -117,7 +117,7 @@ def leg(shard: int, rows: list[ResultRow]) -> Leg:
         "started": "2026-01-01T00:00:00+00:00",
         "workers": 2,
         "facts": {"torch": {"version": build}},
-        "digests": {"suite": digests.suite_digest(), **dict.fromkeys(words, "a" * 64)},
+        "digests": {"suite": digests.suite_digest(), **dict.fromkeys(digest_names, "a" * 64)},
         "left_out": 0,
         "seconds": round(sum(row["seconds"] for row in rows), 3),
         "exit": judgement.exit,
@@ -134,7 +134,7 @@ def leg(shard: int, rows: list[ResultRow]) -> Leg:
     }
 
 
-def merge(failed: int) -> tuple[float, float]:
+def measure_merge(failed: int) -> tuple[float, float]:
     """Merge shards of which ``failed`` results of a thousand fail; the seconds and MiB of the results.
 
     Raises:
@@ -144,7 +144,7 @@ def merge(failed: int) -> tuple[float, float]:
         folders = [Path(scratch) / f"shard-{number}" for number in range(1, SHARDS + 1)]
         for number, (folder, rows) in enumerate(zip(folders, rows_by_shard(failed), strict=True), 1):
             folder.mkdir()
-            output_files.write_reports(folder, [leg(number, rows)])
+            output_files.write_reports(folder, [make_leg(number, rows)])
         output = Path(scratch) / "merged"
         command = [sys.executable, "-m", "conformance", "merge", *map(str, folders), "-o", str(output)]
         start = time.perf_counter()
@@ -160,7 +160,7 @@ def merge(failed: int) -> tuple[float, float]:
 def main() -> None:
     """Measure merges from the start of the process to its end, and print them."""
     for failed in FAILED:
-        seconds, size = merge(failed)
+        seconds, size = measure_merge(failed)
         name = f"merge, {SHARDS} shards, {RESULTS:,} results, {failed / 10:g} % fail, {size:.0f} MiB"
         show(name, seconds, 30.0, " s")
 

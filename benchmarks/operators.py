@@ -99,7 +99,7 @@ def main() -> int:
     print(f"{'all':20} {time.perf_counter() - started:7.1f}  unexpected {bad}")
     for spent, name in sorted(slow, reverse=True)[: arguments.slowest]:
         print(f"  {spent:7.2f} {name}")
-    for name in samples.changed():
+    for name in samples.modified_samples():
         print(f"shared sample changed: {name}")
     return 1 if bad else 0
 

@@ -34,7 +34,7 @@ TODAY = datetime.date(2026, 6, 1)
 FAILING, CHANGING = 0.02, 40
 
 
-def names(mode: str) -> dict[str, tuple[str, ...]]:
+def cases_of_mode(mode: str) -> dict[str, tuple[str, ...]]:
     """The cases of level full in a mode with their dtypes."""
     cases: dict[str, list[str]] = {}
     for name in manifest.load().demand("2.13.0", mode, "full").entries:
@@ -43,7 +43,7 @@ def names(mode: str) -> dict[str, tuple[str, ...]]:
     return {case: tuple(dtypes) for case, dtypes in cases.items()}
 
 
-def failure(name: str, number: int) -> ResultRow:
+def failing_row(name: str, number: int) -> ResultRow:
     """A row of a result that fails."""
     message = f"[3, {number}] is 1.0 at [0], expected 2.0 within 1e-05"
     return {
@@ -54,9 +54,9 @@ def failure(name: str, number: int) -> ResultRow:
     }
 
 
-def line(backend: Backend, mode: str, build_: Build, nights: int, chance: random.Random) -> Series:
+def make_series(backend: Backend, mode: str, build_: Build, nights: int, chance: random.Random) -> Series:
     """A line with that many nights."""
-    cases = names(mode)
+    cases = cases_of_mode(mode)
     table = VerdictTable({case: (dtypes, "." * len(dtypes)) for case, dtypes in cases.items()})
     entries = []
     keys = list(cases)
@@ -71,16 +71,17 @@ def line(backend: Backend, mode: str, build_: Build, nights: int, chance: random
             if fails:
                 table.details.pop(name, None)
             else:
-                table.details[name] = failure(name, number)
+                table.details[name] = failing_row(name, number)
         entries.append(
             Entry(
-                night(backend, mode, build_, nights - number, len(cases)), TableDelta.between(before, table)
+                make_published_run(backend, mode, build_, nights - number, len(cases)),
+                TableDelta.between(before, table),
             )
         )
     return Series(backend.id, mode, entries)
 
 
-def night(backend: Backend, mode: str, build_: Build, age: int, count: int) -> PublishedRun:
+def make_published_run(backend: Backend, mode: str, build_: Build, age: int, count: int) -> PublishedRun:
     """A night that many days ago."""
     when = datetime.datetime.combine(TODAY, datetime.time(3), datetime.timezone.utc) - datetime.timedelta(
         days=age
@@ -129,8 +130,8 @@ def main() -> None:
     for backend in registry.values():
         for leg, mode in enumerate(LEGS):
             version = Build("2.13.0+cpu" if leg < 5 else "2.14.0.dev+cpu", "public", "1")
-            made = line(backend, mode, version, NIGHTS, chance)
-            store.lines[(backend.id, version, mode)] = made
+            series = make_series(backend, mode, version, NIGHTS, chance)
+            store.lines[(backend.id, version, mode)] = series
             store.changed.add((backend.id, version, mode))
     with tempfile.TemporaryDirectory() as scratch:
         folder, output = Path(scratch) / "store", Path(scratch) / "site"

@@ -18,9 +18,9 @@ def main() -> None:
     out, device_out = torch.empty(8, 8), torch.empty(8, 8, device="hpu")
     graph = _C.Graph()
     graph.begin()
-    kept = device[0]
+    result = device[0]
     for _ in range(200):
-        kept = torch.add(kept, device[1])
+        result = torch.add(result, device[1])
     graph.end()
     with torch.no_grad():
         rows = {

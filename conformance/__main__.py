@@ -1,4 +1,4 @@
-"""``python -m conformance``: the same as the console script."""
+"""Run the console script ``conformance`` by ``python -m conformance``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The console script ``conformance``: one module of ``conformance.commands`` per command."""
+"""The console script ``conformance``. Each command is a module of ``conformance.commands``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from conformance.commands import (
 )
 from conformance.errors import UsageError
 
-#: The exit code that shells show for a process that a closed pipe ended.
+#: The exit code that shells report for a process that a closed pipe ended.
 CLOSED = 141
 
 _COMMANDS = (
@@ -43,9 +43,9 @@ _COMMANDS = (
 
 
 def command_parser() -> argparse.ArgumentParser:
-    """Build the parser of the whole command line."""
+    """Return the parser of the command line."""
     top = argparse.ArgumentParser(
-        prog="conformance", description="Check that a PyTorch backend does what torch promises."
+        prog="conformance", description="Check that a PyTorch backend meets the requirements of torch."
     )
     top.add_argument("--version", action="version", version=f"conformance {conformance.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -55,9 +55,10 @@ def command_parser() -> argparse.ArgumentParser:
 
 
 def _fix_hash_seed() -> None:
-    """Start again with the one hash seed that every run, worker, retry and repro shares.
+    """Restart this process with PYTHONHASHSEED=0, the hash seed of every run, worker, retry and repro.
 
-    torch makes the samples of a few operators by iterating over sets of words, whose order the seed decides.
+    torch makes the samples of a few operators by iterating over sets of strings. The hash seed determines
+    their order.
     """
     if os.environ.get("PYTHONHASHSEED") != "0":
         isolated = ["-I"] if sys.flags.isolated else []
@@ -68,15 +69,18 @@ def _fix_hash_seed() -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code.
 
-    2 with one sentence for what the user can fix; 3 for a fault of the suite, which must not read as 1; 141
-    if the reader closed the output (``| head``), as shells count it.
+    In addition to the exit codes of the command:
+
+    * 2: the user can fix the error, which is printed in one sentence.
+    * 3: a fault of the suite. It must be different from 1, which means unexpected results.
+    * 141: the reader closed the output (``| head``). Shells report the same code.
     """
     options = command_parser().parse_args(arguments)
     if arguments is None:
         _fix_hash_seed()
     try:
         code: int = options.execute(options)
-        if sys.stdout is not None:  # as with >&-
+        if sys.stdout is not None:  # None after >&-
             sys.stdout.flush()
     except UsageError as error:
         print(f"conformance {options.command}: {error}", file=sys.stderr)
@@ -90,8 +94,8 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         if _is_argument(error.filename, options):
             print(
-                f"conformance {options.command}: {error.filename} cannot be used ({error.strerror}); name "
-                "another place",
+                f"conformance {options.command}: {error.filename} cannot be used ({error.strerror}); choose "
+                "another path",
                 file=sys.stderr,
             )
             return 2
@@ -108,7 +112,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _is_argument(file_name: object, options: argparse.Namespace) -> bool:
-    """Return True if the user named this file, or one above or below it."""
+    """Return True if a path argument is this file, a parent folder of it, or a path below it."""
     if not isinstance(file_name, (str, bytes)):
         return False
     file = Path(os.fsdecode(file_name)).absolute()
@@ -117,7 +121,7 @@ def _is_argument(file_name: object, options: argparse.Namespace) -> bool:
 
 
 def _discard_output() -> None:
-    """Keep Python from writing the rest of the buffer at exit."""
+    """Redirect stdout to the null device, so that Python does not write its buffer at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

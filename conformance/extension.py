@@ -1,18 +1,18 @@
-"""The public face of the suite for ``--extra`` modules: properties and subjects of a vendor's own.
+"""The public API of the suite for ``--extra`` modules, which add properties and subjects.
 
-An extra module is imported by every process of a run. It may add
+Every process of a run imports the extra modules. An extra module can add
 
-* a kind of subjects (:func:`add_subjects`) with properties of its own (:func:`register`), and one line
-  ``test_NAME = cases("KIND")``, which makes pytest items of them;
-* properties of a kind that the suite has (:func:`register` with ``subject_kind="operator"``, for example);
-* behaviours of an area of torch's API (:func:`behaviour`).
+* a new subject kind (:func:`add_subjects`) with its properties (:func:`register`), and the line
+  ``test_NAME = cases("KIND")``, which creates their pytest items;
+* properties of an existing subject kind (:func:`register`, for example with ``subject_kind="operator"``);
+* behaviours of an API area (:func:`behaviour`).
 
-A check reports to its :class:`Recorder` and never asserts: an exception that leaves it is a fault of the
-module and becomes the verdict ``error``. A worked example is docs/examples/scaled_swish.py, explained in
-docs/extending.md. Names outside of this module may change with any release.
+A check reports deviations to its :class:`Recorder` and does not use ``assert``. An exception that leaves a
+check is a fault of the module and becomes the verdict ``error``. docs/examples/scaled_swish.py is an example,
+which docs/extending.md explains. Names that are not in this module can change with any release.
 """
 
-from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours import behaviour as behaviours
 from conformance.behaviours.lab import Lab
 from conformance.errors import UsageError
 from conformance.framework import calls, compare
@@ -60,9 +60,10 @@ __all__ = [
     "unit_of",
 ]
 
+behaviour = renamed_keywords(sees="must_detect")(behaviours.behaviour)
 compare_metadata = renamed_keywords(what="label")(compare.compare_metadata)
-compare_values = renamed_keywords(what="label")(compare.compare_values)
+compare_values = renamed_keywords(what="label", spread="sensitivity")(compare.compare_values)
 report_error = renamed_keywords(what="label")(calls.report_error)
 
-#: ``Outcome`` is the old name of ``CallOutcome``, kept for one release.
+#: ``Outcome`` is the old name of ``CallOutcome``. It stays for one release.
 __getattr__ = renamed(__name__, {"Outcome": "CallOutcome"})

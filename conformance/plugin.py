@@ -1,9 +1,10 @@
 """The pytest plugin of the suite.
 
-Use it as ``pytest -p conformance.plugin --pyargs conformance.pytest_modules --conformance-target cpu``. One item is
-one case. Under ``conformance run`` the plugin reads the plan from a file and writes results to the journal only.
-Without it the plugin makes the plan and reports to pytest too. Processes that run cases import torch; the controller
-of pytest-xdist never does.
+Usage: ``pytest -p conformance.plugin --pyargs conformance.pytest_modules --conformance-target cpu``
+
+One pytest item is one case. Under ``conformance run`` the plugin reads the plan from a file and writes
+results only to the journal. Without the runner, the plugin builds the plan and also reports to pytest. The
+processes that run cases import torch. The controller of pytest-xdist does not.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _SESSION = pytest.StashKey["Session"]()
 
 
 def pytest_load_initial_conftests(args: list[str]) -> None:
-    """Replace the old name of the test modules in the arguments of pytest, and warn."""
+    """Replace the old name of the test modules in the arguments of pytest, and issue a warning."""
     for position, argument in enumerate(args):
         if argument.partition("::")[0] == "conformance.suite":
             warnings.warn(
@@ -45,14 +46,14 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
 
 
 def pytest_report_header() -> list[str]:
-    """A warning for runs outside the runner, whose samples may vary."""
+    """Return a warning if the hash seed is not 0: the samples then vary between runs."""
     if os.environ.get("PYTHONHASHSEED") == "0":
         return []
     return ["conformance: set PYTHONHASHSEED=0 to have the samples that `conformance run` and `repro` have"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options ``--conformance-*``."""
+    """Add the ``--conformance-*`` options to pytest."""
     group = parser.getgroup("conformance", "conformance of a PyTorch backend")
     group.addoption(
         "--conformance-target", metavar="NAME_OR_FILE", default="cpu", help="target (default: cpu)"
@@ -68,12 +69,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--conformance-extra", metavar="MODULE", action="append", default=[], help="module with properties"
     )
-    group.addoption("--conformance-profile", action="store_true", help="journal what time goes into")
+    group.addoption("--conformance-profile", action="store_true", help="write time events to the journal")
     group.addoption("--conformance-quiet", action="store_true", help="report to the journal only")
 
 
 class Session:
-    """The state of one pytest process: its options, its plan and, once a case runs, its target."""
+    """The state of one pytest process: its options, its plan, and its executor after the first case."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -88,11 +89,11 @@ class Session:
 
     @property
     def controller(self) -> bool:
-        """True if this process only hands out work to others."""
+        """True if this process is the controller of pytest-xdist, which runs no cases."""
         return not hasattr(self.config, "workerinput") and bool(getattr(self.config.option, "tx", None))
 
     def cases(self, kind: str) -> list[Case]:
-        """The planned cases of a kind."""
+        """Return the planned cases of a subject kind."""
         if self._cases is None:
             self._cases = {}
             for case in self._plan().cases:
@@ -120,7 +121,7 @@ class Session:
         return file.target(mode)
 
     def executor(self) -> Executor:
-        """The executor of this process; the first call brings the backend up."""
+        """Return the executor of this process. The first call imports and initialises the backend."""
         if self._executor is None:
             from conformance.device.bring_up import bring_up
             from conformance.oracle import value_digests
@@ -128,14 +129,14 @@ class Session:
             from conformance.worker.executor import Executor
 
             target = self._target()
-            sample_limit.choose(self.config.getoption("--conformance-samples"))
+            sample_limit.set_limit(self.config.getoption("--conformance-samples"))
             watchdog = None
             if self.output is not None:
                 folder = self.output / "tracebacks"
                 folder.mkdir(parents=True, exist_ok=True)
                 self._journal = Journal(self.output / "journal.jsonl")
                 self._journal.write("worker", worker=self.worker, pid=os.getpid())
-                value_digests.send_to(oracle_events(self._journal))
+                value_digests.set_receiver(oracle_events(self._journal))
                 watchdog = Watchdog(
                     folder / f"{self.worker}.txt", self.config.getoption("--conformance-timeout")
                 )
@@ -158,7 +159,7 @@ class Session:
         return self._executor is not None
 
     def finish(self, reason: str) -> None:
-        """Say that this process ends by itself."""
+        """Write an end event to the journal, so that this process does not count as a lost worker."""
         if self._journal is not None:
             self._journal.write("worker-end", worker=self.worker, reason=reason)
 
@@ -172,7 +173,7 @@ class CaseItem(pytest.Item):
         self.extra_keyword_matches.update((case.property, case.subject, case.kind, *case.dtypes))
 
     def runtest(self) -> None:
-        """Run the case; CaseFailed if the worst verdict is an unexpected one."""
+        """Run the case. Raise CaseFailed if the worst verdict is unexpected."""
         results = self.config.stash[_SESSION].executor().run(self.case)
         worst = Verdict.worst([result.verdict for result in results])
         if worst.unexpected:
@@ -181,13 +182,13 @@ class CaseItem(pytest.Item):
             pytest.skip("; ".join(note for result in results for note in result.notes) or worst.value)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The unexpected results of the case; pytest's own report for any other exception."""
+        """Return the unexpected results of the case, or pytest's own text for any other exception."""
         if isinstance(excinfo.value, CaseFailed):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """The module of the item, and the id of its case."""
+        """Return the path of the test module and the id of the case."""
         return self.path, None, self.case.id
 
 
@@ -204,14 +205,14 @@ class CaseFailed(Exception):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin a session; under the runner, end with the process that started this one."""
+    """Create the session state. Under the runner, this process also ends when its parent process ends."""
     if config.getoption("--conformance-quiet"):
         exit_with_parent.follow()
     config.stash[_SESSION] = Session(config)
 
 
 def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> list[pytest.Item] | None:
-    """Make an item of each planned case of a kind."""
+    """Return a pytest item for each planned case of a placeholder."""
     if not isinstance(obj, Cases):
         return None
     session = collector.config.stash[_SESSION]
@@ -223,7 +224,10 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) 
 
 
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
-    """Run a case without pytest's three phases and fixtures, which it does not use and which cost more."""
+    """Run a case without pytest's setup, teardown and fixtures.
+
+    Cases do not use them, and they take longer than most cases.
+    """
     if not isinstance(item, CaseItem):
         return None
     from conformance.worker.executor import DeviceUnusable, leave
@@ -262,19 +266,19 @@ def _run_with_reports(item: CaseItem) -> None:
     report = hook.pytest_runtest_makereport(item=item, call=call)
     hook.pytest_runtest_logreport(report=report)
     hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    # Being skipped is said in the report; what else is no Exception ends the session.
+    # The report contains a skip. Any other exception that is not an Exception ends the session.
     if error is not None and not isinstance(error, (Exception, pytest.skip.Exception)):
         raise error
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write to the journal that this process ends by itself."""
+    """Write the end event of this process to the journal."""
     session.config.stash[_SESSION].finish("done")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End a worker at once: threads and exit handlers of a backend may keep it for ever."""
+    """End a worker immediately: threads and exit handlers of a backend could block its exit forever."""
     session = config.stash.get(_SESSION, None)
     if session is not None and session.quiet and not session.controller and session.started:
         from conformance.worker.executor import leave
@@ -284,19 +288,19 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hand out cases by subject."""
+    """Return a scheduler that distributes cases by subject."""
     from conformance.worker.scheduler import SubjectScheduling
 
     return SubjectScheduling(len(config.option.tx), scheduling_group, log)
 
 
 def scheduling_group(nodeid: str) -> str:
-    """The group of an item: its module and subject, whatever its property."""
+    """Return the scheduling group of an item: its module and subject, independent of its property."""
     module, _, name = nodeid.partition("::")
     _, slash, subject = name.partition("/")
     return f"{module}/{subject}" if slash else nodeid
 
 
 def items(session: pytest.Session) -> Iterator[CaseItem]:
-    """The cases among the items of a session."""
+    """Yield the items of a session that are cases."""
     return (item for item in session.items if isinstance(item, CaseItem))

@@ -1,8 +1,8 @@
-"""The one door to ``torch.testing._internal``.
+"""Access to ``torch.testing._internal`` and other private modules of torch.
 
-Those modules are private to PyTorch and change with each release, so nothing else in this package imports
-them. If a release lacks something, the answer is an empty value or ``None``, never an exception; a release
-older than :data:`OLDEST` is refused by name.
+These modules change with each release, so no other module of this package imports them. If a release lacks a
+feature, a function returns an empty value or ``None`` and does not raise. A release older than
+:data:`OLDEST` is rejected.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import torch
 
 from conformance.process_control.garbage_collector import collector_off
 
-#: The oldest release whose private modules this file was read against, as (major, minor).
+#: The oldest supported release, as (major, minor).
 OLDEST = (2, 6)
 
 
 class UnsupportedTorch(RuntimeError):
-    """The installed torch does not carry the operator database in a form that is known here."""
+    """The installed torch does not have an operator database in a supported form."""
 
 
 def current_accelerator() -> torch.device | None:
@@ -53,7 +53,7 @@ def _require_version() -> None:
 
 @contextlib.contextmanager
 def _plain_arguments() -> Iterator[None]:
-    """Older releases parse ``sys.argv`` on import; they must not see the suite's own arguments."""
+    """Hide the suite's own arguments from older releases of torch, which parse ``sys.argv`` on import."""
     saved = sys.argv
     sys.argv = saved[:1]
     try:
@@ -66,7 +66,7 @@ def _plain_arguments() -> Iterator[None]:
 def op_db() -> Sequence[Any]:
     """Return all OpInfos of this release, in its own order."""
     _require_version()
-    # The collector would go through the growing heap again and again, in vain.
+    # The garbage collector would traverse the growing heap repeatedly and free nothing.
     with collector_off(), _plain_arguments(), preserved_rng():
         from torch.testing._internal.common_methods_invocations import op_db as infos
     _spare_absent_generators()
@@ -75,10 +75,10 @@ def op_db() -> Sequence[Any]:
 
 
 def _spare_absent_generators() -> None:
-    """Let entries that seed around their call work if the accelerator's module has no random state.
+    """Make entries that seed around their call work if the accelerator's module has no random state.
 
-    Their wrapper saves and sets the state of whatever accelerator is present, also around a call on the CPU;
-    without this, none of those entries could run on a device that has no generator yet.
+    Their wrapper saves and restores the random state of the accelerator, also around a call on the CPU.
+    Without this change these entries could not run on a device that has no generator yet.
     """
     from torch.testing import _utils
 
@@ -158,22 +158,22 @@ def is_reduction(info: Any) -> bool:
 
 
 def is_device_specific(info: Any) -> bool:
-    """Return whether an entry of the database cannot run on the CPU at all, so that no oracle exists for it.
+    """Return whether an entry of the database cannot run on the CPU, so that it has no reference.
 
-    Two signs, both from the entry itself: it declares no dtype for the CPU, or it compiles CUDA source at run
-    time (the ``jiterator`` entries, which declare CPU dtypes although they have no CPU kernel).
+    The entry then declares no dtype for the CPU, or it compiles CUDA source at run time (the ``jiterator``
+    entries, which declare CPU dtypes although they have no CPU kernel).
     """
     return not info.dtypes or info.name.startswith("jiterator_")
 
 
-def seed_for(*words: str) -> int:
-    """Return a 32-bit seed made of words only: the same in every process, on every worker and retry."""
-    return zlib.crc32("/".join(words).encode())
+def seed_for(*names: str) -> int:
+    """Return a 32-bit seed that depends only on the names: the same in every process, worker and retry."""
+    return zlib.crc32("/".join(names).encode())
 
 
 @contextlib.contextmanager
 def preserved_rng() -> Iterator[None]:
-    """Leave the host's three generators (torch CPU, Python, NumPy) as they were before."""
+    """Restore the host's three generators (torch CPU, Python, NumPy) after the block."""
     import numpy
 
     torch_state = torch.default_generator.get_state()
@@ -189,9 +189,9 @@ def preserved_rng() -> Iterator[None]:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Run with the host's generators set to ``seed`` and put them back afterwards.
+    """Seed the host's generators inside the block and restore them afterwards.
 
-    The device's generators are left alone: ``torch.manual_seed`` would touch them.
+    The device's generators are unchanged, unlike with ``torch.manual_seed``.
     """
     import numpy
 
@@ -204,7 +204,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def torch_seeded(seed: int) -> Iterator[None]:
-    """Like :func:`seeded`, for torch's CPU generator alone."""
+    """Seed torch's CPU generator inside the block and restore it afterwards."""
     before = torch.default_generator.get_state()
     torch.default_generator.manual_seed(seed)
     try:
@@ -224,8 +224,8 @@ def quiet() -> Iterator[None]:
 def sample_inputs(info: Any, dtype: torch.dtype, *, requires_grad: bool, seed: int) -> list[Any]:
     """Return the SampleInputs of one entry, made on the CPU from ``seed`` only.
 
-    The entry's function is called directly: the public iterator around it seeds every generator again before
-    each sample, those of all devices included, by the name of a test that it looks for on the stack.
+    The entry's function is called directly. The public iterator around it would reseed the generators of the
+    host and of all devices before each sample, by the name of a test that it searches on the stack.
     """
     with seeded(seed), quiet():
         return list(info.sample_inputs_func(info, "cpu", dtype, requires_grad))
@@ -241,10 +241,9 @@ def reference_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[Any]:
 def sparse_sample_inputs(
     info: Any, layout: torch.layout, dtype: torch.dtype, *, requires_grad: bool = False, seed: int, limit: int
 ) -> list[Any]:
-    """Return at most ``limit`` SampleInputs of one entry in a sparse layout, made on the CPU; empty if it has
-    none there.
+    """Return at most ``limit`` SampleInputs of one entry in a sparse layout, made on the CPU.
 
-    Samples that the database itself marks as refused are left out.
+    The list is empty if the entry has none. Samples that the database itself marks as refused are omitted.
     """
     from unittest import SkipTest
 
@@ -258,15 +257,15 @@ def sparse_sample_inputs(
     try:
         with seeded(seed), quiet():
             samples = info.sample_inputs_sparse(layout, "cpu", dtype, requires_grad=requires_grad)
-            found = list(itertools.islice(samples, limit))
+            candidates = list(itertools.islice(samples, limit))
     except (SkipTest, NotImplementedError):
         return []
     validate: Callable[..., Any] = validate_sample_input_sparse
-    return [sample for sample in found if validate(info, sample, check_validate=False) is sample]
+    return [sample for sample in candidates if validate(info, sample, check_validate=False) is sample]
 
 
 def foreach_inputs(info: Any, dtype: torch.dtype, *, seed: int, tensors: int = 3) -> list[Any]:
-    """Return the SampleInputs of an entry for lists, of that many differentiable tensors, on the CPU."""
+    """Return the SampleInputs of a foreach entry: lists of ``tensors`` differentiable tensors on the CPU."""
     with seeded(seed), quiet():
         make = info.sample_inputs
         return list(make("cpu", dtype, requires_grad=True, num_input_tensors=[tensors]))
@@ -301,12 +300,12 @@ def backward_dtypes(info: Any) -> frozenset[torch.dtype]:
 def listed_dtypes(info: Any) -> frozenset[torch.dtype]:
     """Return the dtypes that the entry declares for any of torch's devices, forward or backward."""
     devices = ("cpu", "cuda", "xpu", "mps")
-    found: set[torch.dtype] = set()
+    dtypes: set[torch.dtype] = set()
     for device in devices:
-        found |= set(info.supported_dtypes(device))
+        dtypes |= set(info.supported_dtypes(device))
         if info.supports_autograd:
-            found |= set(info.supported_backward_dtypes(device))
-    return frozenset(found)
+            dtypes |= set(info.supported_backward_dtypes(device))
+    return frozenset(dtypes)
 
 
 def composite_checks() -> Any | None:
@@ -320,23 +319,19 @@ def composite_checks() -> Any | None:
 
 
 def gradcheck_wrapper(info: Any) -> Callable[..., Any]:
-    """Return the entry's own wrapper that keeps perturbed inputs inside its domain (hermitian, triangular,
-    …).
-    """
+    """Return the entry's wrapper that keeps perturbed inputs in its domain (hermitian, triangular, …)."""
     wrapper: Callable[..., Any] | None = getattr(info, "gradcheck_wrapper", None)
     return wrapper if wrapper is not None else (lambda op, *args, **kwargs: op(*args, **kwargs))
 
 
 def output_process(sample: Any) -> Callable[[Any], Any] | None:
-    """Return the function that a SampleInput wants applied before a gradient is taken, or None if it names
-    none.
-    """
+    """Return the function that a SampleInput applies to its output before differentiation, or None."""
     fn: Callable[[Any], Any] | None = getattr(sample, "output_process_fn_grad", None)
     return fn
 
 
 def fake_tensor_mode() -> Any:
-    """Return a fresh FakeTensorMode."""
+    """Return a new FakeTensorMode."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     return FakeTensorMode()
@@ -352,10 +347,11 @@ def dynamic_output_errors() -> tuple[type[BaseException], ...]:
 
 @contextlib.contextmanager
 def operators_run() -> Iterator[list[str]]:
-    """Yield a list that holds, at the end, the names (``aten::add``) of the operators run meanwhile, nested
-    ones too.
+    """Yield a list that contains, after the block, the names of all operators that ran in it.
+
+    Names look like ``aten::add``. Operators that other operators call are included.
     """
-    # The newer one writes to stderr with each use.
+    # The newer profiler writes to stderr with each use.
     from torch.autograd import profiler_legacy
 
     names: list[str] = []
@@ -365,10 +361,10 @@ def operators_run() -> Iterator[list[str]]:
 
 
 def capturing_all_shapes(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a compiled function whose one graph may hold operators with shapes that depend on values.
+    """Return a compiled function whose single graph may contain operators with data-dependent shapes.
 
-    torch 2.13 allows that by itself if one whole graph is asked for; 2.6 needs a setting. Releases between
-    them were not tried.
+    torch 2.13 allows this by default for ``fullgraph``; 2.6 needs a setting. Releases between them were not
+    tried.
     """
     import torch._dynamo.config as config
 
@@ -383,8 +379,10 @@ def capturing_all_shapes(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def without_guard_timing() -> None:
-    """Let Dynamo leave out its measurement of how long guards take: it flushes the caches of the processor,
-    takes 8 % of the time of properties that compile, and says something in a log only.
+    """Disable Dynamo's measurement of guard latency.
+
+    It flushes the processor's caches and takes 8 % of the time of properties that compile. Its result is only
+    logged.
     """
     with contextlib.suppress(ImportError):
         from torch._dynamo import guards
@@ -394,7 +392,7 @@ def without_guard_timing() -> None:
 
 
 def reset_dynamo() -> None:
-    """Forget everything that Dynamo compiled and counted in this process."""
+    """Discard everything that Dynamo compiled and counted in this process."""
     import torch._dynamo
     from torch._dynamo.utils import counters
 
@@ -410,18 +408,18 @@ def graph_breaks() -> dict[str, int]:
 
 
 def compile_backend(name: str) -> Callable[..., Any]:
-    """Return the function behind the name of a backend of ``torch.compile``; LookupError if there is none."""
+    """Return the function of a ``torch.compile`` backend by name; raise LookupError if it does not exist."""
     from torch._dynamo.backends import registry
 
     try:
         backend: Callable[..., Any] = registry.lookup_backend(name)
     except Exception as error:
-        raise LookupError(f"torch.compile knows no backend {name!r}: {error}") from error
+        raise LookupError(f"torch.compile has no backend {name!r}: {error}") from error
     return backend
 
 
 def plain_backend() -> Callable[..., Any]:
-    """Return torch's own ``aot_eager``, whatever the registry of backends says of that name."""
+    """Return torch's own ``aot_eager``, even if a different backend is registered under that name."""
     from torch._dynamo.backends.debugging import aot_eager
 
     backend: Callable[..., Any] = aot_eager
@@ -429,9 +427,7 @@ def plain_backend() -> Callable[..., Any]:
 
 
 def module_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: int) -> list[Any]:
-    """Return the ModuleInputs of one entry, made on the CPU from ``seed`` only; differentiable inputs require
-    grad.
-    """
+    """Return the ModuleInputs of one entry, made on the CPU; differentiable inputs require grad."""
     with seeded(seed), quiet():
         return list(
             info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
@@ -448,9 +444,7 @@ def module_error_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: 
 
 
 def optimizer_inputs(info: Any, *, capturable: bool) -> list[Any]:
-    """Return the OptimizerInputs of one entry; with ``capturable`` also those that torch keeps for
-    accelerators.
-    """
+    """Return the OptimizerInputs of one entry; ``capturable`` adds the inputs for accelerators."""
     with quiet():
         return list(info.optim_inputs_func(device="cuda" if capturable else "cpu"))
 
@@ -466,18 +460,16 @@ def optimizer_error_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[
 
 @functools.cache
 def dispatch_key(device: str) -> str:
-    """Return the dispatch key of a device type (``HPU``) in the dispatcher's spelling; empty if it
-    has none.
-    """
+    """Return the dispatch key of a device type (``HPU``) in the dispatcher's spelling, or an empty text."""
     kind = torch.device(device).type
     if kind == "privateuseone" or kind == torch._C._get_privateuse1_backend_name():
         return "PrivateUse1"
-    for word in (kind.upper(), kind.capitalize()):
+    for candidate in (kind.upper(), kind.capitalize()):
         try:
-            torch._C._dispatch_has_kernel_for_dispatch_key("aten::add.Tensor", word)
+            torch._C._dispatch_has_kernel_for_dispatch_key("aten::add.Tensor", candidate)
         except Exception:
             continue
-        return word
+        return candidate
     return ""
 
 
@@ -490,11 +482,13 @@ def has_kernel(name: str, key: str) -> bool:
 
 
 def overloads(name: str) -> list[str]:
-    """Return the names of the overloads of an aten operator, empty for the default one; an empty list if it
-    has none.
-    """
+    """Return the names of the overloads of an aten operator; the default overload has an empty name."""
     packet = getattr(torch.ops.aten, name, None)
-    return [] if packet is None else [word.replace("default", "") for word in packet.overloads()]
+    return (
+        []
+        if packet is None
+        else [overload_name.replace("default", "") for overload_name in packet.overloads()]
+    )
 
 
 @contextlib.contextmanager
@@ -509,9 +503,7 @@ def every_warning() -> Iterator[None]:
 
 
 def control_flow(name: str) -> Callable[..., Any]:
-    """Return ``while_loop``, ``scan``, ``associative_scan`` or ``map``; torch documents them without a public
-    name.
-    """
+    """Return ``while_loop``, ``scan``, ``associative_scan`` or ``map``, which torch does not export."""
     import torch._higher_order_ops as operators
 
     operator: Callable[..., Any] = getattr(operators, name)
@@ -521,9 +513,10 @@ def control_flow(name: str) -> Callable[..., Any]:
 def ahead_of_time(
     function: Callable[..., Any], *, dynamic: bool = False, min_cut: bool = False, in_graph: bool = False
 ) -> Callable[..., Any]:
-    """Return a function traced by ahead-of-time autograd at its first call; its graphs run as they are.
+    """Return a function traced by ahead-of-time autograd at its first call; its graphs are not compiled.
 
-    ``in_graph`` keeps writes into inputs in the graph, as torch.compile does; else they are made after it.
+    ``in_graph`` keeps in-place writes to inputs in the graph, as torch.compile does. Otherwise they run after
+    the graph.
     """
     from functorch.compile import aot_function, default_partition, min_cut_rematerialization_partition, nop
 
@@ -548,9 +541,7 @@ def ahead_of_time_module(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def lowered_module(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
-    """Trace a module ahead of time for inputs like those given, real or fake, as backends of torch.compile
-    do.
-    """
+    """Return a module traced ahead of time for real or fake inputs, as backends of torch.compile trace it."""
     from functorch.compile import nop
     from torch._functorch.aot_autograd import aot_module_simplified
 
@@ -559,7 +550,7 @@ def lowered_module(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> C
 
 
 def open_sized(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return fake tensors like the inputs, with sizes that are left open."""
+    """Return fake tensors like the inputs, with symbolic sizes."""
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -577,8 +568,8 @@ def exported_graph(
 ) -> tuple[Callable[..., Any], Any]:
     """Return the graph of a module with parameters and buffers as its first inputs, and its signature.
 
-    ``before_dispatch`` keeps operators that are made of others whole; with ``loss``, the index of an output,
-    the gradients of the parameters are outputs too.
+    ``before_dispatch`` does not decompose composite operators. ``loss`` is the index of an output; the
+    gradients of the parameters then are outputs too.
     """
     from torch._functorch.aot_autograd import aot_export_module
 
@@ -595,9 +586,7 @@ def exported_graph(
 def exported_function(
     function: Callable[..., Any], inputs: Sequence[Any], *, joint: bool = False
 ) -> Callable[..., Any]:
-    """Return the graph of a function, with ``joint`` that of its results and gradients from inputs and
-    tangents.
-    """
+    """Return the graph of a function; ``joint`` includes gradients, computed from inputs and tangents."""
     from torch._functorch.aot_autograd import aot_export_joint_simple
 
     return aot_export_joint_simple(function, tuple(inputs), trace_joint=joint)
@@ -606,8 +595,8 @@ def exported_function(
 def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real", closures: bool = False) -> Any:
     """Return the graph module of the operators that a function calls on inputs.
 
-    ``sizes`` is ``real``, ``fake`` (traced without values) or ``symbolic`` (without values, and with open
-    sizes). ``closures`` lets a function traced without values use tensors that are not among its inputs.
+    ``sizes`` is ``real``, ``fake`` (traced without values) or ``symbolic`` (without values and with dynamic
+    shapes). ``closures`` allows a function traced without values to use tensors that are not inputs.
     """
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -616,18 +605,18 @@ def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real", cl
 
 
 def under_a_mode() -> bool:
-    """Return whether a Python mode sees the operators that run: forward derivatives of lists crash then."""
+    """Return whether a Python dispatch mode is active. Forward derivatives of lists then crash."""
     return torch._C._len_torch_dispatch_stack() > 0
 
 
 def draws(graph: Any) -> bool:
-    """Return whether a graph holds an operator that draws random numbers."""
+    """Return whether a graph contains an operator that draws random numbers."""
     nodes = getattr(getattr(graph, "graph", None), "nodes", ())
     return any(torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) for node in nodes)
 
 
 def writing_operators(graph: Any) -> list[str]:
-    """List the operators in a graph, or in the graphs within, that write to an argument of theirs."""
+    """Return the operators in a graph, including nested graphs, that write to one of their arguments."""
     modules = (module for module in graph.modules() if isinstance(module, torch.fx.GraphModule))
     targets = (node.target for module in modules for node in module.graph.nodes)
     schemas = (getattr(target, "_schema", None) for target in targets)
@@ -635,7 +624,7 @@ def writing_operators(graph: Any) -> list[str]:
 
 
 def open_graph_of(function: Callable[..., Any], *inputs: Any) -> Any:
-    """Return the graph of a function with open sizes; tensors that it holds stay what they are."""
+    """Return the graph of a function with dynamic shapes; tensors in closures stay real."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     return make_fx(function, tracing_mode="symbolic", _allow_non_fake_inputs=True)(*inputs)
@@ -647,21 +636,21 @@ def shares_memory(tensor: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def collected_events(profile: Any) -> tuple[list[Any], int]:
-    """Return the events that the collector of a profile has, and the time of its start in nanoseconds."""
+    """Return the collector's events of a profile, and the start time in nanoseconds."""
     results = profile.profiler.kineto_results
     return list(results.events()), int(results.trace_start_ns())
 
 
 def is_of_host(event: Any) -> bool:
-    """Return whether an event of the collector is the host's."""
+    """Return whether an event of the collector belongs to the host."""
     return str(event.device_type()) == "DeviceType.CPU"
 
 
 def is_of_torch(event: Any) -> bool:
-    """Return whether an event of the host is an operator or a range of torch's.
+    """Return whether an event of the host is an operator or a range of torch.
 
-    Calls of a device's runtime have numbers of their own, which may be those of operators: they are linked to
-    one, or, in releases that say so, of another type.
+    Runtime calls of a device have ids of their own, which may equal ids of operators. They are recognised by
+    their link to an operator or, in newer releases, by their activity type.
     """
     kind = getattr(event, "activity_type", None)
     if kind is not None and str(kind()) not in ("cpu_op", "user_annotation", "python_function"):

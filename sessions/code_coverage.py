@@ -62,7 +62,7 @@ INDEX = """\
 """
 
 
-def run(session: nox.Session, tests: Sequence[str]) -> None:
+def run_with_coverage(session: nox.Session, tests: Sequence[str]) -> None:
     """Run tests with both measurements and write the two pages.
 
     Args:
@@ -86,10 +86,10 @@ def run(session: nox.Session, tests: Sequence[str]) -> None:
         "PYTHONPATH": os.pathsep.join([str(core), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # the entry point is not installed here
     }
-    words = [*tests[:-2], *session.posargs] if session.posargs else list(tests)
+    pytest_arguments = [*tests[:-2], *session.posargs] if session.posargs else list(tests)
     # Failures are those of the session `tests`; a figure is wanted for what ran. 1: some failed, 5: none ran.
     environment.run(
-        *("python", "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", *words),
+        *("python", "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", *pytest_arguments),
         env=variables,
         success_codes=[0, 1],
     )

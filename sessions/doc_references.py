@@ -36,7 +36,7 @@ _SCOPED = re.compile(r"^([a-z_]\w*)::(\w+)(\(.*\))?$")
 _IDENTIFIER = re.compile(r"^_?[a-z]\w*_\w+(\(\))?$|^[A-Z][a-z]+([A-Z][a-z]+)+(\(\))?$")
 _MODULE = re.compile(r"^(conformance|habana_frameworks|sessions|tests|benchmarks)(\.\w+)+$")
 #: Namespaces of other projects.
-_OTHERS = {"at", "aten", "c10", "c10d", "torch", "std", "vendor"}
+_FOREIGN_NAMESPACES = {"at", "aten", "c10", "c10d", "torch", "std", "vendor"}
 #: Variables of the hardware that a page names as absent here.
 _ABSENT = {"PT_HPU_EMULATE_DISTRIBUTED"}
 #: Pages of docs/ itself that a command writes; their names are of the device and of torch.
@@ -82,20 +82,20 @@ def _tracked() -> tuple[str, ...]:
 
 
 @functools.cache
-def source() -> str:
+def tracked_text() -> str:
     """Return all tracked code and configuration as one text: what a word must occur in to exist."""
-    kept = [
+    files = [
         ROOT / name
         for name in _tracked()
         if Path(name).suffix in (".py", ".cpp", ".h", ".toml", ".yml", ".mjs", ".sh", ".txt", "")
         and not name.startswith(("docs/", "tests/unit/sessions/"))
     ]
-    return "\n".join(path.read_text(errors="replace") for path in kept if path.is_file())
+    return "\n".join(path.read_text(errors="replace") for path in files if path.is_file())
 
 
 @functools.cache
 def _words() -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", source()))
+    return frozenset(re.findall(r"\w+", tracked_text()))
 
 
 @functools.cache
@@ -108,12 +108,12 @@ def _subcommands() -> dict[str, argparse.ArgumentParser]:
 
 
 def _options(parser: argparse.ArgumentParser) -> set[str]:
-    found = set(parser._option_string_actions)
+    options = set(parser._option_string_actions)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for choice in action.choices.values():
-                found |= _options(choice)
-    return found
+                options |= _options(choice)
+    return options
 
 
 def _sessions() -> set[str]:
@@ -141,17 +141,17 @@ def _matches(base: Path, path: str) -> bool:
 
 def _file_known(name: str) -> bool:
     """Return whether a bare file name is that of a tracked file, or one that the code writes or reads."""
-    return name in source() or any(path.name == name for path in map(Path, _tracked()))
+    return name in tracked_text() or any(path.name == name for path in map(Path, _tracked()))
 
 
 def command_fault(line: str) -> str | None:
     """Return what is wrong with a command line of the project, or None."""
     try:
-        words = shlex.split(line, comments=True)
+        arguments = shlex.split(line, comments=True)
     except ValueError:
         return None
-    for index, word in enumerate(words):
-        name, rest = word.rpartition("/")[2], words[index + 1 :]
+    for index, argument in enumerate(arguments):
+        name, rest = argument.rpartition("/")[2], arguments[index + 1 :]
         if name == "nox" and rest[:1] == ["-s"]:
             for session in rest[1:]:
                 if not re.fullmatch(r"[a-z]+", session):
@@ -167,16 +167,16 @@ def command_fault(line: str) -> str | None:
     return None
 
 
-def _cli_fault(words: list[str]) -> str | None:
-    if not re.fullmatch(r"[a-z]+", words[0]):
+def _cli_fault(arguments: list[str]) -> str | None:
+    if not re.fullmatch(r"[a-z]+", arguments[0]):
         return None
-    parser = _subcommands().get(words[0])
+    parser = _subcommands().get(arguments[0])
     if parser is None:
-        return f"there is no command 'conformance {words[0]}'"
-    for word in words[1:]:
-        option = re.match(r"--[a-z][a-z-]*", word)
+        return f"there is no command 'conformance {arguments[0]}'"
+    for argument in arguments[1:]:
+        option = re.match(r"--[a-z][a-z-]*", argument)
         if option and option[0] not in _options(parser):
-            return f"'conformance {words[0]}' has no option {option[0]}"
+            return f"'conformance {arguments[0]}' has no option {option[0]}"
     return None
 
 
@@ -185,16 +185,16 @@ def _module_exists(name: str) -> bool:
     parts = name.split(".")
     for base in (ROOT, ROOT / "reference_backend"):
         for length in range(len(parts), 0, -1):
-            place = base.joinpath(*parts[:length])
-            files = [file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()]
-            if files or (place.is_dir() and length == len(parts)):
-                words = set(re.findall(r"\w+", files[0].read_text())) if files else set()
-                return set(parts[length:]) <= words
+            path = base.joinpath(*parts[:length])
+            files = [file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()]
+            if files or (path.is_dir() and length == len(parts)):
+                names = set(re.findall(r"\w+", files[0].read_text())) if files else set()
+                return set(parts[length:]) <= names
     return False
 
 
 def _scoped_exists(scope: str, name: str) -> bool:
-    if scope in _OTHERS or f"{scope}::{name}" in source():
+    if scope in _FOREIGN_NAMESPACES or f"{scope}::{name}" in tracked_text():
         return True
     files = (ROOT / "reference_backend" / "csrc").rglob("*.*")
     pattern = re.compile(rf"namespace [\w:]*\b{scope}\b|(class|struct) {scope}\b")
@@ -216,8 +216,8 @@ def span_fault(span: str) -> str | None:
     if _MODULE.match(span):
         return None if _module_exists(span) else f"there is no module or name {span}"
     if _PATH.match(span) and ("." in span or span.split("/")[0] in _TOP):
-        known = path_exists(span) or ("/" not in span and _file_known(span))
-        return None if known else f"no file {span} exists"
+        exists = path_exists(span) or ("/" not in span and _file_known(span))
+        return None if exists else f"no file {span} exists"
     if _IDENTIFIER.match(span):
         return None if span.removesuffix("()") in _words() | _OF_TORCH else f"no code has the name {span}"
     return None
@@ -236,9 +236,9 @@ _TOP = {
 }
 
 
-def faults(text: str) -> list[tuple[int, str]]:
+def broken_references(text: str) -> list[tuple[int, str]]:
     """Return every reference of a page that does not exist, with its line."""
-    found: list[tuple[int, str]] = []
+    broken: list[tuple[int, str]] = []
     checks: list[tuple[Iterator[tuple[int, str]], Callable[[str], str | None]]] = [
         (code_spans(text), span_fault),
         (commands(text), command_fault),
@@ -246,8 +246,8 @@ def faults(text: str) -> list[tuple[int, str]]:
     for passages, fault in checks:
         for line, passage in passages:
             if message := fault(passage):
-                found.append((line, message))
-    return sorted(found)
+                broken.append((line, message))
+    return sorted(broken)
 
 
 def pages() -> list[Path]:
@@ -261,7 +261,7 @@ def main() -> int:
     broken = [
         f"{page.relative_to(ROOT)}:{line}: {message}"
         for page in pages()
-        for line, message in faults(page.read_text())
+        for line, message in broken_references(page.read_text())
     ]
     print("\n".join(broken) or "references: all exist")
     return int(bool(broken))

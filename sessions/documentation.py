@@ -35,13 +35,13 @@ How to use it, with a worked example: [extending](extending.md).
 """
 
 
-def _codes(words: Iterable[str]) -> str:
-    return ", ".join(f"`{word}`" for word in words)
+def _codes(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _table(head: tuple[str, str], rows: dict[str, str]) -> str:
     lines = [f"| {head[0]} | {head[1]} |", "|---|---|"]
-    return "\n".join([*lines, *(f"| `{word}` | {text} |" for word, text in rows.items())]) + "\n"
+    return "\n".join([*lines, *(f"| `{key}` | {text} |" for key, text in rows.items())]) + "\n"
 
 
 def target_file_page() -> str:

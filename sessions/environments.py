@@ -47,8 +47,8 @@ class Environment:
         # Hundreds of processes import the suite: without bytecode each would compile it again.
         variables["PYTHONDONTWRITEBYTECODE"] = ""
         variables.update(options.pop("env", {}))  # type: ignore[call-overload]
-        words = [*through, str(self.folder / "bin" / program), *arguments]
-        return self.session.run(*words, external=True, env=variables, **options)
+        command = [*through, str(self.folder / "bin" / program), *arguments]
+        return self.session.run(*command, external=True, env=variables, **options)
 
     def install(self, *requirements: str, **options: object) -> None:
         """Install requirements with pip."""
@@ -56,8 +56,8 @@ class Environment:
 
     def wheel(self, source: Path, **options: object) -> None:
         """Build the wheel of a source tree into dist/."""
-        words = ["pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
-        self.run("python", "-m", *words, "-w", str(ROOT / "dist"), str(source), **options)
+        command = ["pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
+        self.run("python", "-m", *command, "-w", str(ROOT / "dist"), str(source), **options)
 
     def version_of(self, distribution: str) -> str:
         """Return the installed version, or the empty string."""
@@ -69,7 +69,7 @@ class Environment:
         return self.run("python", "-c", code, silent=True, log=False).strip()
 
 
-def answers(url: str) -> bool:
+def index_responds(url: str) -> bool:
     """Return True if an index answers within a few seconds; pip would wait and try again."""
     try:
         with urllib.request.urlopen(f"{url}/torch/", timeout=5):
@@ -85,7 +85,7 @@ def install_torch(environment: Environment, version: str = TORCH) -> None:
     """
     session = environment.session
     if version == "newest":
-        index = ["--index-url", CPU_INDEX] if answers(CPU_INDEX) else []
+        index = ["--index-url", CPU_INDEX] if index_responds(CPU_INDEX) else []
         session.log(f"the newest torch comes from {'the CPU' if index else 'the default'} index")
         environment.install("--upgrade", "torch", *index)
         return
@@ -97,7 +97,7 @@ def install_torch(environment: Environment, version: str = TORCH) -> None:
         environment.install("--no-index", "--no-deps", requirement, silent=True, log=False)
         session.log(f"torch {version} comes from the wheel folder that pip is configured with")
     except nox.command.CommandFailed:
-        if answers(CPU_INDEX):
+        if index_responds(CPU_INDEX):
             session.log(f"torch {version} comes from PyTorch's CPU index")
             environment.install("--no-deps", requirement, "--index-url", CPU_INDEX)
         else:
@@ -136,7 +136,7 @@ def install_device(environment: Environment) -> None:
         )
 
 
-def build_copy(environment: Environment, folder: Path, what: str, **variables: str) -> Path:
+def build_copy(environment: Environment, folder: Path, description: str, **variables: str) -> Path:
     """Bring a copy of the device up to date and build its core there; the core of the other sessions stays.
 
     Args:
@@ -156,13 +156,13 @@ def build_copy(environment: Environment, folder: Path, what: str, **variables: s
             source.unlink()
     session = environment.session
     with session.chdir(copy):
-        session.log(f"building what changed of the core, {what} (minutes on the first run)")
+        session.log(f"building what changed of the core, {description} (minutes on the first run)")
         build = ["python", "setup.py", "--quiet", "build_ext", "--inplace"]
         environment.run(*build, env=variables, silent=True)
     return copy
 
 
-def lay_over(base: Environment, driver: Environment, name: str) -> Environment:
+def make_overlay(base: Environment, driver: Environment, name: str) -> Environment:
     """Make an overlay of the environment ``base``, with its torch under the label of a fork-like build.
 
     The overlay holds only links, and is made anew if the torch of ``base`` has changed. ``driver``: an
@@ -180,7 +180,7 @@ def prepare_fork(device: Environment) -> Environment:
     """Make the fork-like environment over ``device``; it uses the core for the public torch
     (``habana_frameworks/torch/_loader.py``).
     """
-    environment = lay_over(device, device, "fork")
+    environment = make_overlay(device, device, "fork")
     with device.session.chdir(BACKEND):
         environment.run("python", "setup.py", "--quiet", "build_ext", "--inplace", silent=True)
     return environment

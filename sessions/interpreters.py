@@ -20,10 +20,13 @@ def interpreter_of(version: str) -> Path | None:
         return Path(sys.executable)
     on_path = shutil.which(f"python{version}")
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    for found in [*([Path(on_path)] if on_path else []), *sorted(versions.glob(f"{version}.*/bin/python"))]:
+    for candidate in [
+        *([Path(on_path)] if on_path else []),
+        *sorted(versions.glob(f"{version}.*/bin/python")),
+    ]:
         # A shim of pyenv has the name, but runs only a version that is switched on.
         code = "import sys; print(*sys.version_info[:2], sep='.')"
-        done = subprocess.run([found, "-c", code], capture_output=True, text=True, check=False)
+        done = subprocess.run([candidate, "-c", code], capture_output=True, text=True, check=False)
         if done.stdout.strip() == version:
-            return found
+            return candidate
     return None

@@ -11,14 +11,14 @@ from pathlib import Path
 import nox
 
 from sessions import wheel as wheels
-from sessions.environments import ROOT, Environment, lay_over
+from sessions.environments import ROOT, Environment, make_overlay
 
 TARGET = "hpu-reference"
 #: Builds with their kinds and, if it differs from that of the command, their level.
 BUILDS = ("2.6.0:public", "2.6.0:fork-like:core", "2.13.0:public:core", "2.13.0:fork-like", "newest:public")
 
 
-def run(session: nox.Session) -> None:
+def run_matrix(session: nox.Session) -> None:
     """Plan the matrix, run every cell and collect the outcomes. Fails if a cell is not good."""
     parser = argparse.ArgumentParser(prog="nox -s matrix --", allow_abbrev=False)
     parser.add_argument("--level", help="level of all cells (default: smoke, and core on two builds)")
@@ -31,7 +31,7 @@ def run(session: nox.Session) -> None:
         builds = [":".join(build.split(":")[:2]) for build in builds]
     torches = tuple(dict.fromkeys(build.split(":")[0] for build in builds))
     wheel = wheels.build(session, torches)
-    environments = prepared(session, torches, wheel)
+    environments = prepare_environments(session, torches, wheel)
     output = options.output.resolve()
     if output.exists():
         if not (output / "plan.json").is_file():
@@ -40,15 +40,15 @@ def run(session: nox.Session) -> None:
     output.mkdir(parents=True)
     plan = output / "plan.json"
     driver = next(iter(environments.values()))
-    words = [word for build in builds for word in ("--build", build)]
-    words += ["--mode", options.mode] if options.mode else []
+    build_arguments = [argument for build in builds for argument in ("--build", build)]
+    build_arguments += ["--mode", options.mode] if options.mode else []
     driver.run(
         "conformance",
         "matrix",
         "plan",
         "--target",
         TARGET,
-        *words,
+        *build_arguments,
         "--level",
         options.level or "smoke",
         "-o",
@@ -66,7 +66,7 @@ def run(session: nox.Session) -> None:
         environment = environments[spec]
         if cell["kind"] == "fork-like":
             if spec not in forks:
-                forks[spec] = lay_over(environment, driver, f"torch-{spec}-fork")
+                forks[spec] = make_overlay(environment, driver, f"torch-{spec}-fork")
             environment = forks[spec]
         arguments = ["--target", TARGET, "--mode", cell["mode"], "--level", cell["level"], "--part"]
         # The results explain an exit code, and a cell without results is missing in the table.
@@ -79,17 +79,19 @@ def run(session: nox.Session) -> None:
     driver.run("conformance", "matrix", "collect", str(plan), str(output), "-o", str(output))
 
 
-def prepared(session: nox.Session, torches: tuple[str, ...], wheel: Path) -> dict[str, Environment]:
+def prepare_environments(
+    session: nox.Session, torches: tuple[str, ...], wheel: Path
+) -> dict[str, Environment]:
     """Make an environment for each torch, with the wheel and the suite; an error if that swapped torch."""
     environments = {}
     for torch in torches:
-        environment = environments[torch] = wheels.environment(session, torch)
+        environment = environments[torch] = wheels.make_environment(session, torch)
         before = environment.version_of("torch")
         constraints = environment.folder / "constraints.txt"
         constraints.write_text(f"torch=={before}\n")
         environment.install("--constraint", str(constraints), "scipy", "-e", str(ROOT))
         record = environment.folder / "torch.json"
         environment.run("conformance", "torch", "record", str(record), silent=True)
-        wheels.install(environment, wheel)
+        wheels.install_wheel(environment, wheel)
         environment.run("conformance", "torch", "check", str(record), "--constraints", str(constraints))
     return environments

@@ -32,7 +32,7 @@ print("core:", ht._C.__file__.rpartition("/")[0].rpartition("/")[2], "for torch"
 """
 
 
-def environment(session: nox.Session, torch: str) -> Environment:
+def make_environment(session: nox.Session, torch: str) -> Environment:
     """Make an environment with that torch and the requirements of building a core."""
     venv = Environment(session, f"torch-{torch}")
     install_torch(venv, torch)
@@ -40,7 +40,7 @@ def environment(session: nox.Session, torch: str) -> Environment:
     return venv
 
 
-def run(session: nox.Session) -> None:
+def build_requested_wheel(session: nox.Session) -> None:
     """Build the wheel for the requested releases."""
     parser = argparse.ArgumentParser(prog="nox -s wheel --", allow_abbrev=False)
     parser.add_argument(
@@ -48,11 +48,11 @@ def run(session: nox.Session) -> None:
     )
     parser.add_argument("-o", "--output", type=Path, help="folder to put a copy into")
     options = parser.parse_args(session.posargs)
-    known = re.compile(r"newest|\d+\.\d+\.\d+")
+    version_pattern = re.compile(r"newest|\d+\.\d+\.\d+")
     if not (
         isinstance(options.torches, list)
         and options.torches
-        and all(map(known.fullmatch, map(str, options.torches)))
+        and all(map(version_pattern.fullmatch, map(str, options.torches)))
     ):
         session.error(
             f'--torches {options.torches} is not a list of releases; write it as ["2.13.0", "newest"]'
@@ -71,7 +71,7 @@ def build(session: nox.Session, torches: tuple[str, ...] = TORCHES, lacking: lis
     which no core can be compiled is put there, and the wheel is made without it.
     """
     copy_source(session)
-    environments = {torch: environment(session, torch) for torch in torches}
+    environments = {torch: make_environment(session, torch) for torch in torches}
     builds = SOURCE / "habana_frameworks" / "torch" / "_builds"
     for torch, venv in environments.items():
         session.log(f"building the core for torch {venv.version_of('torch')} ({torch})")
@@ -95,7 +95,7 @@ def build(session: nox.Session, torches: tuple[str, ...] = TORCHES, lacking: lis
     folder = ROOT / "dist"
     (wheel,) = sorted(folder.glob("hpu_reference_backend-*.whl"), key=lambda path: path.stat().st_mtime)[-1:]
     for torch, venv in environments.items():
-        install(venv, wheel)
+        install_wheel(venv, wheel)
         if why := refusal(venv):
             session.log(f"torch {torch}: not tried, since {why}")
             continue
@@ -104,7 +104,7 @@ def build(session: nox.Session, torches: tuple[str, ...] = TORCHES, lacking: lis
     return wheel
 
 
-def install(venv: Environment, wheel: Path) -> None:
+def install_wheel(venv: Environment, wheel: Path) -> None:
     """Install the wheel into an environment, over any installed one."""
     venv.install("--no-deps", "--force-reinstall", str(wheel))
 
@@ -112,8 +112,8 @@ def install(venv: Environment, wheel: Path) -> None:
 def refusal(venv: Environment) -> str:
     """Return the reason why the torch of an environment can have no hpu, or the empty string."""
     code = "import torch; print(torch.__version__, torch.version.cuda or '-')"
-    words = venv.run("python", "-c", code, silent=True, log=False, env={"PT_HPU_AUTOLOAD": "0"}).split()
-    version, cuda = words[-2:]
+    output = venv.run("python", "-c", code, silent=True, log=False, env={"PT_HPU_AUTOLOAD": "0"}).split()
+    version, cuda = output[-2:]
     release = tuple(int(part) for part in version.partition("+")[0].split(".")[:2])
     if cuda == "-" or release < (2, 7):
         return ""
@@ -135,7 +135,7 @@ def key_of(venv: Environment) -> str:
         ]
 
 
-def _listed(session: nox.Session) -> set[str]:
+def _tracked_files(session: nox.Session) -> set[str]:
     """List the files of the device's source that git tracks, or would track."""
     listed = session.run(
         *("git", "ls-files", "--cached", "--others", "--exclude-standard", "."),
@@ -150,7 +150,7 @@ def _listed(session: nox.Session) -> set[str]:
     }
 
 
-def _unpacked() -> set[str]:
+def _source_files() -> set[str]:
     """List the same files if there is no git: an action's source is unpacked from an archive."""
     built = {"build", "_builds", "__pycache__"}
     return {
@@ -166,7 +166,7 @@ def _unpacked() -> set[str]:
 
 def copy_source(session: nox.Session) -> None:
     """Copy the source of the device without untracked files, beside the outputs of earlier builds."""
-    names = _listed(session) if (ROOT / ".git").exists() else _unpacked()
+    names = _tracked_files(session) if (ROOT / ".git").exists() else _source_files()
     for name in names:
         target = SOURCE / name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""Tests of the suite; README.md says which kind of test goes where."""
+"""Tests of the suite. README.md lists the kinds of tests and their folders."""

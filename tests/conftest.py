@@ -1,4 +1,4 @@
-"""Tests of the suite itself. What runs cases does it with the subjects of ``sham.py``."""
+"""Fixtures of the tests of the suite. Runs use the subjects of ``tests/support/misbehaving_subjects.py``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["pytest_collection_modifyitems", "pytest_configure"]
 
 @pytest.fixture()
 def cli(tmp_path: Path) -> Callable[..., Run]:
-    """The command line in a folder of its own."""
+    """Return the command line in its own folder."""
 
     def call(*arguments: str, sham: str = "good", **more: str) -> Run:
         return conformance(tmp_path, *arguments, sham=sham, **more)

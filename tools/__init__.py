@@ -1,1 +1,3 @@
-"""Tools of the checkout: mutation testing, generators of committed tables, upstream coverage; in no wheel."""
+"""Developer tools that run from a checkout: mutation testing, generators of committed tables, upstream
+coverage. No wheel contains them.
+"""

@@ -1,6 +1,6 @@
 """Behaviours: PyTorch semantics as short programs whose observations must be equal on every device.
 
-    @behaviour("views", dtypes=NUMBERS, sees=("alias", "value"))
+    @behaviour("views", dtypes=NUMBERS, must_detect=("alias", "value"))
     def write_through_select(lab: Lab) -> None:
         \"\"\"A write into a selected row changes the tensor that the row was selected from.\"\"\"
         base = lab.integers(3, 4)
@@ -60,14 +60,14 @@ Program = Callable[[Lab], None]
 class Behaviour:
     """A program with the name of its property and the kinds of injected faults that it must detect.
 
-    ``sees`` is empty for a behaviour that no general fault affects. The tests then define a context manager
-    under the property's name, which injects a fault into the run on the device.
+    ``must_detect`` is empty for a behaviour that no general fault affects. The tests then define a context
+    manager under the property's name, which injects a fault into the run on the device.
     """
 
     name: str
     area: str
     program: Program
-    sees: tuple[str, ...]
+    must_detect: tuple[str, ...]
 
 
 BEHAVIOURS: dict[str, Behaviour] = {}
@@ -101,7 +101,7 @@ def behaviour(
     dtypes: Sequence[str] = ONE,
     level: str = "full",
     capabilities: Sequence[str] = (),
-    sees: Sequence[str] = ("value",),
+    must_detect: Sequence[str] = ("value",),
     modes: Sequence[str] = CALLS,
     name: str | None = None,
     smoke: bool = False,
@@ -109,15 +109,16 @@ def behaviour(
     """Return a decorator that registers a program as a property of an area of torch's API.
 
     The property's name is the function's name with dashes instead of underscores. Its requirement is the
-    first paragraph of the docstring. ``sees`` are the kinds of injected faults that must make the behaviour
-    fail; it is empty if the tests define a fault under the property's name. Raises ValueError for an unknown
-    area or fault, and for a program without a docstring.
+    first paragraph of the docstring. ``must_detect`` are the kinds of injected faults that must make the
+    behaviour fail; it is empty if the tests define a fault under the property's name.
+
+    Raises ValueError for an unknown area or fault, and for a program without a docstring.
     """
     if area not in areas.AREAS:
         raise ValueError(
             f"area {area!r} is not one of {', '.join(areas.AREAS)}; add it to conformance/subjects/areas.py"
         )
-    for fault in sees:
+    for fault in must_detect:
         if fault not in FAULTS:
             raise ValueError(f"fault {fault!r} is not one of {', '.join(FAULTS)}")
 
@@ -126,7 +127,7 @@ def behaviour(
         statement = " ".join((inspect.getdoc(program) or "").partition("\n\n")[0].split())
         if not statement:
             raise ValueError(f"behaviour {title!r} has no docstring; state there what must hold")
-        BEHAVIOURS[title] = Behaviour(title, area, program, tuple(sees))
+        BEHAVIOURS[title] = Behaviour(title, area, program, tuple(must_detect))
 
         def applies(target: Target, subject: Any) -> Sequence[str]:
             if subject.name != area:
@@ -200,8 +201,8 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
     for deviation in actual.deviations:
         if not undeclared.covers(deviation.position):
             recorder.fail(deviation.kind, deviation.message)
-    if actual.idle is not None:
-        recorder.idle(actual.idle)
+    if actual.nothing_due_reason is not None:
+        recorder.allow_nothing_compared(actual.nothing_due_reason)
     for name, doubtful in actual.doubtful_errors.items():
         if name not in expected.doubtful_errors and not undeclared.covers(doubtful.position):
             recorder.fail(doubtful.kind, doubtful.message)
@@ -268,7 +269,7 @@ class _UndeclaredStatements:
         """
         missing = self._needs.get(position) if position is not None else None
         if missing:
-            self._recorder.left_out(missing)
+            self._recorder.omit_for_dtypes(missing)
         return bool(missing)
 
 

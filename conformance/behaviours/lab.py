@@ -90,7 +90,7 @@ class Lab:
         #: Called with each tensor or module that is copied to the device, unless it is None.
         self.uploaded: Callable[[Any], object] | None = None
         #: The reason for which the program may observe nothing, or None.
-        self.idle: str | None = None
+        self.nothing_due_reason: str | None = None
         self._random = torch.Generator().manual_seed(seed)
 
     @property
@@ -385,7 +385,7 @@ class Lab:
         """Allow the program to observe nothing on this target, for a reason. An observation makes the reason
         irrelevant.
         """
-        self.idle = reason
+        self.nothing_due_reason = reason
 
     def _deviates(self, kind: Kind, message: str, moment: int) -> None:
         self.deviations.append(Deviation(kind, message, self._position(moment)))

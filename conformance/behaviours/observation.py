@@ -163,10 +163,10 @@ class _Comparison:
     def leaf(self, actual: Any, expected: Any, label: str) -> bool:
         if undeclared_dtypes.declares_all(self.target):
             return self.number_or_word(self.recorder, actual, expected, label)
-        trial = self.recorder.trial()
+        trial = self.recorder.scratch()
         if not self.number_or_word(trial, actual, expected, label) and self.unclaimed():
             return True
-        self.recorder.absorb(trial)
+        self.recorder.merge(trial)
         return not trial.failed
 
     def number_or_word(self, recorder: Recorder, actual: Any, expected: Any, label: str) -> bool:
@@ -192,7 +192,7 @@ class _Comparison:
         if not self.expected.host and (
             missing := undeclared_dtypes.undeclared_among(self.target, expected.metadata["dtype"])
         ):
-            self.recorder.left_out(missing)
+            self.recorder.omit_for_dtypes(missing)
             return True
         agree = True
         for field, value in expected.metadata.items():

@@ -1,7 +1,7 @@
 """Positions in a behaviour's program, which relate the run on the device to the run on the CPU.
 
 Any statement of a program may name a dtype, and most programs need only declared dtypes. The dtypes are
-therefore collected only after a deviation: the program runs once more on the CPU, and each operator records
+therefore collected only after a deviation: the program is rerun on the CPU, and each operator records
 the dtypes of its tensors at the position that called it. A position is a statement together with the number
 of earlier observations, which distinguishes the iterations of a loop.
 """

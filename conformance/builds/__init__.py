@@ -1,10 +1,10 @@
-"""Builds of torch as an axis: finding, making and describing them, and telling them apart.
+"""Find, relabel, describe and guard builds of torch.
 
-    resolve    the word of a user: a release, nightly, wheel, URL    ──► a requirement or a wheel
-    fork_like  a public wheel; overlay: an environment that has one  ──► the same under a fork-like label
-    abi        shared objects, in a folder or a wheel                ──► the C++ ABI that they are for
-    describe   an environment or a wheel                             ──► version, commit, kind, evidence
-    guard      descriptions before and after an installation         ──► whether torch was swapped
+* :mod:`.build_spec` parses a build specification (release, nightly, wheel, URL) and downloads the wheel.
+* :mod:`.fork_like` and :mod:`.fork_like_environment` repack a public build under a fork-like version label.
+* :mod:`.abi` measures the C++ ABI of shared objects.
+* :mod:`.describe` describes the torch of an environment or a wheel: version, commit, kind, evidence, ABI.
+* :mod:`.torch_guard` checks that an installation did not replace torch.
 
-Nothing here imports torch or a backend: everything is read from files.
+This package does not import torch or a backend. It reads their files.
 """

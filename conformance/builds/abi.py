@@ -1,8 +1,9 @@
-"""The C++ ABI that a shared object was built for, from the names of its symbols.
+"""Measure the C++ ABI of a shared object from the names of its symbols.
 
-A function of torch that takes a ``std::string`` has another name under each ABI of libstdc++
-(``_GLIBCXX_USE_CXX11_ABI``). torch's own statement is constant in new releases; its symbols are not. Of
-libc10 the defined symbols count, of an extension those that it imports from torch.
+A function of torch with a ``std::string`` argument has a different name under each ABI of libstdc++
+(``_GLIBCXX_USE_CXX11_ABI``). The ABI flag that torch itself reports is constant in new releases, so it is not
+used. The ABI of torch is measured from the symbols that libc10 defines, the ABI of an extension from the
+symbols that it imports from torch.
 """
 
 from __future__ import annotations
@@ -21,22 +22,24 @@ from elftools.elf.sections import SymbolTableSection
 
 from conformance.errors import UsageError
 
-#: Names of functions and data in torch's namespaces.
+#: Matches mangled names in the namespaces of torch.
 _OF_TORCH = re.compile(r"_Z(?:T[VIS])?(?:N[KVRO]*)?(?:3c10|4c10d|2at|5torch|6caffe2)")
 _NEW = ("NSt7__cxx11", "B5cxx11")
-#: torch's stable ABI: C functions without strings, the same under both.
+#: Matches functions of torch's stable ABI: C functions without strings, equal under both ABIs.
 _STABLE = re.compile(r"aoti_torch_[a-z0-9_]+$")
-#: A token of a mangled name: the digits of substitutions, template parameters and literals are not lengths.
+#: A token of a mangled name. The digits in substitutions, template parameters and literals are not lengths.
 _TOKEN = re.compile(r"S[0-9A-Z]*_|T[0-9]*_|A[0-9]+_|L[a-z]n?[0-9]+E|S[a-z]|[0-9]+|.", re.S)
-#: A larger member of a wheel is refused; in bytes.
+#: The maximum size of a member of a wheel in bytes.
 _LARGEST = 4 << 30
 
 
 @dataclasses.dataclass(frozen=True)
 class Abi:
-    """A measured C++ ABI. ``value`` is ``0``, ``1``, ``stable`` or ``unknown``; ``new`` and ``old`` count the
-    symbols of torch that mention strings of each kind, ``example`` is one of them, ``files`` counts the files
-    that were read.
+    """A measured C++ ABI.
+
+    ``value`` is ``0``, ``1``, ``stable`` or ``unknown``. ``new`` and ``old`` count the symbols of torch that
+    contain the new and the old ``std::string``. ``example`` is one of these symbols. ``files`` is the number
+    of files that were read.
     """
 
     value: str
@@ -46,20 +49,21 @@ class Abi:
     example: str = ""
 
     def words(self) -> str:
-        """The value with its evidence."""
+        """Return the value with its evidence as text."""
         if self.value == "stable":
             return f"stable ABI: no C++ string of torch in {self.files} files, only its C functions"
         if not self.new + self.old:
             return f"ABI {self.value}: no symbol of torch with a string in {self.files} files"
         return (
             f"ABI {self.value}: {self.new} symbols with new strings and {self.old} with old ones in "
-            f"{self.files} files, as {self.example}"
+            f"{self.files} files, e.g. {self.example}"
         )
 
 
 def has_old_string(mangled: str) -> bool:
-    """Return True if a mangled name mentions the old ``std::string``, abbreviated ``Ss``, and not only an
-    identifier that contains these letters.
+    """Return True if a mangled name contains the old ``std::string``, whose abbreviation is ``Ss``.
+
+    An identifier with these letters does not count.
     """
     offset = 0
     literal = nested = named = False  # in L TYPE VALUE E: the digits of the value are not a length
@@ -85,9 +89,9 @@ def has_old_string(mangled: str) -> bool:
 
 
 def symbols(file: IO[bytes], *, defined: bool) -> Iterator[str]:
-    """Yield the names in the dynamic symbol table of a shared object that it defines, or that it imports.
+    """Yield the dynamic symbols that a shared object defines, or, if ``defined`` is False, imports.
 
-    UsageError if the file is not a shared object.
+    Raise UsageError if the file is not a shared object.
     """
     try:
         table = ELFFile(file).get_section_by_name(".dynsym")
@@ -103,7 +107,7 @@ def symbols(file: IO[bytes], *, defined: bool) -> Iterator[str]:
 
 
 def measure_abi(names: Iterable[Iterable[str]]) -> Abi:
-    """Measure the ABI by the symbols of several files."""
+    """Return the ABI measured from the symbols of several files."""
     new = old = stable = cxx_symbols = files = 0
     examples: dict[bool, str] = {}
     for of_file in names:
@@ -129,45 +133,47 @@ def measure_abi(names: Iterable[Iterable[str]]) -> Abi:
 
 
 def abi_of_torch(location: Path) -> Abi:
-    """Measure the ABI of a torch: of a folder that holds ``torch/lib/libc10.so``, or of a wheel."""
+    """Return the ABI of torch in a wheel, or in a folder that contains ``torch/lib/libc10.so``."""
     name = "torch/lib/libc10.so"
     if location.is_dir():
         file = location / name
         if not file.is_file():
-            raise UsageError(f"{location} has no {name}; name a site-packages folder or a wheel of torch")
+            raise UsageError(f"{location} has no {name}; give a site-packages folder or a wheel of torch")
         with file.open("rb") as opened:
             return measure_abi([symbols(opened, defined=True)])
     with _open_wheel(location) as wheel:
         if name not in wheel.namelist():
-            raise UsageError(f"{location} has no {name}; name a wheel of torch for Linux")
+            raise UsageError(f"{location} has no {name}; give a wheel of torch for Linux")
         return measure_abi([symbols(_member(wheel, name), defined=True)])
 
 
 def abi_of_extension(location: Path) -> Abi:
-    """Measure the ABI that a backend was built for: of a shared object, a folder of them, or a wheel.
+    """Return the ABI of a backend: a shared object, a folder with shared objects, or a wheel.
 
-    Nothing is imported. UsageError if there is no shared object.
+    The backend is not imported. Raise UsageError if no shared object is found.
     """
     if location.is_dir():
         files = sorted(path for path in location.rglob("*") if _is_library(path.name) and path.is_file())
         if not files:
             raise UsageError(
-                f"{location} holds no shared object; name the backend's package, a .so file or a wheel"
+                f"{location} contains no shared object; give the backend's package, a .so file or a wheel"
             )
         return measure_abi(_imported_symbols(path) for path in files)
     if _is_library(location.name):
         if not location.is_file():
-            raise UsageError(f"{location} does not exist; name a .so file, a folder or a wheel")
+            raise UsageError(f"{location} does not exist; give a .so file, a folder or a wheel")
         return measure_abi([_imported_symbols(location)])
     with _open_wheel(location) as wheel:
         names = sorted(name for name in wheel.namelist() if _is_library(name))
         if not names:
-            raise UsageError(f"{location} holds no shared object; a backend without one fits every ABI")
+            raise UsageError(
+                f"{location} contains no shared object; it fits every ABI, so a check is not needed"
+            )
         return measure_abi(list(symbols(_member(wheel, name), defined=False)) for name in names)
 
 
 def mismatch(backend: str, built_for: Abi, torch: str, runs: Abi) -> str | None:
-    """Return one sentence with both values and what to install, or None if they fit or one is unknown."""
+    """Return an error sentence if the ABIs differ, or None if they are equal or one of them is unknown."""
     if {built_for.value, runs.value} != {"0", "1"}:
         return None
     wheels = (
@@ -192,13 +198,13 @@ def _open_wheel(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
     except (OSError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{path} cannot be read as a wheel ({error}); name a .whl file") from None
+        raise UsageError(f"{path} cannot be read as a wheel ({error}); give a .whl file") from None
 
 
 def _member(wheel: zipfile.ZipFile, name: str) -> IO[bytes]:
     if wheel.getinfo(name).file_size > _LARGEST:
         raise UsageError(
-            f"{name} has {wheel.getinfo(name).file_size} bytes; unpack the wheel and name the folder"
+            f"{name} has {wheel.getinfo(name).file_size} bytes; unpack the wheel and give the folder"
         )
     try:
         return io.BytesIO(wheel.read(name))

@@ -1,4 +1,4 @@
-"""From the word of a user to the requirement of pip: a release, the newest, a nightly, a wheel, a URL."""
+"""Parse a build specification (release, ``newest``, ``nightly``, wheel, URL), and download its wheel."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ NIGHTLY_INDEX = "https://download.pytorch.org/whl/nightly/"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 _RELEASE = re.compile(r"\d+\.\d+(\.\d+)?")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-#: A variant of PyTorch's own indexes: cpu, cu126, xpu, rocm6.4.
+#: Matches the name of one of PyTorch's own indexes: cpu, cu126, xpu, rocm6.4.
 _VARIANT = re.compile(r"cpu|xpu|cu\d{2,3}|rocm\d+\.\d+(\.\d+)?")
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """A requested build. ``requirement`` and ``options`` are arguments of pip, ``sha256`` is the digest that
-    the wheel must have, if the request names one.
+    """A requested build.
+
+    ``requirement`` and ``options`` are arguments of pip. ``sha256`` is the required digest of the wheel, if
+    given.
     """
 
     spec: str
@@ -41,14 +43,14 @@ class Request:
 
 
 def parse_build(spec: str, variant: str | None = None) -> Request:
-    """Parse a word: ``2.6.0``, ``newest``, ``nightly``, a path of a wheel, ``https://….whl#sha256=…``.
+    """Parse ``2.6.0``, ``newest``, ``nightly``, a path of a wheel, or ``https://….whl#sha256=…``.
 
-    ``variant`` picks one of PyTorch's own indexes (``cpu``, ``cu126``); without it releases come from the
-    index that pip is configured with. UsageError for anything else: no other word reaches pip.
+    ``variant`` selects one of PyTorch's own indexes (``cpu``, ``cu126``). Without it, releases come from the
+    configured index of pip. Raise UsageError for any other text, so that pip never receives it.
     """
     if variant is not None and not _VARIANT.fullmatch(variant):
         raise UsageError(
-            f"torch variant {variant!r} is not one of cpu, xpu, cuNNN, rocmN.N; leave it out for the default"
+            f"torch variant {variant!r} is not one of cpu, xpu, cuNNN, rocmN.N; omit it for the default"
         )
     if spec == "nightly":
         index = f"{NIGHTLY_INDEX}{variant or 'cpu'}"
@@ -82,7 +84,8 @@ def _url(spec: str) -> Request:
         raise UsageError(f"torch build {spec!r} is not an https address of a .whl file; give one")
     if parts.username or parts.password:
         raise UsageError(
-            "the address of a torch build holds a user or password; use a public one, or fetch it first"
+            "the address of a torch build contains a user or password; use a public address, or download the "
+            "wheel first"
         )
     if not _SHA256.fullmatch(digest):
         raise UsageError(
@@ -95,17 +98,17 @@ def _url(spec: str) -> Request:
 
 
 def download_wheel(request: Request, folder: Path, python: str = sys.executable) -> Path:
-    """Download the requested wheel for an interpreter into a folder; pip finds it and checks the digest.
+    """Download the requested wheel for an interpreter into a folder, and return its path.
 
-    UsageError if it is not available or has another digest.
+    Raise UsageError if the wheel is not available, or its digest differs from the requested digest.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{folder} cannot be made ({error.strerror}); name another folder") from None
+        raise UsageError(f"{folder} cannot be created ({error.strerror}); choose another folder") from None
     if request.kind == "wheel":
         return Path(request.requirement)
-    scratch = folder / ".part"  # the folder may hold other builds already
+    scratch = folder / ".part"  # the folder may contain other builds
     shutil.rmtree(scratch, ignore_errors=True)
     command = [python, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     command += [*request.options, "-d", str(scratch), request.requirement]
@@ -124,7 +127,7 @@ def download_wheel(request: Request, folder: Path, python: str = sys.executable)
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal digits."""
+    """Return the SHA-256 of a file as hexadecimal digits."""
     with path.open("rb") as file:
         return (
             hashlib.file_digest(file, "sha256").hexdigest()
@@ -141,7 +144,7 @@ def _sha256(file: Any) -> str:  # Python 3.10
 
 
 def request_json(request: Request, wheel: Path | None) -> str:
-    """Write a request as the JSON that workflows hand on."""
+    """Return a request and its downloaded wheel as JSON for workflows."""
     content = request.to_json()
     if wheel is not None:
         content |= {"wheel": wheel.name, "sha256": sha256(wheel)}

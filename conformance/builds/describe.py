@@ -1,4 +1,4 @@
-"""Description of a build of torch: version, commit, kind with the evidence, ABI, digest of its wheel."""
+"""Describe a build of torch: version, commit, kind with evidence, ABI, and digest of its wheel."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from conformance.builds import abi, known_builds
 from conformance.errors import UsageError
 from conformance.model.records import TorchFacts
 
-#: Local labels of PyTorch's own wheels.
+#: Matches the local version labels of PyTorch's own wheels.
 _OWN_LABEL = re.compile(r"|cpu(\.cxx11\.abi)?|cu\d{2,3}(\.full|\.with\.pypi\.cudnn)?|rocm\d+(\.\d+)+|xpu")
 KINDS = ("public", "fork", "fork-like", "source", "unknown")
 
 
 @dataclasses.dataclass(frozen=True)
 class Build:
-    """A build of torch. ``kind`` is one of ``KINDS``, ``evidence`` the sentences that it rests on, ``record``
-    the digest of the list of its files, ``source`` the origin that pip recorded, if any.
+    """A build of torch.
+
+    ``kind`` is one of ``KINDS``, and ``evidence`` are the reasons for it. ``record`` is the digest of the
+    list of its files. ``source`` is the origin that pip recorded, if any.
     """
 
     version: str
@@ -45,7 +47,10 @@ class Build:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Build:
-        """Read the object that :meth:`to_json` returns; UsageError if it is something else."""
+        """Return the build of a JSON object that :meth:`to_json` returned.
+
+        Raise UsageError for any other object.
+        """
         names = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(data, dict) or set(data) != names or data["kind"] not in KINDS:
             raise UsageError(
@@ -54,7 +59,7 @@ class Build:
         return cls(**{**data, "evidence": tuple(data["evidence"])})
 
     def facts(self) -> TorchFacts:
-        """Return the facts about torch that a results file holds."""
+        """Return the facts about torch for a results file."""
         return {
             "version": self.version,
             "revision": self.git_version,
@@ -65,12 +70,12 @@ class Build:
         }
 
     def name(self) -> str:
-        """Name the build by version and kind, for sentences."""
+        """Return a short name of the build: version, kind and ABI."""
         return f"{self.version} ({self.kind}, ABI {self.abi})"
 
 
 def describe_environment(python: str = sys.executable) -> Build:
-    """Describe the torch of an environment, given by its interpreter (default: this one)."""
+    """Describe the torch of an environment, given by its interpreter (default: the running one)."""
     environment = locate(python)
     if environment.site is None:
         raise UsageError(f"{python} has no torch; install the build that it is for")
@@ -96,7 +101,7 @@ def describe_wheel(path: Path) -> Build:
     with zipfile.ZipFile(path) as wheel:
         names = wheel.namelist()
         if "torch/version.py" not in names:
-            raise UsageError(f"{path} has no torch/version.py; name a wheel of torch")
+            raise UsageError(f"{path} has no torch/version.py; give a wheel of torch")
         version_file = wheel.read("torch/version.py").decode()
         info = next((name for name in names if re.fullmatch(r"torch-[^/]+\.dist-info/RECORD", name)), None)
         record = wheel.read(info).decode() if info else None
@@ -132,10 +137,11 @@ def _build(
 def classify(
     version: str, version_file: str, record: str | None, direct_url: str | None, marked: bool
 ) -> tuple[str, list[str]]:
-    """Return the kind of a build and the evidence for it, the strongest first.
+    """Return the kind of a build and the evidence for it.
 
-    Gaudi's bridge takes a local label that begins with ``git`` for a fork. Every source build of public
-    PyTorch has one too, so that the label alone means ``source``; ``fork`` needs a marker or a known digest.
+    Gaudi's bridge treats a local label that begins with ``git`` as a fork. Source builds of public PyTorch
+    have this label too. The label alone therefore means ``source``; ``fork`` requires a marker or a known
+    digest.
     """
     evidence: list[str] = []
     local = version.partition("+")[2]
@@ -143,37 +149,35 @@ def classify(
     vouched = known_builds.known_builds().get(record or "")
     if repacked is not None:
         return "fork-like", [
-            f"torch/version.py says repacked_from = {repacked!r}: that build's binaries under another label"
+            f"torch/version.py sets repacked_from = {repacked!r}: the binaries of that build, relabelled"
         ]
     if vouched is not None:
-        sentence = f"the digest of its files is that of {vouched.name}, which is known as {vouched.kind}"
+        sentence = f"the digest of its files is that of {vouched.name}, a known build of kind {vouched.kind}"
         return vouched.kind, [sentence]
     if marked:
-        return "fork", ["torch/_fork.json is there, the marker of a fork; what it says was not checked"]
+        return "fork", ["torch/_fork.json exists, the marker of a fork; its content was not checked"]
     if direct_url is not None and '"editable": true' in direct_url:
-        return "source", ["direct_url.json says that it was installed editable, from a source tree"]
+        return "source", ["direct_url.json records an editable installation from a source tree"]
     if local.startswith(("git", "hpu")):
         evidence.append(
-            f"its local label {local!r} is that of a build from source: of a fork or of public PyTorch, "
-            "which the label does not tell"
+            f"its local label {local!r} is that of a build from source; the label does not show whether the "
+            "source is a fork or public PyTorch"
         )
         return "source", evidence
     released = re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", version.partition("+")[0])
     if released and record is not None and _OWN_LABEL.fullmatch(local):
         evidence.append(
-            f"version {version} is that of a public release or nightly, and a wheel brought it; its digest "
-            f"{record[:12]} is not among the known ones"
+            f"version {version} is that of a public release or nightly, installed from a wheel; its digest "
+            f"{record[:12]} is not in the list of known builds"
         )
         return "public", evidence
-    return "unknown", [
-        f"version {version} is that of no release of PyTorch's own, and nothing says where it comes from"
-    ]
+    return "unknown", [f"version {version} is not a release of PyTorch, and its origin is not recorded"]
 
 
 def digest(record: str | None) -> str | None:
-    """Return the SHA-256 of the list of torch's files with their digests, as in a wheel's RECORD.
+    """Return the SHA-256 of the lines of torch's files in a wheel's RECORD.
 
-    It is the same in every installation of the same wheel; None if torch was not installed from a wheel.
+    The digest is equal in every installation of a wheel. Return None if torch was not installed from a wheel.
     """
     rows = [
         line
@@ -184,17 +188,15 @@ def digest(record: str | None) -> str | None:
 
 
 def version_of(version_file: str, where: str) -> str:
-    """Read the version in the text of ``torch/version.py``; UsageError if it has none."""
+    """Return the version in the text of ``torch/version.py``. Raise UsageError if it is missing."""
     version = _assigned_text(version_file, "__version__")
     if version is None:
-        raise UsageError(f"torch in {where} does not say which version it is; install torch again")
+        raise UsageError(f"torch in {where} has no __version__ in version.py; install torch again")
     return version
 
 
 def files_changed(site: Path) -> list[str]:
-    """List the first few files of torch that are gone, or whose size differs from that in the wheel's
-    RECORD.
-    """
+    """Return the first files of torch that are missing, or whose size differs from the wheel's RECORD."""
     info = dist_info(site, version_of(_read_required(site / "torch" / "version.py"), str(site)))
     record = _read_optional(info / "RECORD") if info else None
     changed = []
@@ -207,14 +209,14 @@ def files_changed(site: Path) -> list[str]:
 
 
 def _assigned_text(version_file: str, name: str) -> str | None:
-    """Return the text that a file assigns to a name, or None."""
+    """Return the string that ``version.py`` assigns to a name, or None."""
     match = re.search(rf"^{name}\s*(?::[^=]*)?=\s*['\"]([^'\"]+)['\"]", version_file, re.M)
     return None if match is None else match.group(1)
 
 
 @dataclasses.dataclass(frozen=True)
 class Environment:
-    """An interpreter and the folder in which it finds torch, if any."""
+    """An interpreter, its version, and the site-packages folder with torch, if any."""
 
     executable: str
     python: str
@@ -232,16 +234,12 @@ print(json.dumps({"site": site, "python": python, "executable": sys.executable})
 
 
 def locate(python: str) -> Environment:
-    """Find the torch of an interpreter without importing it. UsageError if the interpreter does not
-    answer.
-    """
+    """Find the torch of an interpreter without importing it. Raise UsageError if the interpreter fails."""
     try:
         done = subprocess.run([python, "-c", _CODE], capture_output=True, text=True, check=True, timeout=60)
         return Environment(**json.loads(done.stdout.splitlines()[-1]))
     except (OSError, subprocess.SubprocessError, ValueError, LookupError) as error:
-        raise UsageError(
-            f"{python} cannot be asked for its torch ({error}); name a Python interpreter"
-        ) from None
+        raise UsageError(f"{python} cannot report its torch ({error}); give a Python interpreter") from None
 
 
 _PACKAGE = """
@@ -253,12 +251,13 @@ print(json.dumps(spec and [*(spec.submodule_search_locations or [spec.origin])])
 
 
 def locate_package(python: str, name: str) -> Path:
-    """Find the folder, or the one file, of an installed top-level package without importing it. UsageError if
-    there is none.
+    """Return the folder or the file of an installed top-level package, without importing it.
+
+    Raise UsageError if the package is not installed.
     """
     if not name.isidentifier():
         raise UsageError(
-            f"--package {name!r} is not the name of a top-level package; give one that can be imported"
+            f"--package {name!r} is not the name of a top-level package; give an importable name"
         )
     try:
         done = subprocess.run(
@@ -267,7 +266,7 @@ def locate_package(python: str, name: str) -> Path:
         locations = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, LookupError) as error:
         raise UsageError(
-            f"{python} cannot be asked for {name} ({error}); name a Python interpreter"
+            f"{python} cannot report the location of {name} ({error}); give a Python interpreter"
         ) from None
     if not locations:
         raise UsageError(f"{python} has no package {name}; install the backend there")
@@ -275,7 +274,10 @@ def locate_package(python: str, name: str) -> Path:
 
 
 def dist_info(site: Path, version: str) -> Path | None:
-    """Find the folder with torch's metadata. Its name may lack the local label, as for PyPI's wheels."""
+    """Return the metadata folder of torch, or None.
+
+    Its name may omit the local label, as in PyPI's wheels.
+    """
     folders = {
         _normalized(path.name[6:-10]): path for path in site.glob("torch-*.dist-info") if path.is_dir()
     }
@@ -283,17 +285,20 @@ def dist_info(site: Path, version: str) -> Path | None:
 
 
 def _normalized(version: str) -> str:
-    """Write a version in the form of PEP 440, which torch/version.py need not have."""
+    """Return a version in the form of PEP 440. torch/version.py may have a different form."""
     return re.sub(r"[-_]", ".", version.lower())
 
 
 def installed_version(python: str) -> str:
-    """Return the version that pip knows, which may lack torch's local label. UsageError without torch."""
+    """Return the version of torch in pip's metadata, which may omit the local label.
+
+    Raise UsageError if pip did not install torch.
+    """
     environment = locate(python)
     site = None if environment.site is None else Path(environment.site)
     info = None if site is None else dist_info(site, describe_folder(site).version)
     if info is None:
-        raise UsageError(f"{python} has no torch that pip has installed; install one from a wheel")
+        raise UsageError(f"{python} has no torch that pip installed; install torch from a wheel")
     return info.name[6:-10]
 
 
@@ -318,7 +323,7 @@ def _source_of(direct: str | None) -> str | None:
         url = json.loads(direct).get("url")
     except (ValueError, AttributeError):
         return None
-    # Paths of this machine stay here.
+    # Do not expose paths of this machine.
     if url is None:
         return None
     return str(url).rpartition("/")[2] if str(url).startswith("file:") else str(url)

@@ -1,8 +1,7 @@
-"""Fork-like builds of torch from public ones: the same binaries under another version label.
+"""Repack public builds of torch as fork-like builds: the same binaries under a different version label.
 
-A fork-like build is a repack, not a fork: it exercises the code that depends on the version (detection,
-gating, resolving), never another kernel or ABI. ``torch.version.repacked_from`` names the build that it was
-made from.
+A fork-like build is not a fork. It tests code that depends on the version (detection, gating, resolving), but
+has the same kernels and ABI. ``torch.version.repacked_from`` names the original build.
 """
 
 from __future__ import annotations
@@ -21,30 +20,31 @@ from typing import IO
 from conformance.errors import UsageError
 
 VERSION_FILE = "torch/version.py"
-#: Signatures of the RECORD file, which is replaced.
+#: Signatures of the RECORD file. They are dropped, because RECORD changes.
 _SIGNATURES = ("RECORD.jws", "RECORD.p7s")
 
 
 def checked_label(text: str) -> str:
-    """Write a local version label in the form of PEP 440; UsageError if it is not that of a fork-like
-    build.
+    """Return a local version label in the form of PEP 440.
+
+    Raise UsageError if it is not a valid label of a fork-like build.
     """
     label = re.sub(r"[-_]", ".", text.lower())
     if not re.fullmatch(r"(git|hpu)[a-z0-9]*(\.[a-z0-9]+)*", label):
         raise UsageError(
-            f"label {text!r} does not begin with git or hpu, or holds more than letters, digits and dots; "
-            "use one like git2236df1 or hpu.1.21.0.555.git603340c"
+            f"label {text!r} must begin with git or hpu and contain only letters, digits and dots; use a "
+            "label such as git2236df1 or hpu.1.21.0.555.git603340c"
         )
     return label
 
 
 class Relabel:
-    """The new contents of the few files that identify the build."""
+    """The new contents of the files that identify a build: ``version.py``, METADATA and RECORD."""
 
     def __init__(self, version: str, version_file: str, label: str | None) -> None:
         revision = re.search(r"^git_version = '([0-9a-f]+)'", version_file, re.M)
         if label is None:
-            # The commit that the binaries come from, so that the label claims nothing false.
+            # The default label is the true commit of the binaries.
             label = f"git{revision.group(1)[:7] if revision else '0000000'}"
         self.old = version
         self.new = f"{version.partition('+')[0]}+{checked_label(label)}"
@@ -68,16 +68,16 @@ class Relabel:
         return re.sub(r"^Version: .*$", f"Version: {self.new}", text, count=1, flags=re.M)
 
     def folder(self, version: str | None = None) -> str:
-        """Name the dist-info folder of the new build, or of another version."""
+        """Return the name of the dist-info folder of a version (default: the new build)."""
         return f"torch-{version or self.new}.dist-info"
 
     def renamed(self, name: str) -> str:
-        """Return the name that a file of the old build has in the new one."""
+        """Return the new name of a file of the original build."""
         old = self.folder(self.old) + "/"
         return f"{self.folder()}/{name[len(old) :]}" if name.startswith(old) else name
 
     def record(self, text: str, changed: dict[str, bytes]) -> bytes:
-        """Return RECORD with the new names, and new digests of the changed files (by new name)."""
+        """Return RECORD with the new names and the new digests. ``changed`` maps new names to contents."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         for row in csv.reader(io.StringIO(text)):
@@ -92,28 +92,28 @@ class Relabel:
 
 
 def digest(content: bytes) -> str:
-    """Return the SHA-256 of a file's content in the form of RECORD."""
+    """Return the SHA-256 of a file's content in the format of RECORD."""
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
 
 
 def version_in(names: Iterable[str]) -> str:
-    """Find the version in the name of torch's dist-info folder; UsageError if there is none."""
+    """Return the version in the name of torch's dist-info folder. Raise UsageError if it is missing."""
     for name in names:
         match = re.match(r"torch-([^/]+)\.dist-info/METADATA$", name)
         if match:
             return match.group(1)
-    raise UsageError("there is no torch-*.dist-info/METADATA in it; name a wheel of torch")
+    raise UsageError("the wheel has no torch-*.dist-info/METADATA; give a wheel of torch")
 
 
 def repack(wheel: Path, folder: Path, label: str | None = None) -> Path:
-    """Write the fork-like wheel of a public one to a folder and return its path.
+    """Write the fork-like wheel of a public wheel to a folder, and return its path.
 
-    Everything but four small files is copied without decompressing it.
+    All members except the few changed files are copied without decompression.
     """
     try:
         source = zipfile.ZipFile(wheel)
     except (OSError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{wheel} cannot be read as a wheel ({error}); name a .whl file of torch") from None
+        raise UsageError(f"{wheel} cannot be read as a wheel ({error}); give a .whl file of torch") from None
     with source:
         version = version_in(source.namelist())
         relabel = Relabel(version, source.read(VERSION_FILE).decode(), label)
@@ -147,10 +147,10 @@ def repack(wheel: Path, folder: Path, label: str | None = None) -> Path:
 
 
 def _copy_member(raw: IO[bytes], info: zipfile.ZipInfo, out: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
-    """Append a member to a wheel without unpacking it.
+    """Copy a member of a wheel without decompressing it.
 
-    ``zipfile`` has no public way to do this; the three attributes that are used here are the same from
-    Python 3.8 to 3.14.
+    ``zipfile`` has no public API for this. The private attributes used here are equal from Python 3.8 to
+    3.14.
     """
     raw.seek(info.header_offset)
     head = raw.read(30)
@@ -166,7 +166,7 @@ def _copy_member(raw: IO[bytes], info: zipfile.ZipInfo, out: zipfile.ZipFile, en
     assert file is not None
     file.seek(out.start_dir)
     entry.header_offset = out.start_dir
-    # The sizes go into the header, not behind the data; the header's extra fields repeat the directory.
+    # Write the sizes into the header instead of after the data. The extra fields only repeat the directory.
     entry.flag_bits &= ~0x08
     entry.extra = b""
     file.write(entry.FileHeader())

@@ -1,4 +1,4 @@
-"""An environment laid over another one, in which torch is a fork-like build of that environment's torch."""
+"""Make an overlay of an environment, in which torch is a fork-like build of that environment's torch."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ _OVERLAY_MARK = "repack.json"
 
 
 def make_overlay(python: Path, folder: Path, label: str | None = None) -> bool:
-    """Make an environment in which torch is a fork-like build of another environment's torch.
+    """Make an overlay environment in which torch is a fork-like build of the torch of ``python``.
 
-    torch's files are hard links (symbolic ones across file systems), version and metadata are rewritten, and
-    everything else is found in the other environment. An overlay that exists and still fits is kept.
+    The files of torch are hard links, or symbolic links across file systems. Version and metadata are
+    rewritten. All other packages are imported from the base environment. An up-to-date overlay is not
+    rebuilt.
 
     Returns:
-        True if the overlay was made, False if it was kept.
+        True if the overlay was made, False if it was up to date.
     """
     base_environment = locate(str(python))
     if base_environment.site is None:
@@ -33,7 +34,7 @@ def make_overlay(python: Path, folder: Path, label: str | None = None) -> bool:
     site = Path(base_environment.site)
     info = dist_info(site, version_of((site / VERSION_FILE).read_text(), str(site)))
     if info is None or not (info / "RECORD").is_file():
-        raise UsageError(f"torch of {python} has no list of its files; install it from a wheel there")
+        raise UsageError(f"torch of {python} has no RECORD file; install torch from a wheel there")
     version = info.name.partition("-")[2].removesuffix(".dist-info")
     executable = base_environment.executable
     base = {"site": str(site), "version": version, "executable": executable}
@@ -48,7 +49,7 @@ def make_overlay(python: Path, folder: Path, label: str | None = None) -> bool:
         except ValueError:
             pass
     elif folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is neither empty nor an overlay; name another folder")
+        raise UsageError(f"{folder} is neither empty nor an overlay; choose another folder")
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     overlay_site = Path(_site_packages_of(folder / "bin" / "python"))
@@ -61,7 +62,7 @@ def make_overlay(python: Path, folder: Path, label: str | None = None) -> bool:
     rows = []
     for row in csv.reader(io.StringIO(text)):
         name = row[0] if row else ""
-        # Scripts are outside, and the bytecode of the rewritten file would be that of the old one.
+        # Skip scripts, which are outside site-packages, and the stale bytecode of the rewritten version.py.
         if not name or name.startswith(("..", "/")) or name.startswith("torch/__pycache__/version."):
             continue
         rows.append(row)
@@ -74,7 +75,8 @@ def make_overlay(python: Path, folder: Path, label: str | None = None) -> bool:
     for name, content in changed.items():
         (overlay_site / name).parent.mkdir(parents=True, exist_ok=True)
         (overlay_site / name).write_bytes(content)
-    # addsitedir, not a plain path: editable installs of the other environment are .pth files themselves.
+    # addsitedir instead of a path: it also processes the .pth files of editable installs in the base
+    # environment.
     (overlay_site / "zz_base_environment.pth").write_text(f"import site; site.addsitedir({str(site)!r})\n")
     marker.write_text(json.dumps(mark))
     return True
@@ -91,7 +93,7 @@ def _make_linker(site: Path, overlay_site: Path) -> Callable[[str, str], None]:
         try:
             os.link(source, link_path)
         except FileNotFoundError:
-            return  # bytecode that pip recorded and that was removed since
+            return  # bytecode that pip recorded and that was removed later
         except OSError:
             link_path.symlink_to(source)
 

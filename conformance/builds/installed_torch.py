@@ -1,4 +1,7 @@
-"""The installed build of torch, identified without importing it: the runner never loads a backend."""
+"""Identify the installed torch without importing it.
+
+An import of torch could load the backend into the runner.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from conformance.errors import UsageError
 
 
 def version() -> str:
-    """Return the version of the torch that this Python would import, local label included."""
+    """Return the version of the installed torch with its local label, without importing torch."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         raise UsageError("torch is not installed; install the build of torch that the backend is for")
@@ -22,26 +25,26 @@ def version() -> str:
         raise UsageError(f"torch has no readable version.py ({error.strerror}); install it again") from None
     match = re.search(r"^__version__\s*=\s*['\"]([^'\"]+)['\"]", text, re.M)
     if match is None:
-        raise UsageError(f"{spec.origin} does not say which version it is; install torch again")
+        raise UsageError(f"{spec.origin} has no __version__ in version.py; install torch again")
     return match.group(1)
 
 
 def is_fork_like(torch_version: str) -> bool:
-    """Return True for the version of a fork-like build: its local label begins with ``git`` or ``hpu``."""
+    """Return True if the local label of a version begins with ``git`` or ``hpu``, as in fork-like builds."""
     return torch_version.partition("+")[2].startswith(("git", "hpu"))
 
 
 def folder_label(torch_version: str) -> str:
-    """Write a version in a form that fits the name of a folder."""
+    """Return a version in a form that is valid as the name of a folder."""
     return re.sub(r"[^A-Za-z0-9.+]", "_", torch_version)
 
 
 def leg_name(torch_version: str, mode: str) -> str:
-    """Name a leg by its build and mode."""
+    """Return the name of a leg: its build and mode."""
     return f"{folder_label(torch_version)}-{mode}"
 
 
-#: Variables that change what torch computes or how; no others are recorded.
+#: The recorded environment variables: they change the results or the execution of torch.
 VARIABLES = (
     "ATEN_CPU_CAPABILITY",
     "CUBLAS_WORKSPACE_CONFIG",
@@ -54,12 +57,12 @@ VARIABLES = (
     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
     "TORCH_DEVICE_BACKEND_AUTOLOAD",
 )
-#: The form of their values, which excludes paths and sentences.
+#: Matches the values that may be recorded. Paths and sentences do not match.
 _VALUE = re.compile(r"[A-Za-z0-9_.,:+-]{0,64}")
 
 
 def recorded_variables(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables of the allow-list that are set to a plain value."""
+    """Return the variables in ``VARIABLES`` that are set to a value that may be recorded."""
     return {
         name: variables[name] for name in VARIABLES if name in variables and _VALUE.fullmatch(variables[name])
     }

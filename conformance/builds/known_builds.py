@@ -1,4 +1,4 @@
-"""Builds of torch that are known by the digest of their files."""
+"""Load the known builds of torch, which are identified by the digest of their files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ else:
 
 @dataclasses.dataclass(frozen=True)
 class KnownBuild:
-    """A build of known origin: its kind, and the wheel's name."""
+    """A known build: its kind, and the name of its wheel."""
 
     kind: str
     name: str
@@ -23,6 +23,6 @@ class KnownBuild:
 
 @functools.cache
 def known_builds() -> dict[str, KnownBuild]:
-    """Load the known builds by the digest of :func:`conformance.builds.describe.digest`."""
+    """Return the known builds by the digest of :func:`conformance.builds.describe.digest`."""
     data = tomllib.loads((Path(__file__).parent / "known_builds.toml").read_text())
     return {entry["record"]: KnownBuild(entry["kind"], entry["name"]) for entry in data.get("build", ())}

@@ -1,7 +1,7 @@
-"""Check that torch is still the build that it was before other things were installed.
+"""Check that the installation of other packages did not replace torch.
 
-An ordinary requirement of another package can replace a fork silently: a fork's version is a pre-release, and
-``torch>=2.13`` prefers a newer public one.
+A requirement such as ``torch>=2.13`` can silently replace a fork: the version of a fork is a pre-release, and
+pip prefers a newer public release.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def write_record(build: Build, file: Path) -> None:
 
 
 def read_record(file: Path) -> Build:
-    """Read the description that :func:`record` wrote; UsageError if the file is unreadable."""
+    """Read the description that :func:`write_record` wrote. Raise UsageError if the file is invalid."""
     try:
         return Build.from_json(json.loads(file.read_text()))
     except (OSError, ValueError) as error:
@@ -30,7 +30,7 @@ def read_record(file: Path) -> Build:
 
 
 def differences_between(before: Build, after: Build) -> list[str]:
-    """List the differences of two builds in words; an empty list if they are the same."""
+    """Return the differences between two builds as texts. The list is empty if the builds are equal."""
     differences = []
     for aspect, old, new in (
         ("version", before.version, after.version),
@@ -45,7 +45,7 @@ def differences_between(before: Build, after: Build) -> list[str]:
 
 
 def torch_problem(before: Build, site: Path, constraints: str | None = None) -> str | None:
-    """Return one sentence if the torch in a folder is no longer the recorded one, else None."""
+    """Return an error sentence if the torch in a folder differs from the recorded build, else None."""
     after = describe_folder(site)
     differences = differences_between(before, after)
     if differences:
@@ -66,11 +66,12 @@ def torch_problem(before: Build, site: Path, constraints: str | None = None) -> 
 
 
 def constraint_line(installed: str, wheel: Path | None) -> str:
-    """Write a line of a constraints file that keeps pip from replacing torch, by the version that pip
-    knows.
+    """Return the line of a constraints file that prevents pip from replacing torch.
+
+    ``installed`` is the version in pip's metadata.
     """
     if wheel is None:
         return f"torch=={installed}"
     if not wheel.is_file():
-        raise UsageError(f"{wheel} does not exist; name the wheel that torch was installed from")
+        raise UsageError(f"{wheel} does not exist; give the wheel that torch was installed from")
     return f"torch @ {wheel.absolute().as_uri()}"

@@ -34,7 +34,7 @@ def write_bundle(path: Path, certificate: Certificate, results: Document) -> Non
     Raise UsageError if the file cannot be written.
     """
     _validated_certificate(certificate)
-    document.checked(results)
+    document.validated(results)
     scratch = path.with_name(path.name + ".part")
     try:
         with zipfile.ZipFile(scratch, "w", zipfile.ZIP_DEFLATED) as file:
@@ -79,7 +79,7 @@ def read_bundle(path: Path) -> tuple[Certificate, Document]:
     try:
         certificate = _validated_certificate(certificate_data)
         name = RESULTS
-        results = document.checked(results_data)
+        results = document.validated(results_data)
     except (SchemaError, RecursionError) as error:
         wrong = str(error).removeprefix(": ")  # the error path is empty for the document as a whole
         raise UsageError(f"{name} of bundle {path} does not follow its schema: {wrong}") from None

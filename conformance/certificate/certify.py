@@ -1,4 +1,4 @@
-"""Issue a certificate for a leg, and verify a certificate by recomputing it from the results in its bundle."""
+"""Issue the certificate of a leg, and verify a certificate by recomputing it from its results."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def scrubbed_document(leg: Leg) -> Document:
 
     The function runs on the machine that issues the certificate, because it removes the name of that machine.
     """
-    scrubbed_leg = scrub.leg(leg)
+    scrubbed_leg = scrub.scrub_leg(leg)
     for row in scrubbed_leg["results"]:
         if "failures" in row:
-            row["failures"] = scrub.without_host(row["failures"])
+            row["failures"] = scrub.without_host_name(row["failures"])
         if "notes" in row:
-            row["notes"] = scrub.without_host(row["notes"])
-    scrubbed_leg["problems"] = scrub.without_host(scrubbed_leg["problems"])
-    return result_files.document([scrubbed_leg])
+            row["notes"] = scrub.without_host_name(row["notes"])
+    scrubbed_leg["problems"] = scrub.without_host_name(scrubbed_leg["problems"])
+    return result_files.results_document([scrubbed_leg])
 
 
 def suite_problem(leg: Leg) -> str | None:
@@ -60,7 +60,7 @@ def issue_certificate(
 
 @dataclasses.dataclass(frozen=True)
 class Verification:
-    """The outcome of a verification: the assessment and certificate recomputed from the rows, and the problems."""
+    """The outcome of a verification: the recomputed assessment and certificate, and the problems."""
 
     assessment: LevelAssessment
     certificate: Certificate
@@ -86,9 +86,9 @@ def verify_certificate(certificate: Certificate, results: Document, manifest: Ma
     problem = suite_problem(leg)
     if problem is not None:
         problems.append(problem)
-    if result_files.document([leg]) != results:
+    if result_files.results_document([leg]) != results:
         problems.append("the head of results.json does not follow from its rows")
-    if scrub.leg(leg) != leg:
+    if scrub.scrub_leg(leg) != leg:
         problems.append(
             "results.json contains paths, host names or variables that a certificate must not contain"
         )

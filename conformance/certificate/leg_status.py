@@ -1,4 +1,7 @@
-"""Compute the status of a leg from its rows. The leg's own summary can lower the status and cannot raise it."""
+"""Compute the status of a leg from its rows.
+
+The leg's own summary can lower the status and cannot raise it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from conformance.certificate import level_assessment
 from conformance.model.records import Leg
 from conformance.plan import levels
 from conformance.results.exit_codes import OK, UNEXPECTED, USAGE
-from conformance.results.leg_summary import Judgement
+from conformance.results.leg_summary import LegSummary
 
 #: The possible statuses of a leg. A ``refused`` leg did not start.
 STANDINGS = ("passed", "failed", "incomplete", "refused")
@@ -28,7 +31,7 @@ def leg_status(leg: Leg) -> tuple[str, str]:
     ]
     if why:
         return "incomplete", "; ".join([*why, *leg["problems"]])[:1000]
-    unexpected = Judgement.of(leg).unexpected
+    unexpected = LegSummary.of(leg).unexpected
     if unexpected:
         return "failed", f"{unexpected} results are unexpected"
     if leg["exit"] == UNEXPECTED:

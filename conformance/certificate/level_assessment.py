@@ -13,7 +13,7 @@ from conformance.model.vocabulary import LEVELS
 from conformance.plan import levels
 from conformance.plan.levels.manifest import LevelRequirements, Manifest, RequiredResult, minor_text
 from conformance.results import exit_codes, merge
-from conformance.results.leg_summary import Judgement
+from conformance.results.leg_summary import LegSummary
 
 _RAN_ON_THE_DEVICE = (Placement.NATIVE.value, Placement.COMPOSITE.value)
 #: Verdicts of failures, which a waiver can excuse.
@@ -24,9 +24,9 @@ _WAIVABLE = (Verdict.FAIL.value, Verdict.XFAIL.value, Verdict.CRASH.value, Verdi
 class LevelAssessment:
     """The required results of a level, sorted by their outcome in a leg.
 
-    ``unfit`` lists the reasons why the leg supports no level at all. ``missing`` groups the ids of results that
-    do not pass by their defect. ``not_claimed`` groups ids by the declaration of the target file that excludes
-    them. The largest groups come first.
+    ``unfit`` lists the reasons why the leg supports no level at all. ``missing`` groups the ids of results
+    that do not pass by their defect. ``not_claimed`` groups ids by the declaration of the target file that
+    excludes them. The largest groups come first.
     """
 
     demand: LevelRequirements
@@ -144,7 +144,7 @@ def reasons_unfit(leg: Leg) -> Iterator[str]:
     count = leg["missing"]["count"]
     lost = not leg["complete"] or count or leg["exit"] not in (exit_codes.OK, exit_codes.UNEXPECTED)
     # If only other shards are missing, shard_reason reports it below.
-    if lost and not (merge.absent(leg) and merge.alone(leg)["complete"] and not count):
+    if lost and not (merge.missing_shards(leg) and merge.before_merge(leg)["complete"] and not count):
         yield f"the run is not complete{f', {count} results are missing' if count else ''}"
     if leg["selection"] is not None:
         yield f"the run was restricted with -k {leg['selection']!r}"
@@ -171,7 +171,7 @@ def shard_reason(leg: Leg) -> str:
 
 def _consistent(leg: Leg) -> Iterator[str]:
     """Yield an error for each summary of a leg that differs from the recomputed one."""
-    judgement = Judgement.of(leg)
+    judgement = LegSummary.of(leg)
     if leg["planned"] != len(judgement.rows):
         yield f"{leg['planned']} results were planned, but the leg has {len(judgement.rows)} rows"
     if leg["totals"] != judgement.totals:

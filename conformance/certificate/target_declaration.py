@@ -37,8 +37,8 @@ class Declaration:
         declared = leg["target"].get("declared")
         if declared is None:
             raise UsageError(
-                f"leg {leg['name']} has no record of the declarations of its target: an earlier version of the "
-                "suite wrote it; run the suite again"
+                f"leg {leg['name']} has no record of the declarations of its target: an earlier version of "
+                "the suite wrote it; run the suite again"
             )
         return Declaration(
             frozenset(declared["dtypes"]),

@@ -93,7 +93,8 @@ def _advice_lines(leg: Leg, assessment: LevelAssessment, held_level: str | None)
             yield f"next: {repro_command(names[0], target_argument(leg), leg)}"
         break
     if held_level and includes(level, held_level) and held_level != level:
-        yield f"or certify the level that the run holds: conformance certify DIR --level {held_level} --mode {mode} -o BUNDLE"
+        command = f"conformance certify DIR --level {held_level} --mode {mode} -o BUNDLE"
+        yield f"or certify the level that the run holds: {command}"
 
 
 def certificate_lines(assessment: LevelAssessment, certificate: Certificate) -> Iterator[str]:

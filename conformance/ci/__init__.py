@@ -1,10 +1,10 @@
-"""The code behind the steps of workflows, so that a workflow holds no logic of its own (docs/workflows.md).
+"""The implementation of workflow steps, so that a workflow contains no logic (docs/workflows.md).
 
-steps     outputs, a summary, a program on the path
-install   an environment of a cell: torch, the suite, the backend, and the guard that torch stays
-gather    the artifacts of all legs ──► one results file, a table, an exit code; missing legs are shown
-store     results ──► the branch of results, which only grows
-issues    regressed cells ──► one issue each
-images    a saved image ──► a registry, by digest
-pull      the results of registered vendors, fetched from their own workflow runs and verified
+* :mod:`.step_outputs` sets outputs, the job summary and the path.
+* :mod:`.install` makes the environment of a cell: torch, the suite, the backend, and the torch guard.
+* :mod:`.merge_artifacts` merges the artifacts of all legs, and reports missing legs.
+* :mod:`.results_branch` adds runs to the results branch, which is append only.
+* :mod:`.cell_regressions` and :mod:`.issues` find regressed cells and maintain one issue for each.
+* :mod:`.images` pushes a saved image to a registry.
+* :mod:`.vendor_results` fetches and verifies the results of registered vendors.
 """

@@ -1,4 +1,4 @@
-"""A run of a matrix held against the one before it, cell by cell."""
+"""Compare the cells of a matrix run with earlier runs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from conformance.results import diff
 from conformance.results import document as results
 from conformance.site.submissions import LARGEST
 
-#: Results that are named one by one.
+#: The maximum number of listed results.
 NAMED = 50
-#: Earlier runs that are searched for a cell.
+#: The maximum number of earlier runs that are searched for a cell.
 SEARCHED = 30
 
 
 @dataclasses.dataclass(frozen=True)
 class CellChange:
-    """A cell in two runs. ``was`` is None if no earlier run has the cell; ``regressed`` holds the first ids
-    of results that regressed, ``count`` their number.
+    """A cell in two runs.
+
+    ``was`` and ``now`` are its statuses; ``was`` is None if no earlier run has the cell. ``regressed`` has
+    the first ids of regressed results, ``count`` their number.
     """
 
     id: str
@@ -40,20 +42,21 @@ class CellChange:
 
     @property
     def worse(self) -> bool:
-        """True if the cell regressed: results did, or its status is no longer a good one."""
+        """True if results of the cell regressed, or its status changed from good to not good."""
         return self.count > 0 or (self.was in GOOD and self.now not in GOOD)
 
     @property
     def good(self) -> bool:
-        """True if the cell's status is a good one and no result of it regressed."""
+        """True if the status of the cell is good and no result regressed."""
         return self.now in GOOD and not self.count
 
 
 def compare_cells(before: Sequence[Path], after: Path) -> list[CellChange]:
-    """Compare all cells of the run ``after`` with the earlier runs ``before``, which are given newest first.
+    """Compare the cells of the run ``after`` with the earlier runs ``before``, ordered from newest to oldest.
 
-    A cell *was* as the newest earlier run with this cell says; its results are compared with those of the
-    newest run that has any. UsageError if ``after`` has no table.
+    The earlier status of a cell is its status in the newest earlier run that has the cell. Its results are
+    compared with the newest earlier run that has results of the cell. Raise UsageError if ``after`` has no
+    table of cells.
     """
     runs = [(run, _read_outcomes(run)) for run in before]
     new_legs = _read_legs(after)
@@ -83,8 +86,10 @@ def compare_cells(before: Sequence[Path], after: Path) -> list[CellChange]:
 
 
 def earlier_runs(folder: Path, backend: str, *, other_than: str = "") -> list[Path]:
-    """List a backend's newest runs on the branch of results that have a table of cells, without those of the
-    workflow's run ``other_than``: the run that is compared with them.
+    """Return the newest runs of a backend that have a table of cells, the newest first.
+
+    ``folder`` is a checkout of the results branch. Runs of the workflow run ``other_than`` are excluded,
+    because it is the run to compare.
     """
     runs = sorted((path.parent for path in (folder / backend).glob("*/matrix.json")), reverse=True)
     return [run for run in runs if not other_than or run.name.split("-")[1:2] != [other_than]][:SEARCHED]
@@ -97,7 +102,7 @@ def _read_outcomes(folder: Path) -> dict[str, Any]:
         return {str(cell["cell"]["id"]): cell for cell in data["cells"]}
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UsageError(
-            f"{file} is not a table of cells ({error}); make it with 'conformance ci gather'"
+            f"{file} is not a table of cells ({error}); write it with 'conformance ci gather'"
         ) from None
 
 
@@ -106,7 +111,7 @@ def _read_legs(folder: Path) -> dict[tuple[str, str], Leg]:
     file = folder / "results.json"
     if not file.is_file():
         return {}
-    document = results.read(file, limit=LARGEST)
+    document = results.read_results(file, limit=LARGEST)
     return {(str(leg["torch"]), str(leg["mode"])): leg for leg in document["legs"]}
 
 
@@ -116,9 +121,9 @@ def _leg_of_outcome(legs: dict[tuple[str, str], Leg], outcome: Any) -> Leg | Non
 
 def _regressed_ids(old: Leg | None, new: Leg | None) -> list[str]:
     if old is None or new is None or not old["results"] or not new["results"]:
-        return []  # the status of a cell without results says more than the names of all its results
+        return []  # a cell without results is reported by its status, not by the ids of all results
     try:
-        report = diff.compare([old], [new])
+        report = diff.compare_runs([old], [new])
     except UsageError:
         return []
     return [change.id for pair in report.pairs for change in pair.counted]

@@ -1,4 +1,4 @@
-"""GitHub through its own program ``gh``, which knows addresses, tokens, pages and redirects."""
+"""Call GitHub's API through the program ``gh``, which handles addresses, tokens and redirects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPOSITORY = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
 
 
 def gh(*arguments: str, body: Any = None) -> str:
-    """Call ``gh`` and return its output. UsageError if there is no such program, or the call fails."""
+    """Call ``gh`` and return its output. Raise UsageError if it is not installed, or the call fails."""
     program = _program()
     command = [*arguments, "--input", "-"] if body is not None else list(arguments)
     done = subprocess.run(
@@ -30,7 +30,7 @@ def gh(*arguments: str, body: Any = None) -> str:
 
 
 def download(path: str, file: Path) -> None:
-    """Write the bytes that GitHub's API returns to a file."""
+    """Write the response of GitHub's API to a file."""
     program = _program()
     with file.open("wb") as target:
         done = subprocess.run([program, "api", path], stdout=target, stderr=subprocess.PIPE)
@@ -41,16 +41,16 @@ def download(path: str, file: Path) -> None:
 def _program() -> str:
     program = shutil.which("gh")
     if program is None:
-        raise UsageError("there is no program gh; GitHub's own runners have it, elsewhere install it")
+        raise UsageError("the program gh is not installed; install it (GitHub's own runners have it)")
     return program
 
 
 def get_json(path: str, **fields: str) -> Any:
-    """Return the JSON of one page of GitHub's API."""
+    """Return one page of GitHub's API as JSON."""
     options = [argument for name, value in fields.items() for argument in ("-f", f"{name}={value}")]
     return json.loads(gh("api", "--method", "GET", path, *options))
 
 
 def send_json(method: str, path: str, body: Any) -> Any:
-    """Send JSON to GitHub's API, and return its answer."""
+    """Send JSON to GitHub's API, and return the response."""
     return json.loads(gh("api", "--method", method, path, body=body) or "null")

@@ -1,4 +1,4 @@
-"""Push of a saved Docker image to a registry: by ``skopeo``, which needs no Docker engine."""
+"""Push a saved Docker image to a registry with ``skopeo``, which needs no Docker engine."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _HOST = re.compile(r"[a-z0-9][a-z0-9.-]*(:\d{1,5})?")
 _REPOSITORY = re.compile(r"[a-z0-9]+([._/-][a-z0-9]+)*")
 _VERSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,60}")
-#: Registries that speak plain HTTP: those on this machine, as for Docker's own engine.
+#: Registries on this machine. They are accessed by plain HTTP, as by Docker.
 _LOCAL = re.compile(r"(localhost|127\.0\.0\.1)(:\d+)?")
-#: The message of a line of skopeo's log.
+#: Matches the message in a line of skopeo's log.
 _MESSAGE = re.compile(r'\bmsg=("(?:[^"\\]|\\.)*")')
 
 
 def push_image(
     file: Path, registry: str, repository: str, version: str, user: str, token: str
 ) -> tuple[str, str]:
-    """Push a saved image as ``REGISTRY/REPOSITORY:VERSION-TAG``; return that name without its tag, and the
-    digest that the registry holds.
+    """Push a saved image as ``REGISTRY/REPOSITORY:VERSION-TAG``; return its name without tag, and its digest.
 
-    ``token`` goes to the login on its standard input. The login stays in Docker's settings, as after 'docker
-    login': the step that signs the digest needs it. UsageError if the registry refuses.
+    ``token`` is passed to the login on standard input. The login stays in Docker's settings, as after 'docker
+    login', because the step that signs the digest needs it. Raise UsageError if the registry rejects the
+    push.
     """
     repository = repository.lower()  # as registries require
     for option, value, pattern in (
@@ -38,9 +38,11 @@ def push_image(
         ("version", version, _VERSION),
     ):
         if not pattern.fullmatch(value):
-            raise UsageError(f"--{option} {value!r} cannot be part of an image's name; give another one")
+            raise UsageError(
+                f"--{option} {value!r} cannot be part of the name of an image; choose another value"
+            )
     if not file.is_file():
-        raise UsageError(f"there is no image {file}; save one with 'nox -s docker -- --save DIR'")
+        raise UsageError(f"image {file} does not exist; save one with 'nox -s docker -- --save DIR'")
     tag = _image_name(file).rpartition(":")[2]
     name = f"{registry}/{repository}"
     verify = "false" if _LOCAL.fullmatch(registry) else "true"
@@ -57,20 +59,20 @@ def push_image(
         _skopeo("copy", *options, f"docker-archive:{file}", f"docker://{name}:{version}-{tag}")
         pushed = digest.read_text().strip() if digest.is_file() else ""
     if not _DIGEST.fullmatch(pushed):
-        raise UsageError(f"the push of {name}:{version}-{tag} reported no digest; look at the registry")
+        raise UsageError(f"the push of {name}:{version}-{tag} reported no digest; check the registry")
     return name, pushed
 
 
 def _image_name(file: Path) -> str:
-    """Read the one name of a saved image. UsageError if it has none, or several."""
+    """Return the name of a saved image. Raise UsageError unless the file has exactly one named image."""
     names = json.loads(_skopeo("list-tags", f"docker-archive:{file}")).get("Tags") or []
     if len(names) != 1:
-        raise UsageError(f"{file.name} holds {len(names)} named images; save one to a file")
+        raise UsageError(f"{file.name} contains {len(names)} named images; save exactly one image to a file")
     return str(names[0])
 
 
 def _save_login(login: Path) -> None:
-    """Add a login to Docker's settings; skopeo itself would drop what else they hold."""
+    """Add a login to Docker's settings. skopeo itself would remove all other settings."""
     settings = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
     try:
         settings_data = json.loads(settings.read_text()) if settings.exists() else {}
@@ -79,14 +81,14 @@ def _save_login(login: Path) -> None:
         settings.touch(mode=0o600)
         settings.write_text(json.dumps(settings_data, indent=1) + "\n")
     except (OSError, ValueError, AttributeError) as error:
-        raise UsageError(f"the login cannot be kept in {settings} ({error}); set DOCKER_CONFIG") from None
+        raise UsageError(f"the login cannot be saved in {settings} ({error}); set DOCKER_CONFIG") from None
 
 
 def _skopeo(*arguments: str, standard_input: str | None = None) -> str:
     program = shutil.which("skopeo")
     if program is None:
         raise UsageError(
-            "there is no program skopeo; GitHub's own runners have it, elsewhere: apt-get install skopeo"
+            "the program skopeo is not installed; run 'apt-get install skopeo' (GitHub's own runners have it)"
         )
     done = subprocess.run([program, *arguments], input=standard_input, capture_output=True, text=True)
     if done.returncode:

@@ -1,4 +1,4 @@
-"""The environment of a cell: the requested torch, the suite, the backend, and a check that torch stayed."""
+"""Make the environment of a cell: install torch, the suite and the backend, and check torch afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conformance.matrix import plan as plans
 from conformance.matrix.plan import Cell
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-#: A plain requirement of a package index: no path, option, address or marker.
+#: Matches a requirement of a package index, without path, option, address or marker.
 _REQUIREMENT = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._-]+\])?(==[A-Za-z0-9][A-Za-z0-9.!+_-]*)?"
 )
@@ -25,7 +25,7 @@ _REQUIREMENT = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Installed:
-    """An environment, with the files that guard its torch."""
+    """An environment, with the record and the constraints file of its torch guard."""
 
     python: str
     record: Path
@@ -33,21 +33,21 @@ class Installed:
 
 
 def find_interpreter(name: str) -> str:
-    """Find an interpreter by path or name. UsageError if there is none."""
+    """Return the path of an interpreter. Raise UsageError if it does not exist."""
     path = shutil.which(name)
     if path is None:
-        raise UsageError(f"there is no interpreter {name!r}; give the path of a Python")
+        raise UsageError(f"interpreter {name!r} does not exist; give the path of a Python")
     return path
 
 
 def make_environment(cell: Cell, folder: Path, index: str | None, python: str = sys.executable) -> str:
-    """Make a virtual environment with the torch of a cell; return its interpreter.
+    """Make a virtual environment with the torch of a cell, and return its interpreter.
 
-    ``index``: one of PyTorch's own (``cpu``, ``cu126``), for releases and nightlies. UsageError if torch
-    is not available, or the folder is not empty.
+    ``index`` is one of PyTorch's own indexes (``cpu``, ``cu126``), for releases and nightlies. Raise
+    UsageError if torch is not available, or the folder is not empty.
     """
     if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty; name a new folder for the environment")
+        raise UsageError(f"{folder} is not empty; choose a new folder for the environment")
     request = build_spec.parse_build(cell.spec, index if "://" not in cell.spec else None)
     _run_command([python, "-m", "venv", str(folder)], "a virtual environment")
     interpreter_path = str(folder / "bin" / "python")
@@ -59,7 +59,7 @@ def make_environment(cell: Cell, folder: Path, index: str | None, python: str = 
 
 
 def record_torch(python: str, folder: Path, wheel: Path | None = None) -> Installed:
-    """Record the torch of an environment, before anything else is installed there."""
+    """Record the torch of an environment, and write its constraints file, before other installations."""
     folder.mkdir(parents=True, exist_ok=True)
     installed = Installed(python, folder / "torch.json", folder / "constraints.txt")
     torch_guard.write_record(describe.describe_environment(python), installed.record)
@@ -69,18 +69,18 @@ def record_torch(python: str, folder: Path, wheel: Path | None = None) -> Instal
 
 
 def install_with_constraints(installed: Installed, requirements: Sequence[str]) -> None:
-    """Install under the constraints."""
+    """Install requirements with the constraints that protect torch."""
     pip_install(installed.python, "--constraint", str(installed.constraints), *requirements)
 
 
 def install_suite(installed: Installed, wheel: Path) -> None:
-    """Install the suite and its requirements, even over another commit of the same version."""
+    """Install the suite and its requirements. A different commit of the same version is replaced."""
     install_with_constraints(installed, [str(wheel)])
     pip_install(installed.python, "--no-deps", "--force-reinstall", str(wheel))
 
 
 def check_torch(installed: Installed) -> str | None:
-    """Return one sentence if torch is no longer the recorded one, else None."""
+    """Return an error sentence if torch differs from the recorded build, else None."""
     before = torch_guard.read_record(installed.record)
     located = describe.locate(installed.python)
     if located.site is None:
@@ -89,12 +89,14 @@ def check_torch(installed: Installed) -> str | None:
 
 
 def backend_requirements(specification: str, folder: Path | None) -> list[str]:
-    """List the arguments of pip for a backend: all wheels of a folder, or a requirement, a wheel, or an https
-    address with its digest. UsageError for anything else.
+    """Return the arguments of pip that install a backend.
+
+    A backend is given by a folder of wheels, or by requirements, wheels and https addresses with digests,
+    separated by spaces. Raise UsageError for any other text.
     """
     if folder is not None:
         if specification:
-            raise UsageError("a backend is either a folder of wheels or a requirement; leave one out")
+            raise UsageError("a backend is either a folder of wheels or a requirement; give only one")
         wheels = sorted(folder.glob("**/*.whl"))
         if not wheels:
             raise UsageError(f"{folder} has no wheel; did the job that makes the backend upload one?")
@@ -122,8 +124,8 @@ def _checked_requirement(text: str) -> str:
 
 
 def pip_install(python: str, *arguments: str) -> None:
-    """Run ``pip install``. UsageError with pip's last line if it fails."""
-    _run_command([python, "-m", "pip", "install", "--quiet", *arguments], "what pip was asked for")
+    """Run ``pip install``. Raise UsageError with pip's error if it fails."""
+    _run_command([python, "-m", "pip", "install", "--quiet", *arguments], "the requirement of pip")
 
 
 def _run_command(command: Sequence[str], label: str) -> None:
@@ -136,8 +138,8 @@ def _run_command(command: Sequence[str], label: str) -> None:
 
 
 def cell_of(plan: Path, name: str) -> Cell:
-    """Find a cell of a plan by its id. UsageError if there is none."""
+    """Return a cell of a plan by its id. Raise UsageError if the plan does not contain it."""
     for cell in plans.read_plan(plan):
         if cell.id == name:
             return cell
-    raise UsageError(f"{plan} has no cell {name!r}; known are those of its 'include'")
+    raise UsageError(f"{plan} has no cell {name!r}; use an id of its key 'include'")

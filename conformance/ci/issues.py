@@ -1,4 +1,4 @@
-"""One issue for each cell of the matrix that regressed: opened, updated, closed when the cell is good."""
+"""Maintain one GitHub issue for each regressed cell: open it, update it, close it when the cell is good."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from conformance.ci import github
 from conformance.ci.cell_regressions import CellChange
 from conformance.matrix.table import code_span
 
-#: Marks the issues that may be changed here; only users with triage rights can set it.
+#: The label of the issues that this module may change. Only users with triage rights can set it.
 LABEL = "conformance-regression"
-#: Issues that one night opens at most. Beyond that, one more issue names the rest.
+#: The maximum number of issues that one run opens. One additional issue lists the remaining cells.
 MOST = 30
 
 
@@ -26,14 +26,14 @@ class Action:
 
 
 def issue_title(backend: str, change: CellChange) -> str:
-    """Return the title by which the issue of a cell is found again."""
+    """Return the title of the issue of a cell. The title identifies the issue in later runs."""
     return f"Regression: {backend}, {change.mode}, torch {change.build}"
 
 
 def issue_body(change: CellChange, run: str, command: str) -> str:
-    """Write the text of an issue. Text from a run is set as code, in which no user is mentioned."""
+    """Return the text of an issue. Text from a run is formatted as code, so that it cannot mention users."""
     lines = [
-        f"Cell `{change.id}` was **{change.was or 'not there'}** and is **{change.now}**, on torch "
+        f"Cell `{change.id}` was **{change.was or 'not present'}** and is **{change.now}**, on torch "
         f"{code_span(change.torch)}.",
         "",
         f"Run: {run}" if run else "",
@@ -46,17 +46,17 @@ def issue_body(change: CellChange, run: str, command: str) -> str:
             f"{change.count} results regressed" + (", the first of them:" if change.count > 1 else ":"),
         ]
         lines += ["", *(f"* {code_span(name[:200])}" for name in change.regressed)]
-    lines += ["", f"To repeat: `{command}`", "", "This text is written anew by each nightly run."]
+    lines += ["", f"To repeat: `{command}`", "", "Each nightly run rewrites this text."]
     return "\n".join(line for line in lines if line is not None)
 
 
 def update_issues(
     repository: str, backend: str, changes: Sequence[CellChange], run: str, target: str
 ) -> list[Action]:
-    """Open, update and close the issues of all cells; return the actions taken.
+    """Open, update and close the issues of all cells, and return the actions.
 
-    A cell that is still bad, but no worse than the night before, keeps its issue as it is. UsageError if
-    GitHub refuses.
+    The issue of a cell that is not good, but did not regress since the previous run, stays unchanged. Raise
+    UsageError if a call to GitHub fails.
     """
     open_issues = {
         str(issue["title"]): issue for issue in _open_issues(repository) if not issue.get("pull_request")
@@ -96,7 +96,7 @@ def update_issues(
     if rest:
         names = "\n".join(f"* `{name}`" for name in rest)
         where = f" in {run}" if run else ""
-        text = f"Besides {MOST} cells with issues of their own these regressed{where}:\n\n{names}"
+        text = f"In addition to {MOST} cells with separate issues, these cells regressed{where}:\n\n{names}"
         name = f"Regression: {backend}, {len(rest)} further cells"
         created = github.send_json(
             "POST", f"repos/{repository}/issues", {"title": name, "body": text, "labels": [LABEL]}

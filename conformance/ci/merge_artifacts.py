@@ -1,4 +1,4 @@
-"""The artifacts of all legs of a matrix as one results file and one table, with what is missing."""
+"""Merge the artifacts of all legs of a matrix into one results file and one table with all cells."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from conformance.matrix.plan import Cell
 from conformance.report import output_files
 from conformance.results import merge
 
-#: The files that are taken from a leg's artifact.
+#: The files that are copied from the artifact of a leg.
 TAKEN = ("results.json", "journal.jsonl", "junit.xml", "report.html")
-#: File of an artifact that holds its name: the download of a single artifact may leave out its folder.
+#: The file that contains the name of an artifact. The download of a single artifact may omit its folder.
 NAMED = "artifact.txt"
-#: A larger file of a leg is not taken.
+#: The maximum size of a copied file in bytes.
 LARGEST = 96 << 20
 
 
 def artifact_name(name: str, cell: str, attempt: str) -> str:
-    """Name the artifact of a leg: artifacts cannot be written twice, so each attempt has its own."""
+    """Return the name of the artifact of a leg.
+
+    Artifacts are immutable, so each attempt has its own artifact.
+    """
     return f"{name}-leg-{cell}-{attempt}"
 
 
 def copy_artifacts(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> list[str]:
-    """Copy the newest attempt of each cell's artifact to ``output/legs/ID``; return notes on what was left
-    out.
+    """Copy the newest attempt of each cell's artifact to ``output/legs/ID``; return notes on omitted files.
 
-    Artifacts are untrusted data: only the known files are taken, and neither links nor large files.
+    Artifacts are untrusted: only the known files are copied, and neither links nor large files.
     """
     notes = []
     folders = _folders(downloaded)
@@ -52,19 +54,20 @@ def copy_artifacts(cells: Sequence[Cell], downloaded: Path, output: Path, name: 
             if file.is_symlink() or not file.is_file():
                 continue
             if file.stat().st_size > LARGEST:
-                notes.append(
-                    f"{cell.id}: {artifact_name} is larger than {LARGEST >> 20} MiB and was left out"
-                )
+                notes.append(f"{cell.id}: {artifact_name} is larger than {LARGEST >> 20} MiB and was omitted")
                 continue
             shutil.copyfile(file, target / artifact_name)
     if not any((output / "legs").iterdir()):
         present = ", ".join(artifact_name for artifact_name, _ in folders[:5]) or "nothing"
-        notes.append(f"no artifact is called {name}-leg-CELL-ATTEMPT; what was downloaded is: {present}")
+        notes.append(f"no artifact is called {name}-leg-CELL-ATTEMPT; the download contains {present}")
     return notes
 
 
 def _folders(downloaded: Path) -> list[tuple[str, Path]]:
-    """List the artifacts with their names. A single one is in the folder itself, and a file names it."""
+    """Return the names and the folders of the downloaded artifacts.
+
+    A single artifact may lie in ``downloaded`` itself. The file ``NAMED`` then contains its name.
+    """
     alone = downloaded / NAMED
     if alone.is_file() and not alone.is_symlink() and alone.stat().st_size < 1000:
         return [(alone.read_text(errors="replace").strip(), downloaded)]
@@ -78,13 +81,14 @@ def _folders(downloaded: Path) -> list[tuple[str, Path]]:
 def merge_artifacts(
     cells: Sequence[Cell], downloaded: Path, output: Path, name: str
 ) -> tuple[list[CellOutcome], bool]:
-    """Write ``legs/``, ``matrix.json``, ``matrix.md`` and the merged results of all legs that left any,
-    refusals included, into ``output``; return the outcomes, and True if there are any results.
+    """Merge the artifacts of all cells into ``output``.
 
-    UsageError if the output folder is not empty or legs cannot be merged.
+    The function writes ``legs/``, ``matrix.json``, ``matrix.md`` and the merged results of all legs, refused
+    legs included. It returns the outcomes of the cells, and True if results were written. Raise UsageError if
+    the output folder is not empty.
     """
     if output.exists() and any(output.iterdir()):
-        raise UsageError(f"{output} is not empty; name a folder that does not exist yet")
+        raise UsageError(f"{output} is not empty; choose a folder that does not exist")
     (output / "legs").mkdir(parents=True)
     notes = copy_artifacts(cells, downloaded, output, name)
     outcomes = collect.collect_outcomes(cells, output / "legs")
@@ -92,23 +96,23 @@ def merge_artifacts(
     legs = []
     cell_of_leg: dict[tuple[str, str], str] = {}
     for outcome in outcomes:
-        if outcome.status == "missing" or outcome.torch is None:  # a refusal is kept
+        if outcome.status == "missing" or outcome.torch is None:  # refused legs are merged
             continue
         for leg in output_files.read_legs(output / "legs" / outcome.cell.id):
             if (leg["mode"], leg["level"]) != (outcome.cell.mode, outcome.cell.level):
                 notes.append(
-                    f"{outcome.cell.id}: a run of mode {leg['mode']} at level {leg['level']} was left out"
+                    f"{outcome.cell.id}: a run of mode {leg['mode']} at level {leg['level']} was omitted"
                 )
                 continue
             first = cell_of_leg.setdefault((str(leg["torch"]), str(leg["mode"])), outcome.cell.id)
             if first != outcome.cell.id:
-                notes.append(f"{outcome.cell.id} ran on the torch of {first}, whose results are shown")
+                notes.append(f"{outcome.cell.id} ran on the torch of {first}, whose results are used")
                 continue
             legs.append((outcome.cell.id, leg))
     try:
-        merged = merge.merge(legs)
+        merged = merge.merge_legs(legs)
     except UsageError as error:
-        notes.append(f"the results cannot be put together: {error}")
+        notes.append(f"the results cannot be merged: {error}")
         merged = []
     if merged:
         output_files.write_reports(output, merged)

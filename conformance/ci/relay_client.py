@@ -1,7 +1,7 @@
-"""Sending a callback to PyTorch's relay, with the token of the job's identity.
+"""Send a callback to PyTorch's relay, with the OIDC token of the job.
 
-The token is read from a variable of the environment and goes into one header; no message, exception or output
-has it. A redirection is not followed, since it could take the token elsewhere.
+The token is read from an environment variable and sent in one header. No message, exception or output
+contains it. Redirects are not followed, because they could send the token to a different server.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ from conformance.errors import UsageError
 from conformance.model.verdicts import printable
 from conformance.report.relay_callback import Callback
 
-#: The variable that the relay's own reporter reads.
+#: The default environment variable of the token. The relay's own reporter uses the same variable.
 TOKEN = "OIDC_TOKEN"
-#: Seconds for a connection or a part of an answer, and for the whole exchange.
+#: Time limits in seconds: for one socket operation, and for the whole exchange.
 SECONDS, DEADLINE = 10.0, 30.0
 _ANSWER = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
 class RelayResponse:
-    """The relay's answer; ``taken`` is False if the repository is not on the allowlist at L2 or above."""
+    """The response of the relay.
+
+    ``accepted`` is False if the repository is not at L2 or above in its allowlist.
+    """
 
     status: int
     accepted: bool
@@ -38,33 +41,33 @@ class RelayResponse:
 
 
 class Unavailable(Exception):
-    """The relay did not answer, or failed; this is not the sender's fault."""
+    """The relay did not respond, or had an internal error."""
 
 
 class _NoRedirectHandler(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Follow nothing."""
+        """Return None, so that redirects are not followed."""
 
 
 def send_callback(
     body: Callback, url: str, variable: str = TOKEN, *, deadline: float = DEADLINE
 ) -> RelayResponse:
-    """Post a callback.
+    """Post a callback to the relay.
 
     Returns:
-        The relay's answer, if it took the callback or left it aside.
+        The response of the relay, which accepted or ignored the callback.
 
     Raises:
-        UsageError: the address or the token cannot be used, or the relay refused the callback.
-        Unavailable: the relay could not be reached in time, or has a fault.
+        UsageError: the address or the token is invalid, or the relay rejected the callback.
+        Unavailable: the relay did not respond in time, or had an internal error.
     """
     token = os.environ.get(variable, "").strip()
     if not token:
-        raise UsageError(f"variable {variable} holds no token; let the job mint one for the relay")
+        raise UsageError(f"variable {variable} contains no token; request one in the job")
     if not token.isascii() or re.search(r"[\s\x00-\x1f\x7f]", token):
-        raise UsageError(f"variable {variable} holds something else than a token; let the job mint one")
+        raise UsageError(f"variable {variable} does not contain a valid token; request one in the job")
     if not re.fullmatch(r"https://[^\s/@?#]+(/\S*)?", url) and not _is_local(url):
-        raise UsageError(f"address {url!r} is not one of https; name that of the relay's callback")
+        raise UsageError(f"address {url!r} is not an https address; give the address of the relay's callback")
     request = urllib.request.Request(
         url,
         data=json.dumps(body).encode(),
@@ -76,17 +79,22 @@ def send_callback(
     if 200 <= status < 300:
         return RelayResponse(status, not _is_ignored(response_body), response_text)
     if status >= 500:
-        raise Unavailable(f"the relay at {url} has a fault (HTTP {status}); nothing is wrong with the run")
-    raise UsageError(f"the relay at {url} refused the callback (HTTP {status}: {response_text}); correct it")
+        raise Unavailable(
+            f"the relay at {url} has an internal error (HTTP {status}); the run itself is valid"
+        )
+    raise UsageError(f"the relay at {url} rejected the callback (HTTP {status}: {response_text}); correct it")
 
 
 def _is_local(url: str) -> bool:
-    """Return True for an address of this machine, for trials."""
+    """Return True for an address of this machine, which is allowed without https for tests."""
     return re.fullmatch(r"http://(127\.0\.0\.1|localhost)(:\d+)?(/\S*)?", url) is not None
 
 
 def _exchange(request: urllib.request.Request, url: str, deadline: float) -> tuple[int, bytes]:
-    """Status and body of the answer. A thread waits, since each byte resets a socket's own limit."""
+    """Return the status and the body of the response.
+
+    A thread enforces the deadline, because each received byte restarts the time limit of a socket.
+    """
     outcomes: list[tuple[int, bytes] | BaseException] = []
 
     def run() -> None:
@@ -99,13 +107,13 @@ def _exchange(request: urllib.request.Request, url: str, deadline: float) -> tup
     thread.start()
     thread.join(deadline)
     if not outcomes:
-        raise Unavailable(f"the relay at {url} did not answer within {deadline:g} seconds")
+        raise Unavailable(f"the relay at {url} did not respond within {deadline:g} seconds")
     (outcome,) = outcomes
     if isinstance(outcome, (OSError, http.client.HTTPException, ValueError)):
         reason = getattr(outcome, "reason", outcome)
         timed_out = isinstance(reason, (TimeoutError, socket.timeout))
-        # The name of the error alone: its text may quote what was sent.
-        why = "no answer in time" if timed_out else type(reason).__name__
+        # Only the name of the error: its text may quote the request with the token.
+        why = "no response in time" if timed_out else type(reason).__name__
         raise Unavailable(f"the relay at {url} cannot be reached ({why})") from None
     if isinstance(outcome, BaseException):
         raise outcome
@@ -127,7 +135,7 @@ def _read(response: IO[bytes]) -> bytes:
 
 
 def _is_ignored(response_body: bytes) -> bool:
-    """Return True for the relay's answer to a repository that may not report."""
+    """Return True if the response says that the relay ignores callbacks of this repository."""
     try:
         content = json.loads(response_body)
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""The branch of results: folders ``BACKEND/RUN`` that are added and never changed, and the site's store.
+"""Read and update the results branch: append-only folders ``BACKEND/RUN``, and the site's store.
 
-It needs git only.
+The module needs only git.
 """
 
 from __future__ import annotations
@@ -26,24 +26,28 @@ from conformance.site.store import store as stores
 from conformance.site.submissions import LARGEST
 
 BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
-#: The files of a run on the branch; the table is there if a matrix was run.
+#: The files of a run on the branch. Only matrix runs have ``matrix.json``.
 FILES = ("results.json", "provenance.json", "matrix.json")
-#: Runs of a backend that are fetched, the newest by name; the others stay on the branch.
+#: The maximum number of fetched runs of a backend, the newest by name. The branch keeps all runs.
 KEPT = 60
-#: Folder of the site's store on the branch; hidden, so that it is no backend's.
+#: The folder of the site's store on the branch. It is hidden, so that it cannot be a backend.
 STORE = ".store"
 _TRIES = 5
 
 
 def run_name(file: Path, started: str, run_id: str) -> str:
-    """Name the folder of a run by time and content: names sort by date, and equal content has one name."""
+    """Return the folder name of a run: start, run id and content digest.
+
+    Names sort by date, and equal results have equal names.
+    """
     when = re.sub(r"\D", "", started)[:14]
     return f"{when}-{run_id or 'local'}-{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
 
 
 def own_provenance(channel: str, *, ours: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Describe the publisher's own run by the variables that GitHub sets; outside of a workflow there are
-    none, and the run is self-reported.
+    """Return the provenance record of this workflow run, from GitHub's environment variables.
+
+    Outside a workflow the channel is ``self-reported``.
     """
     workflow = ours.get("GITHUB_WORKFLOW_REF", "").partition("@")[0]
     repository = ours.get("GITHUB_REPOSITORY", "")
@@ -60,19 +64,18 @@ def own_provenance(channel: str, *, ours: Mapping[str, str] = os.environ) -> dic
 def write_run_entry(
     file: Path, backend: str, origin: Mapping[str, Any], folder: Path, table: Path | None = None
 ) -> Path:
-    """Put a results file with its provenance, and the table of its cells, into ``folder/BACKEND/RUN``; return
-    the new folder.
+    """Write a results file, its provenance and its table to ``folder/BACKEND/RUN``; return that folder.
 
-    UsageError if the file is not a valid results file, or the registry has no such backend.
+    Raise UsageError if the file is not a valid results file, or the backend is not registered.
     """
     backends = registry.load()
     if backend not in backends:
         raise UsageError(f"the registry has no backend {backend!r}; known are {', '.join(sorted(backends))}")
-    document = results.read(file, limit=LARGEST)
+    document = results.read_results(file, limit=LARGEST)
     started = min(leg["started"] for leg in document["legs"])
     target = folder / backend / run_name(file, started, str(origin.get("run_id", "")))
     if target.exists():
-        raise UsageError(f"{target.name} is there already; results are added, never changed")
+        raise UsageError(f"{target.name} exists already; published results are never changed")
     target.mkdir(parents=True)
     shutil.copyfile(file, target / "results.json")
     if table is not None:
@@ -82,15 +85,15 @@ def write_run_entry(
 
 
 def add_runs(repository: str, branch: str, source: Path, token: str = "") -> str:
-    """Add all of ``source/BACKEND/RUN`` to the branch of a repository in one commit, and return its hash.
+    """Add all runs of ``source/BACKEND/RUN`` to the results branch in one commit, and return the commit hash.
 
-    If another publisher pushes in between, its commit is fetched and the push tried again. The token is
-    passed in a variable of git, not on a command line. UsageError if a run is there already with other
-    content, or the push is refused.
+    If another publisher pushes at the same time, the push is retried on top of its commit. The token is
+    passed to git in an environment variable, not on the command line. Raise UsageError if a run exists with
+    different results, or the push is rejected.
     """
     runs = sorted(path for path in source.glob("*/*") if path.is_dir())
     if not runs:
-        raise UsageError(f"there is no run in {source}; it has to hold folders BACKEND/RUN")
+        raise UsageError(f"{source} contains no run; it must contain folders BACKEND/RUN")
 
     def change(git: _Git) -> str:
         new = [run for run in runs if not _is_on_branch(git, run)]
@@ -104,13 +107,15 @@ def add_runs(repository: str, branch: str, source: Path, token: str = "") -> str
 
 
 def replace_site_store(repository: str, branch: str, source: Path, token: str = "") -> str:
-    """Put the site's store in place of the one on the branch, and return the commit's hash.
+    """Replace the site's store on the results branch, and return the commit hash.
 
-    UsageError if ``source`` is no store, or the push is refused.
+    Raise UsageError if ``source`` is not a store, or the push is rejected.
     """
     stores.check_folder(source)
     if not (source / stores.MARK).is_file():
-        raise UsageError(f"{source} is no store; make one with 'conformance site RESULTS --store {source}'")
+        raise UsageError(
+            f"{source} is not a store; create one with 'conformance site RESULTS --store {source}'"
+        )
 
     def change(git: _Git) -> str:
         git("rm", "-r", "--quiet", "--cached", "--ignore-unmatch", "--", STORE)
@@ -122,9 +127,10 @@ def replace_site_store(repository: str, branch: str, source: Path, token: str = 
 
 
 def _commit_and_push(repository: str, branch: str, token: str, change: Callable[[_Git], str]) -> str:
-    """Commit a change to the branch and push it, on top of whatever others push in between.
+    """Commit a change on the newest commit of the branch, push it, and return the commit hash.
 
-    ``change`` puts its files into the index and returns the commit's message; empty if there is nothing new.
+    ``change`` adds its files to the index and returns the commit message, or an empty text without a change.
+    The push is retried if the branch moved.
     """
     if not BRANCH.fullmatch(branch):
         raise UsageError(f"{branch!r} is not a name of a branch of results; use letters, digits and dashes")
@@ -142,25 +148,25 @@ def _commit_and_push(repository: str, branch: str, token: str, change: Callable[
             git("symbolic-ref", "HEAD", f"refs/heads/{branch}")
             message = change(git)
             if not message:
-                return git("rev-parse", "HEAD").strip()  # all of it is there
+                return git("rev-parse", "HEAD").strip()  # the branch has everything already
             git("commit", "--quiet", "-m", message)
             if git.ok("push", "--quiet", "origin", f"HEAD:refs/heads/{branch}"):
                 return git("rev-parse", "HEAD").strip()
-    raise UsageError(f"the push to branch {branch} was refused {_TRIES} times: {git.errors[-300:]}")
+    raise UsageError(f"the push to branch {branch} was rejected {_TRIES} times: {git.errors[-300:]}")
 
 
 def fetch_branch(
     repository: str, branch: str, folder: Path, token: str = "", *, with_store: bool = False
 ) -> bool:
-    """Fetch the branch of results into a folder; return False if the branch does not exist yet.
+    """Fetch the results branch into a folder. Return False if the branch does not exist.
 
-    ``with_store`` fetches the site's store, and only those runs that are not in it. UsageError if it cannot
-    be found out whether there is a branch, so that no failure passes for a first run.
+    With ``with_store``, fetch the site's store, and only the runs that are not in the store. Raise UsageError
+    if git cannot determine whether the branch exists, so that an error is not mistaken for a first run.
     """
     if not BRANCH.fullmatch(branch):
         raise UsageError(f"{branch!r} is not a name of a branch of results; use letters, digits and dashes")
     if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty; name a folder that does not exist yet")
+        raise UsageError(f"{folder} is not empty; choose a folder that does not exist")
     folder.mkdir(parents=True, exist_ok=True)
     git = _Git(folder, token)
     git("init", "--quiet")
@@ -183,7 +189,7 @@ def fetch_branch(
 
 
 def _fetch_into_index(git: _Git, branch: str) -> bool:
-    """Fetch the branch, its files on demand if the server can; return False if there is no such branch."""
+    """Fetch the branch without its files if the server supports that. Return False if it does not exist."""
     if not git("ls-remote", "--heads", "origin", f"refs/heads/{branch}").strip():
         return False
     git("fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin", branch)
@@ -191,29 +197,29 @@ def _fetch_into_index(git: _Git, branch: str) -> bool:
 
 
 def _is_on_branch(git: _Git, run: Path) -> bool:
-    """Return True if the branch has a run already; a run that is stored again stays as it was first stored.
+    """Return True if the branch already has a run with equal results.
 
-    UsageError if it is there with other results.
+    Raise UsageError if the branch has the run with different results.
     """
     path = f"{run.parent.name}/{run.name}"
     listed = git("ls-files", "--stage", "--", f"{path}/results.json").split()
     if not listed:
         return False
     if git("hash-object", str((run / "results.json").absolute())).strip() != listed[1]:
-        raise UsageError(f"{run.name} is there already with other content; results are never changed")
+        raise UsageError(f"{run.name} exists already with other content; published results are never changed")
     return True
 
 
 def _copy_run(run: Path, target: Path) -> None:
     for file in sorted(run.iterdir()):
         if file.name not in FILES or file.is_symlink():
-            raise UsageError(f"{run.name} holds {file.name}; a run is {', '.join(FILES)}")
+            raise UsageError(f"{run.name} contains {file.name}; the files of a run are {', '.join(FILES)}")
         target.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target / file.name)
 
 
 class _Git:
-    """git in a folder, with an author of its own instead of the user's."""
+    """Run git in a folder, with the suite as author instead of the user."""
 
     def __init__(self, folder: Path, token: str) -> None:
         self.folder = folder

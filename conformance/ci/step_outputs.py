@@ -1,4 +1,7 @@
-"""Outputs, summary and path of a workflow's step. Outside GitHub Actions the outputs are printed."""
+"""Set the outputs, the summary and the path of a workflow step.
+
+Outside GitHub Actions outputs are printed.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ import re
 import secrets
 from pathlib import Path
 
-#: The names of artifacts, and their parts.
+#: Matches a valid name of an artifact, or a part of it.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-#: GitHub's own limit of a step's summary is 1 MiB.
+#: The maximum size of a summary in bytes. GitHub's limit is 1 MiB.
 _SUMMARY = 900_000
 
 
 def set_outputs(**values: str) -> None:
-    """Set outputs of this step. No value can set another output, whatever it holds."""
+    """Set outputs of this step. A random delimiter prevents a value from setting further outputs."""
     for name, value in values.items():
         key = name.replace("_", "-")
         mark = secrets.token_hex(16)
@@ -22,13 +25,13 @@ def set_outputs(**values: str) -> None:
 
 
 def add_summary(markdown: str) -> None:
-    """Add text to the summary of the job; the caller has escaped untrusted parts."""
+    """Add Markdown to the summary of the job. The caller must escape untrusted parts."""
     cut = markdown.encode(errors="replace")[:_SUMMARY].decode(errors="ignore")
     _append("GITHUB_STEP_SUMMARY", cut + ("\n" if cut == markdown else "\n\nCut here: too long.\n"), None)
 
 
 def add_to_path(folder: Path) -> None:
-    """Put the programs of a folder before all others, in the steps that follow."""
+    """Prepend a folder to PATH in the following steps."""
     _append("GITHUB_PATH", f"{folder}\n", None)
 
 

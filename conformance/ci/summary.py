@@ -1,4 +1,4 @@
-"""The summary of a job: a table of its legs, and for each the first results that are not as expected."""
+"""Write the summary of a job: a table of its legs, and the first unexpected results of each leg."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from conformance.matrix.table import code_span, escape_markdown
 from conformance.model.records import Leg
 from conformance.model.verdicts import Verdict
 
-#: Results, and problems, of a leg that are named.
+#: The maximum number of displayed results, and of displayed problems, per leg.
 _NAMED = 20
 
 
 def summary_markdown(legs: Sequence[Leg], job: str) -> str:
-    """Summarise the legs of a results file in Markdown; text from a device is set as code or escaped."""
+    """Return a Markdown summary of the legs. Text from a device is formatted as code or escaped."""
     lines = [f"### {escape_markdown(job)}", "", "| leg | level | exit | results |", "|---|---|---|---|"]
     for leg in legs:
         totals = ", ".join(f"{count} {verdict}" for verdict, count in leg["totals"].items() if count)
@@ -38,7 +38,7 @@ def summary_markdown(legs: Sequence[Leg], job: str) -> str:
 
 
 def leg_title(leg: Leg) -> str:
-    """Name a leg by its target, mode and torch."""
+    """Return the target, mode and torch of a leg as text."""
     return f"{leg['target']['name']}, {leg['mode']}, torch {leg['torch']}"
 
 

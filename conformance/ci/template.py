@@ -1,4 +1,4 @@
-"""The workflow that a vendor copies into its own repository, with this project pinned by commit."""
+"""Render the workflow that a vendor copies into its repository, with this project pinned by commit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from conformance.plan import levels
 from conformance.target import file as target_file
 
 FILE = Path(__file__).parent / "templates" / "hardware.yml"
-# Values are between << and >>, since GitHub uses {{ }}. No one escaping fits every place of a value in YAML:
-# 'render' lets only plain words through, and the list and the text that may be empty go in as JSON.
+# Values are between << and >>, since GitHub uses {{ }}. No escaping fits every position of a value in YAML:
+# 'render_workflow' accepts only plain words, and writes the list and the optional text as JSON.
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(FILE.parent),
     variable_start_string="<<",
@@ -31,12 +31,15 @@ _PATH = re.compile(r"[A-Za-z0-9_./-]{1,200}")
 def render_workflow(
     *, suite: str, target: str, runner: Sequence[str], python: str, modes: str, level: str, package: str = ""
 ) -> str:
-    """Fill in the template. UsageError if a value is not of its plain form: no other gets into YAML."""
+    """Return the rendered workflow.
+
+    Raise UsageError if a value contains characters that YAML could interpret.
+    """
     pinned = _SUITE.fullmatch(suite)
     if pinned is None:
         raise UsageError(
-            f"--suite {suite!r} is not OWNER/NAME@COMMIT with all 40 digits of the commit; a branch or tag "
-            "can be moved"
+            f"--suite {suite!r} is not OWNER/NAME@COMMIT with all 40 digits of the commit; do not use a "
+            "branch or tag, which can be moved"
         )
     for option, value, pattern in (
         ("--target", target, _PATH),
@@ -44,13 +47,15 @@ def render_workflow(
         *(("--runner", label, _WORD) for label in runner),
     ):
         if not pattern.fullmatch(value):
-            raise UsageError(f"{option} {value!r} is not of letters, digits, dots, dashes; give another one")
+            raise UsageError(
+                f"{option} {value!r} may contain only letters, digits, dots and dashes; change it"
+            )
     chosen = re.split(r"[,\s]+", modes.strip())
     levels.check_level(level)
     if not target.endswith(".toml"):
-        target_file.load(target)  # a known one, or an error that names them
+        target_file.load(target)  # raises an error that lists the known targets
     elif target.startswith(("/", "../")) or "/../" in target:
-        raise UsageError(f"--target {target} is not within the repository; give the path from its top")
+        raise UsageError(f"--target {target} is outside the repository; give a path relative to its root")
     if wrong := [mode for mode in chosen if mode not in MODES or chosen.count(mode) > 1]:
         raise UsageError(f"--modes {wrong[0]!r} is unknown or appears twice; known are {','.join(MODES)}")
     if package and not package.isidentifier():

@@ -1,7 +1,7 @@
-"""Results of vendors: the publisher fetches them from the workflow that the registry names, and verifies
-them.
+"""Fetch and verify the results of vendors from the workflows in the registry.
 
-No vendor's run starts anything here, and no file names its own origin.
+The publisher fetches results on its own schedule: a run of a vendor cannot trigger it. The provenance comes
+from GitHub and the registry, never from a file of the vendor.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from conformance.errors import UsageError
 from conformance.site.registry import Backend
 from conformance.site.submissions import LARGEST
 
-#: Name of the artifact that a vendor's workflow uploads, as in the template.
+#: The name of the artifact that a vendor's workflow uploads, as in the template.
 ARTIFACT = "conformance-results"
-#: Events whose runs come from the vendor's own branches.
+#: The events whose runs use code of the vendor's own branches.
 EVENTS = ("schedule", "push", "workflow_dispatch", "repository_dispatch", "release")
-#: Runs of a workflow that are considered.
+#: The maximum number of considered runs of a workflow.
 _RUNS = 10
 
 
 def pull_new_runs(backend: Backend, into: Path, present: Path, today: datetime.date) -> Iterator[str]:
-    """Fetch the newest runs of a backend's workflow into ``into/BACKEND/RUN``; yield a sentence about each.
+    """Fetch the newest runs of a backend's workflow into ``into/BACKEND/RUN``, and yield a message for each.
 
-    Runs that are in ``present`` already are skipped. A run that cannot be verified is not taken.
+    Runs that ``present`` already contains are skipped. A run that cannot be verified is rejected.
     """
     if not (backend.repository and backend.workflow):
         return
@@ -106,7 +106,7 @@ def _fetch_run(backend: Backend, run: Any, branch: str, into: Path) -> Path:
 
 
 def _extract_results(archive: Path, file: Path) -> None:
-    """Extract the results file of an artifact, if it is not too large."""
+    """Extract the results file of an artifact. Raise UsageError if it is missing, invalid or too large."""
     try:
         with zipfile.ZipFile(archive) as contents:
             member = contents.getinfo("results.json")

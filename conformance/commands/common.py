@@ -74,7 +74,7 @@ def legs_of_replaced_run(folder: Path) -> list[Leg]:
     The list is empty if the folder has no readable ``results.json``.
     """
     try:
-        return results.read(folder / "results.json")["legs"]
+        return results.read_results(folder / "results.json")["legs"]
     except (OSError, UsageError):
         return []
 
@@ -89,7 +89,7 @@ def opening_of(legs: Sequence[Leg], before: Sequence[Leg] | None = None) -> Open
     changes = None
     if before:
         try:
-            changes = diff.compare(before, legs)
+            changes = diff.compare_runs(before, legs)
         except UsageError:  # the runs have no mode in common
             changes = None
     return Opening(level_progress.level_progress_of(legs), changes)

@@ -23,9 +23,9 @@ def add(commands: Any) -> None:
         "diff",
         help="compare two runs: regressed, changed failures, fixed, new, vanished",
         description=(
-            "Compare two runs leg by leg. The exit code is 1 if a result regressed (its verdict is worse than "
-            "before, even if the failure is now expected or declared), if a failing result fails differently "
-            "(in kinds, samples or messages), or if a result vanished although suite, torch, level, shard, "
+            "Compare two runs leg by leg. The exit code is 1 if a result regressed (its verdict is worse "
+            "than before, even if the failure is now expected or declared), if a failing result fails "
+            "differently (in kinds, samples or messages), or if a result vanished although suite, torch, level, shard, "
             "selection and samples are equal."
         ),
     )
@@ -37,7 +37,7 @@ def add(commands: Any) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the comparison. Return exit code 1 on regressions."""
-    report = diff.compare(output_files.read_legs(arguments.old), output_files.read_legs(arguments.new))
+    report = diff.compare_runs(output_files.read_legs(arguments.old), output_files.read_legs(arguments.new))
     if arguments.json:
         print(json.dumps(diff.to_json(report), indent=1))
     else:
@@ -75,7 +75,7 @@ def _leg_lines(pair: diff.Difference) -> Iterator[str]:
     if pair.changed:
         yield "  failing in another way:"
         for change in pair.changed[:_NAMED]:
-            yield f"    {change.id} ({change.words()}): {change.how}"[:220]
+            yield f"    {change.id} ({change.verdicts()}): {change.how}"[:220]
         yield from _hidden_count_line(pair.changed)
     if pair.vanished:
         why = f", which do not count: {pair.excuse}" if pair.excuse else ""
@@ -89,7 +89,7 @@ def _leg_lines(pair: diff.Difference) -> Iterator[str]:
 
 
 def _fails(change: diff.ResultChange) -> bool:
-    return diff.fails(change.new)
+    return diff.is_failure(change.new)
 
 
 def _cause_lines(heading: str, changes: list[diff.ResultChange], leg: Leg) -> Iterator[str]:
@@ -104,7 +104,7 @@ def _cause_lines(heading: str, changes: list[diff.ResultChange], leg: Leg) -> It
         change = before[row["id"]]
         kind, message = groups.kind_and_message(row)
         count = "1 result" if group.count == 1 else f"{group.count} results"
-        yield f"    {group.name()}: {count}, such as {row['id']} ({change.words()})"
+        yield f"    {group.name()}: {count}, such as {row['id']} ({change.verdicts()})"
         yield f"      {kind}: {next(iter(message.splitlines()), '')}"[:220]
         yield f"      {summary.repro_command(row['id'], summary.target_argument(leg), leg)}"
     hidden = causes[summary.SHOWN :]
@@ -114,7 +114,7 @@ def _cause_lines(heading: str, changes: list[diff.ResultChange], leg: Leg) -> It
 
 def _id_lines(changes: list[diff.ResultChange]) -> Iterator[str]:
     for change in changes[:_NAMED]:
-        yield f"    {change.id} ({change.words()})"
+        yield f"    {change.id} ({change.verdicts()})"
     yield from _hidden_count_line(changes)
 
 

@@ -73,12 +73,12 @@ def execute(arguments: argparse.Namespace) -> int:
         print(UNTESTED.format(name=file.name))
     _import_backend(target)
     target_file_patterns.check_patterns(file, lambda: plan.build_plan(target, "full", file.modes))
-    operators, capabilities = declaration_checks.collect(file, target, arguments.level)
+    operators, capabilities = declaration_checks.collect_trial_facts(file, target, arguments.level)
     groups = {
         "Device": [
-            *registration_checks.collect(target),
+            *registration_checks.collect_registration_facts(target),
             *_known_answer_facts(target),
-            *prerequisites.collect(target),
+            *prerequisites.collect_prerequisite_facts(target),
         ],
         "Operators": operators,
         "Capabilities": capabilities,
@@ -89,7 +89,7 @@ def execute(arguments: argparse.Namespace) -> int:
             print(f"\n{title}")
             _print_table(group, limit)
     missing = [
-        impact.with_stakes(fact, target, arguments.level)
+        impact.with_impact(fact, target, arguments.level)
         for group in groups.values()
         for fact in group
         if fact.ok is False
@@ -109,12 +109,12 @@ def _watch(arguments: argparse.Namespace, file: TargetFile, mode: str) -> int:
     """
     from conformance.doctor import file_watch
 
-    watched = file_watch.places(file.target(mode).module, file.path)
+    watched = file_watch.watched_paths(file.target(mode).module, file.path)
     command = [sys.executable, "-m", "conformance", "doctor", "--target", str(file.path), "--mode", mode]
     command += ["--level", arguments.level, *(["--all"] if arguments.all else [])]
     for module in arguments.extra:
         command += ["--extra", module]
-    changed = file_watch.changes(watched)
+    changed = file_watch.watch_changes(watched)
     code = 1
     try:
         code, before = _run_doctor(command)
@@ -125,7 +125,7 @@ def _watch(arguments: argparse.Namespace, file: TargetFile, mode: str) -> int:
             more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
             print(f"{paths[0].name}{more} changed", flush=True)
             code, now = _run_doctor(command)
-            print("\n".join(file_watch.difference(before, now)), flush=True)
+            print("\n".join(file_watch.changed_lines(before, now)), flush=True)
             before = now
     except KeyboardInterrupt:
         return code
@@ -197,7 +197,7 @@ def _print_steps(missing: Sequence[Fact], arguments: argparse.Namespace) -> None
     steps: dict[str, str] = {}
     for fact in missing:
         if fact.step:
-            steps[fact.step] = steps.get(fact.step) or fact.stakes
+            steps[fact.step] = steps.get(fact.step) or fact.impact
     print("Next")
     for number, (step, stakes) in enumerate(list(steps.items())[:STEPS], 1):
         print(f"  {number}. {step}")

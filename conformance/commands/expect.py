@@ -164,7 +164,8 @@ def _observed_legs(legs: list[Leg], file: target_file.TargetFile) -> list[propos
             observed_legs.append(propose.LegRows(leg["mode"], leg["torch"], rows, waived))
     if not any(leg.rows for leg in observed_legs):
         raise UsageError(
-            f"the run has no results of target {file.name!r} with its default samples; choose another run or target"
+            f"the run has no results of target {file.name!r} with its default samples; choose another run or "
+            "target"
         )
     return observed_legs
 

@@ -1,4 +1,4 @@
-"""``conformance explain``: print the requirement behind a result, its inputs, and the faults that it detects."""
+"""``conformance explain``: print the requirement behind a result, its inputs, and the detected faults."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def execute(arguments: argparse.Namespace) -> int:
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 
     from conformance.commands.repro import subject_kind_of
-    from conformance.properties.registry import find
+    from conformance.properties.registry import find_property
     from conformance.samples import sample_limit
     from conformance.subjects import catalogue
 
     catalogue.load_extra(arguments.extra)
-    sample_limit.choose(arguments.samples)
+    sample_limit.set_limit(arguments.samples)
     kind = subject_kind_of(result_id)
-    for line in explanation_lines(find(kind, result_id.case.property), result_id):
+    for line in explanation_lines(find_property(kind, result_id.case.property), result_id):
         print(line)
     return 0
 
@@ -98,7 +98,10 @@ def _source_lines(entry: Property) -> Iterator[str]:
     relative_path = file.relative_to(_ROOT.parent) if file.is_relative_to(_ROOT.parent) else file.name
     yield f"  source: {relative_path}:{inspect.getsourcelines(code)[1]}"
     if behaviour is not None:
-        yield f"  area: {behaviour.area}; the program runs on the CPU and on the device and must have equal observations:"
+        yield (
+            f"  area: {behaviour.area}; this program runs on the CPU and on the device and must record equal "
+            "observations:"
+        )
         yield from textwrap.indent(inspect.getsource(code).rstrip(), "    ").splitlines()
     elif text := inspect.getdoc(inspect.getmodule(code)):
         yield from textwrap.wrap(
@@ -116,8 +119,8 @@ def _mutation_operator_lines(entry: Property) -> Iterator[str]:
     designated = {
         name: operator for name, operator in mutation_operators().items() if operator.designated in names
     }
-    if behaviour is not None and behaviour.sees:
-        yield f"  detects these injected faults in its test: {', '.join(behaviour.sees)}"
+    if behaviour is not None and behaviour.must_detect:
+        yield f"  detects these injected faults in its test: {', '.join(behaviour.must_detect)}"
     if designated:
         yield "  is designated to kill these mutation operators (docs/mutation-testing.md):"
         for name, operator in designated.items():

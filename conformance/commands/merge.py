@@ -30,7 +30,7 @@ def execute(arguments: argparse.Namespace) -> int:
     output: Path = arguments.output
     _check_output(output, arguments.directories)
     parts = [(str(folder), leg) for folder in arguments.directories for leg in output_files.read_legs(folder)]
-    legs = merge.merge(parts, assembled=_assembled(output, arguments.directories, parts))
+    legs = merge.merge_legs(parts, assembled=_assembled(output, arguments.directories, parts))
     common.check_writable(output)
     output.mkdir(parents=True, exist_ok=True)
     document = output_files.write_reports(
@@ -57,9 +57,9 @@ def _check_output(output: Path, sources: list[Path]) -> None:
         )
     if (output / "journal.jsonl").exists():
         raise UsageError(f"--output {output} contains a separate run; remove it or choose another folder")
-    run_folder.check_foreign(output, run_folder.WRITTEN)
+    run_folder.check_foreign_files(output, run_folder.WRITTEN)
     if (output / "results.json").exists():
-        results.read(output / "results.json")
+        results.read_results(output / "results.json")
 
 
 def _assembled(output: Path, sources: list[Path], parts: list[tuple[str, Leg]]) -> bool:

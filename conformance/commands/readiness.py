@@ -1,4 +1,4 @@
-"""``conformance readiness``: compare backends with the requirements of PyTorch's cross-repository CI levels."""
+"""``conformance readiness``: compare backends with the levels of PyTorch's cross-repository CI."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def add(commands: Any) -> None:
         "readiness",
         help="compare success and time of runs with the levels of PyTorch's cross-repository CI",
         description=(
-            f"Write a table of backends: runs of the last {relay_readiness.DAYS_TO_KEEP_LEVEL} days, share of "
-            "successful runs, time per run, and the unmet conditions of L2 and L3."
+            f"Write a table of backends: runs of the last {relay_readiness.DAYS_TO_KEEP_LEVEL} days, share "
+            "of successful runs, time per run, and the unmet conditions of L2 and L3."
         ),
     )
     parser.add_argument("folder", type=Path, metavar="RESULTS", help="folder with BACKEND/RUN/results.json")

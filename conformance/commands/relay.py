@@ -95,8 +95,8 @@ def _callback(arguments: argparse.Namespace) -> Callback:
     if arguments.status == "in_progress":
         if own:
             raise UsageError(
-                f"the relay does not accept an in_progress callback of a {arguments.event} run; report the run "
-                "when it is completed"
+                f"the relay does not accept an in_progress callback of a {arguments.event} run; report the "
+                "run when it is completed"
             )
         if arguments.job is None:
             raise UsageError("--job is missing; an in_progress callback needs the name of the job")

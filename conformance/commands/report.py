@@ -70,5 +70,7 @@ def _legs_without_folder(folder: Path, names_with_folder: set[str]) -> list[Leg]
     if not (folder / "results.json").is_file():
         return []
     return [
-        leg for leg in results.read(folder / "results.json")["legs"] if leg["name"] not in names_with_folder
+        leg
+        for leg in results.read_results(folder / "results.json")["legs"]
+        if leg["name"] not in names_with_folder
     ]

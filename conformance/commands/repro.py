@@ -1,4 +1,4 @@
-"""``conformance repro``: rerun one result, print it in full, and write a snippet that reproduces its failure."""
+"""``conformance repro``: rerun one result, print it, and write a snippet that reproduces its failure."""
 
 from __future__ import annotations
 
@@ -98,19 +98,19 @@ def _run_in_this_process(
 
     from conformance.device.bring_up import bring_up
     from conformance.plan.plan import Case
-    from conformance.properties.registry import find
+    from conformance.properties.registry import find_property
     from conformance.reproduction.rerun import Trial
     from conformance.samples import sample_limit
     from conformance.subjects import catalogue
     from conformance.worker.executor import DeviceUnusable, Executor
 
     catalogue.load_extra(arguments.extra)
-    sample_limit.choose(arguments.samples)
+    sample_limit.set_limit(arguments.samples)
     target = file.target(mode)
     bring_up(target)
     executor = Executor(target)
     kind = subject_kind_of(result_id)
-    entry = find(kind, result_id.case.property)
+    entry = find_property(kind, result_id.case.property)
     if mode not in entry.modes:
         raise UsageError(
             f"property {entry.name!r} is not checked in mode {mode!r}; give --mode {' or '.join(entry.modes)}"
@@ -125,7 +125,7 @@ def _run_in_this_process(
         from conformance.reproduction import crash_snippet
 
         # The result ended the previous process, so every call is printed before it runs.
-        return crash_snippet.traced(trial, watch, lambda text: print(text, flush=True))
+        return crash_snippet.run_with_trace(trial, watch, lambda text: print(text, flush=True))
     print(f"{result_id}: {entry.statement}", flush=True)
     with contextlib.suppress(DeviceUnusable):
         executor.run(Case(kind, entry.name, result_id.case.subject, (result_id.dtype,)))
@@ -155,7 +155,7 @@ def _make_snippet(arguments: argparse.Namespace, trial: Trial, result: Result) -
     if not chosen:
         return
     try:
-        snippet = snippets.make(
+        snippet = snippets.make_snippet(
             trial,
             chosen[0],
             number=arguments.sample,
@@ -177,8 +177,8 @@ def print_snippet_summary(snippet: Snippet) -> None:
     shrunk = snippet.shrunk
     print()
     print(f"snippet: {snippet.form}")
-    sample_text = shrunk.words + (
-        f", {shrunk.taken} of {shrunk.tried} simplifications kept" if shrunk.tried else ""
+    sample_text = shrunk.summary + (
+        f", {shrunk.accepted} of {shrunk.tried} simplifications kept" if shrunk.tried else ""
     )
     print(f"sample: {sample_text}")
     if hasattr(shrunk.sample, "describe"):
@@ -203,9 +203,7 @@ def write_or_print_snippet(text: str, where: str | None) -> None:
         print("with 1 if the failure occurs, else it exits with 0. You can attach it to a bug report.")
         return
     if where is None and lines > PRINTED:
-        print(
-            f"The snippet has {lines} lines; write it to a file with --snippet FILE, or print it with --snippet -."
-        )
+        print(f"The snippet has {lines} lines; write it to a file with --snippet FILE, or print it with -.")
         return
     print("----- snippet -----")
     print(text.rstrip())
@@ -219,7 +217,7 @@ def print_recorded_result(folder: Path, result_id: ResultId) -> None:
     from conformance.results import document as results
 
     try:
-        document = results.read(folder / "results.json")
+        document = results.read_results(folder / "results.json")
     except OSError as error:
         raise UsageError(
             f"--results {folder} cannot be read ({error.strerror}); give the output folder of a run"
@@ -250,9 +248,8 @@ def subject_kind_of(result_id: ResultId) -> str:
     kinds = [kind for kind, names in named.items() if name in names]
     if not kinds:
         property_names = sorted({entry for names in named.values() for entry in names})
-        raise UsageError(
-            f"{result_id} does not exist: no property is called {name!r}{_similar_names_hint(name, property_names)}"
-        )
+        hint = _similar_names_hint(name, property_names)
+        raise UsageError(f"{result_id} does not exist: no property is called {name!r}{hint}")
     subjects: list[str] = []
     for kind in kinds:
         of_kind = [subject.name for subject in catalogue.subjects(kind)]
@@ -260,9 +257,8 @@ def subject_kind_of(result_id: ResultId) -> str:
             return kind
         subjects += of_kind
     kind_names = " or ".join(kinds)
-    raise UsageError(
-        f"{result_id} does not exist: no {kind_names} is called {subject_name!r}{_similar_names_hint(subject_name, subjects)}"
-    )
+    hint = _similar_names_hint(subject_name, subjects)
+    raise UsageError(f"{result_id} does not exist: no {kind_names} is called {subject_name!r}{hint}")
 
 
 def _similar_names_hint(name: str, names: list[str]) -> str:

@@ -101,7 +101,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
     return Request(
         target=target,
         target_argument=str(target_path.resolve()) if target_path.suffix == ".toml" else arguments.target,
-        modes=modes.chosen(target, arguments.mode),
+        modes=modes.selected_modes(target, arguments.mode),
         output=(arguments.output or Path("conformance-out")).resolve(),
         level=level,
         shard=Shard.parse(arguments.shard or "1/1"),
@@ -125,7 +125,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if folder is None:
         run_folder.check_narrower(chosen)
     else:
-        document = resume.finished(chosen, failed=failed)
+        document = resume.finished_results(chosen, failed=failed)
         if document is not None:
             why = "has no failure to rerun" if failed else "is complete"
             print(f"nothing to do: the run in {folder} {why}")
@@ -136,13 +136,13 @@ def execute(arguments: argparse.Namespace) -> int:
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
         if folder is not None:
-            legs_run = resume.run(chosen, failed=failed)
+            legs_run = resume.resume_run(chosen, failed=failed)
         elif len(chosen.modes) == 1:
-            legs_run = [legs.run(chosen, chosen.modes[0], chosen.output)]
+            legs_run = [legs.run_new_leg(chosen, chosen.modes[0], chosen.output)]
         else:
-            legs_run = multi_mode.run(chosen)
+            legs_run = multi_mode.run_modes(chosen)
     except legs.Interrupted as stop:
-        legs_run, stopped = stop.found, True
+        legs_run, stopped = stop.legs, True
         print("stopped by the user; the results so far are written", file=sys.stderr)
     except legs.NothingToRun as nothing:
         if not chosen.part:
@@ -152,9 +152,9 @@ def execute(arguments: argparse.Namespace) -> int:
     except UsageError as error:
         if not chosen.part or folder is not None:
             raise
-        run_folder.clear(chosen.output)
+        run_folder.clear_folder(chosen.output)
         mode, build = chosen.modes[0], installed_torch.version()
-        legs_run = [results.not_run(chosen, mode, build, str(error))]
+        legs_run = [results.leg_not_run(chosen, mode, build, str(error))]
     finally:
         signal.signal(signal.SIGTERM, previous)
     opening = common.opening_of(legs_run, before)
@@ -188,12 +188,12 @@ def _add_snippets(
 def _print_summary(document: Document, arguments: argparse.Namespace, chosen: Request) -> int:
     """Print the summary of a run and return its exit code."""
     for line in summary.summary_lines(
-        document, target=arguments.target, folder=run_folder.short(chosen.output)
+        document, target=arguments.target, folder=run_folder.short_path(chosen.output)
     ):
         print(line)
     page = chosen.output / "conformance-profile.html"
     if chosen.profile and page.is_file():
-        print(f"Time by phase: {run_folder.short(page)}")
+        print(f"Time by phase: {run_folder.short_path(page)}")
     return int(document["exit"])
 
 
@@ -208,7 +208,7 @@ def _request_of_earlier_run(folder: Path, arguments: argparse.Namespace) -> Requ
     Raise UsageError if the command line contradicts the recorded options.
     """
     _check_timeout(arguments)
-    chosen = resume.options(folder, resume.ResumeOptions(arguments.workers, arguments.timeout))
+    chosen = resume.resume_request(folder, resume.ResumeOptions(arguments.workers, arguments.timeout))
     recorded_options = {
         "--target": str(chosen.target.path.resolve()),
         "--mode": ",".join(chosen.modes),
@@ -231,12 +231,12 @@ def _request_of_earlier_run(folder: Path, arguments: argparse.Namespace) -> Requ
         "--output": arguments.output and str(arguments.output.resolve()),
     }
     if arguments.profile and not chosen.profile:
-        raise UsageError(f"the run in {folder} began without --profile; leave it out, or begin a new run")
+        raise UsageError(f"the run in {folder} started without --profile; omit it, or start a new run")
     for option, value in requested_options.items():
         if value is not None and value != recorded_options[option]:
             raise UsageError(
-                f"{option} is {value}, but the run in {folder} has {recorded_options[option] or 'none'}; leave it out, or "
-                "begin a new run"
+                f"{option} is {value}, but the run in {folder} has {recorded_options[option] or 'none'}; "
+                "omit it, or start a new run"
             )
     return chosen
 

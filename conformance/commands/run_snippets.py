@@ -15,8 +15,8 @@ from conformance.process_control.child import Child, How
 from conformance.process_control.supervisor import watch
 from conformance.report import causes, snippet_files, summary
 
-#: Time limits in seconds: of the result, and of the whole command. The whole includes a repetition of a result
-#: that ended its process, and one run of the snippet.
+#: Time limits in seconds: of the result, and of the whole command. The whole includes a repetition of a
+#: result that ended its process, and one run of the snippet.
 _RESULT, _LIMIT = 120, 400
 
 

@@ -48,12 +48,13 @@ def execute(arguments: argparse.Namespace) -> int:
             f"{path} cannot be written ({error.strerror}); choose another file with -o"
         ) from None
     print(
-        f"wrote {path}; complete the entries that a probe cannot determine, then run 'conformance doctor --target {path}'"
+        f"wrote {path}; complete the entries that a probe cannot determine, then run "
+        f"'conformance doctor --target {path}'"
     )
     if draft.missing:
         first = draft.missing[0]
         print(
             f"{len(draft.missing)} capabilities are missing; implement {first.subject} first "
-            f"({CAPABILITIES[first.subject]})" + (f": it {first.stakes}" if first.stakes else "")
+            f"({CAPABILITIES[first.subject]})" + (f": it {first.impact}" if first.impact else "")
         )
     return 0

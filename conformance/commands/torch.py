@@ -123,9 +123,7 @@ def _abi(arguments: argparse.Namespace) -> int:
         print(wrong)
         return 1
     if built_for.new and built_for.old:
-        print(
-            f"the libraries of {arguments.backend.name} were built for both ABIs; build all of them for one ABI"
-        )
+        print(f"the libraries of {arguments.backend.name} were built for both ABIs; build all for one ABI")
         return 1
     if built_for.value == "unknown":
         print(f"the ABI of {arguments.backend.name} cannot be determined from its symbols")

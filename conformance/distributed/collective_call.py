@@ -1,4 +1,4 @@
-"""The vocabulary of collectives: shapes, dtypes, reduce operators, and a call of a rank."""
+"""The vocabulary of collectives: shapes, dtypes, reduce operators, and the call of a rank."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from conformance.distributed.strided_buffers import DENSE, room
+from conformance.distributed.strided_buffers import DENSE, result_buffer
 
 Tensors = list[torch.Tensor]
 Shape = tuple[int, ...]
@@ -32,33 +32,33 @@ REDUCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclasses.dataclass
 class CollectiveCall:
-    """The arguments of a rank's call.
+    """The arguments of one rank's call.
 
-    ``ranks`` are those of the group, by number in the world; ``root`` and ``me`` are positions among them,
-    ``me`` that of this rank. ``word`` names the reduction. ``layout`` is that of the tensors made for
-    results, which are kept in ``made``.
+    ``ranks`` are the group's ranks in the default group. ``root`` and ``me`` are positions in ``ranks``;
+    ``me`` is the position of this rank. ``reduction`` names the reduce operator. ``layout`` is the layout of
+    the result buffers, which are kept in ``result_buffers``.
     """
 
     ranks: Sequence[int]
     me: int
     root: int
-    word: str = ""
+    reduction: str = ""
     group: Any = None
     asynchronous: bool = False
     layout: str = DENSE
-    made: Tensors = dataclasses.field(default_factory=list)
+    result_buffers: Tensors = dataclasses.field(default_factory=list)
 
     def result(self, like: torch.Tensor, *shape: int) -> torch.Tensor:
-        """Make room for a result of a shape, with the dtype and device of ``like``."""
-        self.made.append(room(like, shape, self.layout))
-        return self.made[-1]
+        """Return a buffer for a result of a shape, with the dtype and device of ``like``."""
+        self.result_buffers.append(result_buffer(like, shape, self.layout))
+        return self.result_buffers[-1]
 
     @property
     def op(self) -> Any:
         """The reduce operator of torch.distributed."""
         from torch.distributed import ReduceOp
 
-        return getattr(ReduceOp, REDUCTIONS[self.word][0])
+        return getattr(ReduceOp, REDUCTIONS[self.reduction][0])
 
     @property
     def size(self) -> int:
@@ -67,10 +67,8 @@ class CollectiveCall:
 
 
 @dataclasses.dataclass
-class Running:
-    """A call that was issued: the tensors that will hold its results, and its handles if the call asked for
-    any.
-    """
+class IssuedCall:
+    """A call that was issued: its result tensors, and its work handles if the call was asynchronous."""
 
     outputs: Tensors
     works: list[Any]

@@ -11,7 +11,7 @@ def single(me: int, size: int, shape: Shape) -> list[Shape]:
 
 
 def pair(me: int, size: int, shape: Shape) -> list[Shape]:
-    """Return one tensor of the shape, and one with two elements for each of its."""
+    """Return one tensor of the shape, and one with a last dimension of two added."""
     return [shape, (*shape, 2)]
 
 
@@ -21,7 +21,7 @@ def one_per_rank(me: int, size: int, shape: Shape) -> list[Shape]:
 
 
 def rows_of_all(me: int, size: int, shape: Shape) -> list[Shape]:
-    """Return one tensor with the rows of all ranks behind each other."""
+    """Return one tensor with the concatenated rows of all ranks."""
     return [(size * shape[0], *shape[1:])]
 
 
@@ -30,18 +30,18 @@ def layers_of_all(me: int, size: int, shape: Shape) -> list[Shape]:
     return [(size, *shape)]
 
 
-def uneven(me: int, size: int, shape: Shape) -> list[Shape]:
-    """Return one tensor with the rows that the rank sends to all, as many as :func:`parts` says."""
-    return [(sum(parts(me, size)), *shape)]
-
-
-def parts(me: int, size: int) -> list[int]:
-    """Return the numbers of rows that rank ``me`` sends to each rank, different for every pair, some of them
-    0.
+def uneven(position: int, size: int, shape: Shape) -> list[Shape]:
+    """Return one tensor with the rows that the rank sends to all ranks, as :func:`rows_sent_to` lists
+    them.
     """
+    return [(sum(rows_sent_to(position, size)), *shape)]
+
+
+def rows_sent_to(me: int, size: int) -> list[int]:
+    """Return the numbers of rows that rank ``me`` sends to each rank. They vary, and some are 0."""
     return [(2 * me + 3 * to) % 4 for to in range(size)]
 
 
 def from_root(me: int, size: int, shape: Shape) -> list[Shape]:
-    """Return one tensor of the shape for each rank; every rank has them, and only the root's count."""
+    """Return one tensor of the shape for each rank. Every rank has them, but only the root's are used."""
     return [shape] * size

@@ -1,7 +1,7 @@
-"""Collectives as functions of all ranks' inputs: the call of each, and the results that arithmetic demands.
+"""Collectives as functions of all ranks' inputs: the call of each, and the arithmetically expected results.
 
-A collective takes a list of tensors from each rank and leaves a list with each rank. A rank calls its
-``issue`` with its inputs on the device; its ``due`` computes on the CPU the results of every rank.
+A collective takes a list of tensors from each rank and leaves a list on each rank. A rank calls ``issue``
+with its inputs on the device. ``expected_results`` computes the results of every rank on the CPU.
 """
 
 from __future__ import annotations
@@ -16,26 +16,28 @@ from conformance.distributed import collective_inputs, collective_launch, collec
 from conformance.distributed.collective_call import FLOATS, INTEGERS, OTHERS, REDUCTIONS, Shape, Tensors
 from conformance.distributed.collective_launch import Issue
 
-Given = Callable[[int, int, Shape], list[Shape]]
-Due = Callable[[list[Tensors], int, str], list[Tensors]]
+InputShapes = Callable[[int, int, Shape], list[Shape]]
+ExpectedResults = Callable[[list[Tensors], int, str], list[Tensors]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Collective:
     """One collective with one reduce operator, if it has one.
 
-    ``given(me, size, shape)`` returns the shapes of a rank's inputs, ``issue(dist, call, tensors)`` calls the
-    collective, and ``due(inputs by rank, position of the root, word of the reduction)`` returns the results
-    by rank. ``in_place``: the inputs hold the results, else they must stay as they are. ``scalars``: there is
-    a form for tensors without dimensions. ``asynchronous``: it takes ``async_op`` or returns handles.
-    ``pairwise``: some ranks send and others receive, so that the others wait for what one refuses.
-    ``at_root``: only the root makes room for results.
+    ``input_shapes(me, size, shape)`` returns the shapes of a rank's inputs. ``issue(dist, call, tensors)``
+    calls the collective. ``expected_results(inputs by rank, position of the root, name of the reduction)``
+    returns the results by rank.
+
+    ``in_place``: the inputs hold the results; otherwise they must stay unchanged. ``scalars``: tensors
+    without dimensions are accepted. ``asynchronous``: it takes ``async_op`` or returns handles. ``pairwise``:
+    some ranks send and others receive, so that a refusal on one rank makes the other ranks wait. ``at_root``:
+    only the root allocates result tensors.
     """
 
     name: str
-    given: Given
+    input_shapes: InputShapes
     issue: Issue
-    due: Due
+    expected_results: ExpectedResults
     dtypes: tuple[str, ...]
     reduction: str = ""
     in_place: bool = False
@@ -46,31 +48,38 @@ class Collective:
 
     @property
     def makes_room(self) -> bool:
-        """True if the caller makes the tensors for the results, apart from its inputs."""
+        """True if the caller allocates result tensors in addition to the inputs."""
         return not self.in_place and not self.name.startswith("functional.")
 
 
 MOVED = (*FLOATS, *INTEGERS, *OTHERS)
 
 
-def _moving(name: str, given: Given, issue: Issue, due: Due, **more: Any) -> Collective:
-    return Collective(name, given, issue, due, MOVED, **more)
+def _moving(
+    name: str, input_shapes: InputShapes, issue: Issue, expected_results: ExpectedResults, **more: Any
+) -> Collective:
+    return Collective(name, input_shapes, issue, expected_results, MOVED, **more)
 
 
 def _reducing(
-    name: str, given: Given, issue: Issue, due: Due, words: Sequence[str] = tuple(REDUCTIONS), **more: Any
+    name: str,
+    input_shapes: InputShapes,
+    issue: Issue,
+    expected_results: ExpectedResults,
+    reductions: Sequence[str] = tuple(REDUCTIONS),
+    **more: Any,
 ) -> list[Collective]:
     return [
         Collective(
-            name if word == "sum" else f"{name}.{word}",
-            given,
+            name if reduction == "sum" else f"{name}.{reduction}",
+            input_shapes,
             issue,
-            due,
-            REDUCTIONS[word][1],
-            reduction=word,
+            expected_results,
+            REDUCTIONS[reduction][1],
+            reduction=reduction,
             **more,
         )
-        for word in words
+        for reduction in reductions
     ]
 
 
@@ -248,37 +257,39 @@ COLLECTIVES: tuple[Collective, ...] = (
 )
 
 
-def find(name: str) -> Collective:
-    """Return the collective of that name; LookupError if there is none."""
+def find_collective(name: str) -> Collective:
+    """Return the collective of that name; raise LookupError if it does not exist."""
     for collective in COLLECTIVES:
         if collective.name == name:
             return collective
     raise LookupError(f"no collective named {name!r}")
 
 
-#: No given number is larger.
+#: The largest absolute input value.
 LARGEST = 6
-#: Start of each rank's pattern: irregular, so that sums over ranks differ from place to place.
+#: Offset of each rank's pattern. The offsets are irregular, so that sums over ranks vary between elements.
 _STARTS = (0, 1, 3, 7, 12, 5, 10, 8, 2, 11, 4, 9, 6)
 
 
-def numbers(rank: int, shape: Shape, dtype: torch.dtype, place: int = 0, word: str = "") -> torch.Tensor:
-    """Return the input of a rank: small whole numbers, another pattern for each rank and place, exact in
-    every dtype.
+def input_values(
+    rank: int, shape: Shape, dtype: torch.dtype, index: int = 0, reduction: str = ""
+) -> torch.Tensor:
+    """Return an input of a rank: small integers in a pattern that depends on rank and index, exact in every
+    dtype.
 
-    Their sums over some ten ranks are exact too, and so are products of ones and twos, which in int8 wrap
-    alike everywhere.
+    Their sums over about ten ranks are exact too. So are products of ones and twos, which wrap alike
+    everywhere in int8.
     """
     count = torch.Size(shape).numel()
-    raw = (torch.arange(count) * 3 + _STARTS[rank % len(_STARTS)] + place * 2) % 13
+    pattern = (torch.arange(count) * 3 + _STARTS[rank % len(_STARTS)] + index * 2) % 13
     if dtype == torch.bool:
-        values = raw % 2 == 0
-    elif word == "product":
-        values = (raw % 2 + 1).to(dtype)
+        values = pattern % 2 == 0
+    elif reduction == "product":
+        values = (pattern % 2 + 1).to(dtype)
     elif not dtype.is_signed:
-        values = raw.to(dtype)
+        values = pattern.to(dtype)
     elif dtype.is_complex:
-        values = torch.complex(raw.double() - LARGEST, (raw.double() * 2 + rank) % 5).to(dtype)
+        values = torch.complex(pattern.double() - LARGEST, (pattern.double() * 2 + rank) % 5).to(dtype)
     else:
-        values = (raw.to(torch.float32) - LARGEST).to(dtype)
+        values = (pattern.to(torch.float32) - LARGEST).to(dtype)
     return values.reshape(shape)

@@ -1,7 +1,7 @@
-"""``python -m conformance.distributed.rank_main``: one rank of a world, from start to end.
+"""``python -m conformance.distributed.rank_main``: the process of one rank, from start to end.
 
-It brings the backend up, joins the process group, and runs the programs that the worker names, one by one.
-The worker reads its answers from a channel; what programs print goes to the log.
+It brings the backend up, joins the process group, and runs the rank programs that the worker names. The
+worker reads its replies from a channel. The output of programs goes to the log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from conformance.process_control.parent_link import ParentLink
 
 
 def main() -> None:
-    """Run until the worker closes its end."""
+    """Run until the worker closes the channel."""
     parser = argparse.ArgumentParser(prog="python -m conformance.distributed.rank_main")
     parser.add_argument("target")
     parser.add_argument("--rank", type=int, required=True)
@@ -29,22 +29,22 @@ def main() -> None:
     from conformance.distributed.rank_replies import Ending, RankReply, unpacked
 
     try:
-        me = join(options)
+        rank = join(options)
     except BaseException as error:
-        say(link, described(options.rank, error, 0.0))
+        send_reply(link, error_reply(options.rank, error, 0.0))
         raise
-    say(link, RankReply(options.rank, Ending.VALUE))  # reports that it has joined
+    send_reply(link, RankReply(options.rank, Ending.VALUE))  # reports that it has joined
     while (message := link.receive()) is not None:
         name, arguments = unpacked(message)
-        say(link, ran(me, name, arguments))
+        send_reply(link, run_program(rank, name, arguments))
     leave()
 
 
-def say(link: ParentLink, answer: Any) -> None:
-    """Send an answer to the worker."""
+def send_reply(link: ParentLink, reply: Any) -> None:
+    """Send a reply to the worker."""
     from conformance.distributed.rank_replies import packed
 
-    link.send(packed(answer))
+    link.send(packed(reply))
 
 
 def join(options: argparse.Namespace) -> Any:
@@ -76,22 +76,22 @@ def join(options: argparse.Namespace) -> Any:
     return rank
 
 
-def ran(me: Any, name: str, arguments: dict[str, Any]) -> Any:
-    """Return the answer of a program, an error as an answer too."""
+def run_program(rank: Any, name: str, arguments: dict[str, Any]) -> Any:
+    """Return the reply of a rank program; an error becomes a reply too."""
     from conformance.distributed.rank_programs import find
     from conformance.distributed.rank_replies import Ending, RankReply
 
     start = time.monotonic()
     try:
-        value = find(name)(me, **arguments)
-        me.synchronize()
+        value = find(name)(rank, **arguments)
+        rank.synchronize()
     except Exception as error:
-        return described(me.rank, error, time.monotonic() - start)
-    return RankReply(me.rank, Ending.VALUE, value, seconds=time.monotonic() - start)
+        return error_reply(rank.rank, error, time.monotonic() - start)
+    return RankReply(rank.rank, Ending.VALUE, value, seconds=time.monotonic() - start)
 
 
-def described(rank: int, error: BaseException, seconds: float) -> Any:
-    """Return an exception as an answer: its types by name, since the worker may not have them."""
+def error_reply(rank: int, error: BaseException, seconds: float) -> Any:
+    """Return an exception as a reply. Its types are sent by name, because the worker may not have them."""
     from conformance.distributed.rank_replies import Ending, RankReply
 
     names = tuple(kind.__name__ for kind in type(error).__mro__ if kind is not object)
@@ -99,12 +99,12 @@ def described(rank: int, error: BaseException, seconds: float) -> Any:
 
 
 def leave() -> None:
-    """Leave the group as a program would, and end silently if the backend cannot."""
+    """Destroy the process group and exit this process."""
     import torch.distributed as dist
 
     if dist.is_initialized():
         dist.destroy_process_group()
-    os._exit(0)  # what threads of a backend do at exit is not what is tested here
+    os._exit(0)  # skip the exit handlers and threads of a backend, which are not tested here
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Programs: functions that every rank of a world runs at the same time."""
+"""Rank programs: functions that all ranks run at the same time."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _PROGRAMS: dict[str, Program] = {}
 
 @dataclasses.dataclass(frozen=True)
 class Rank:
-    """The first argument of a program: its place in the world, and the device to use.
+    """The first argument of a rank program: the rank, the world size and the device to use.
 
-    ``meeting`` is the file in which the ranks met, beside which they may put others; ``timeout`` is that of
-    collectives in seconds.
+    ``meeting`` is the path of the file that initialises the process group; programs may create files next to
+    it. ``timeout`` is the timeout of collectives in seconds.
     """
 
     rank: int
@@ -41,7 +41,7 @@ class Rank:
         return self.target.process_group or dist.get_default_backend_for_device(self.device.type)
 
     def join(self, meeting: str) -> None:
-        """Initialise the default group; all ranks name the same file, which must not exist yet."""
+        """Initialise the default group. All ranks use the same file, which must not exist yet."""
         import torch.distributed as dist
 
         dist.init_process_group(
@@ -64,19 +64,21 @@ def program(function: P) -> P:
 
 
 def name_of(function: Program) -> str:
-    """Return the name by which ranks find a program."""
+    """Return the name under which ranks find a program."""
     return f"{function.__module__}:{function.__qualname__}"
 
 
 def find(name: str) -> Program:
-    """Return the program of that name, after importing its module if needed; LookupError if there is none."""
+    """Return the program of that name, after importing its module if needed; raise LookupError if it does not
+    exist.
+    """
     if name not in _PROGRAMS:
         importlib.import_module(name.partition(":")[0])
     return _PROGRAMS[name]
 
 
 def total(rank: Rank, group: Any = None) -> float:
-    """Return the sum of rank + 1 over a group, or the world, by its process group."""
+    """Return the sum of rank + 1 over a group, or over all ranks, computed by the process group."""
     import torch.distributed as dist
 
     tensor = torch.full((3,), float(rank.rank + 1), device=rank.device)
@@ -86,5 +88,5 @@ def total(rank: Rank, group: Any = None) -> float:
 
 @program
 def agree(rank: Rank) -> float:
-    """Return the sum of rank + 1 over the world."""
+    """Return the sum of rank + 1 over all ranks."""
     return total(rank)

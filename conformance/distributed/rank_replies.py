@@ -1,4 +1,4 @@
-"""Answers of ranks to programs, and their form between processes."""
+"""Rank replies to rank programs, and their serialization between processes."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class Ending(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class RankReply:
-    """The answer of one rank.
+    """The reply of one rank.
 
-    ``value`` holds only host tensors, numbers, words and containers of them. ``error`` holds the name of the
-    exception's type and those of its bases, ``text`` its message, or how the process ended. ``seconds`` is
-    the time that the program took.
+    ``value`` contains only host tensors, numbers, strings and containers of them. ``error`` contains the
+    names of the exception's type and its base classes. ``text`` is its message, or the way in which the
+    process ended. ``seconds`` is the duration of the program.
     """
 
     rank: int
@@ -72,7 +72,7 @@ class RankReply:
         return self.ending is Ending.VALUE
 
     def exception(self) -> Exception:
-        """Return the error once more, as the nearest type that this process knows."""
+        """Return the error as an exception of the most specific type that this process has."""
         for name in self.error:
             kind = getattr(builtins, name, None) or getattr(torch, name, None)
             if isinstance(kind, type) and issubclass(kind, Exception):
@@ -82,13 +82,13 @@ class RankReply:
                     continue
         return RuntimeError(self.text)
 
-    def words(self) -> str:
-        """Return the answer in a few words, for failures."""
+    def describe(self) -> str:
+        """Return a short description of the reply, for failures."""
         if self.ending is Ending.ERROR:
             return f"rank {self.rank} raised {self.error[0]}: {' '.join(self.text.split())[:400]}"
         if self.ending is Ending.GONE:
             return f"the process of rank {self.rank} ended with {self.text}"
         if self.ending is Ending.LATE:
-            place = f" (it is at {self.text})" if self.text else ""
-            return f"rank {self.rank} did not answer in time{place}"
+            location = f" (it is at {self.text})" if self.text else ""
+            return f"rank {self.rank} did not answer in time{location}"
         return f"rank {self.rank} answered"

@@ -1,4 +1,4 @@
-"""The world of this worker, and the judgement of its ranks' answers."""
+"""The rank pool of this worker, and the evaluation of its ranks' replies."""
 
 from __future__ import annotations
 
@@ -16,60 +16,65 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.target.target import Target
 
-_worlds: dict[str, RankPool] = {}
+_pools: dict[str, RankPool] = {}
 
 
-def size() -> int:
-    """Return the number of ranks in the world; two unless the runner says otherwise."""
+def world_size() -> int:
+    """Return the number of ranks; two unless the runner sets a different number."""
     return int(os.environ.get(RANKS, "2"))
 
 
-def world(target: Target) -> RankPool:
-    """Return the world of this process for a target; its ranks live from the first program to the end."""
-    if target.file not in _worlds:
-        new = _worlds[target.file] = RankPool(target.file, size())
+def rank_pool(target: Target) -> RankPool:
+    """Return the rank pool of this process for a target. Its ranks run from the first program to the end."""
+    if target.file not in _pools:
+        new = _pools[target.file] = RankPool(target.file, world_size())
         atexit.register(new.kill)
-    return _worlds[target.file]
+    return _pools[target.file]
 
 
-def report(target: Target, recorder: Recorder, answers: list[RankReply], label: str) -> bool:
-    """Return whether all ranks answered with a value; else record the first cause as a failure.
+def report_failed_ranks(target: Target, recorder: Recorder, replies: list[RankReply], label: str) -> bool:
+    """Return whether all ranks replied with a value; otherwise record the first cause as a failure.
 
-    A rank that raises or dies makes the others late, so lateness counts only if there is nothing else.
+    A rank that raises or dies delays the other ranks, so a late rank is reported only if no rank failed
+    otherwise.
     """
-    failed = [answer for answer in answers if not answer.ok]
+    failed = [reply for reply in replies if not reply.ok]
     if not failed:
         return True
     recorder.compared(1)
     order = (Ending.GONE, Ending.ERROR, Ending.LATE)
-    first = min(failed, key=lambda answer: (order.index(answer.ending), answer.rank))
+    first = min(failed, key=lambda reply: (order.index(reply.ending), reply.rank))
     if first.ending is Ending.ERROR:
         error = first.exception()
-        why = refusals.refusal_reason(target, recorder.id, recorder.lacking)
-        if why is not None and len(failed) == len(answers) and isinstance(error, (TypeError, ValueError)):
-            # Of collectives these are clean answers too: c10d itself refuses dtypes and operators with them.
-            recorder.unsupported(why)
+        refusal_reason = refusals.refusal_reason(target, recorder.id, recorder.lacking)
+        if (
+            refusal_reason is not None
+            and len(failed) == len(replies)
+            and isinstance(error, (TypeError, ValueError))
+        ):
+            # For collectives these are clean refusals too: c10d raises them for dtypes and operators.
+            recorder.unsupported(refusal_reason)
         else:
             report_error(target, recorder, error, label=f"{label} on rank {first.rank}")
     elif first.ending is Ending.GONE:
-        recorder.fail(Kind.CRASH, f"{label}: {first.words()}")
+        recorder.fail(Kind.CRASH, f"{label}: {first.describe()}")
     else:
-        late = ", ".join(str(answer.rank) for answer in failed)
-        recorder.fail(Kind.TIMEOUT, f"{label}: no answer in time from rank {late}")
-    for answer in failed:
-        if answer is not first or answer.ending is Ending.LATE:
-            recorder.note(answer.words())
+        late_ranks = ", ".join(str(reply.rank) for reply in failed)
+        recorder.fail(Kind.TIMEOUT, f"{label}: no answer in time from rank {late_ranks}")
+    for reply in failed:
+        if reply is not first or reply.ending is Ending.LATE:
+            recorder.note(reply.describe())
     return False
 
 
-def values(
+def values_of_ranks(
     target: Target, recorder: Recorder, program: Callable[..., Any], *, label: str, **arguments: Any
 ) -> list[Any] | None:
-    """Return the values that a program returns, by rank; None, and a failure, if one of the ranks has none.
+    """Return the values that a rank program returns, by rank; on a failure record it and return None.
 
-    ``arguments`` are the program's, and ``limit`` and ``grace`` of :meth:`World.run`.
+    ``arguments`` are the program's arguments, and ``limit`` and ``grace`` of the rank pool's ``run``.
     """
-    answers = world(target).run(program, **arguments)
-    if not report(target, recorder, answers, label):
+    replies = rank_pool(target).run(program, **arguments)
+    if not report_failed_ranks(target, recorder, replies, label):
         return None
-    return [answer.value for answer in answers]
+    return [reply.value for reply in replies]

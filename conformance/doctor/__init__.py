@@ -1,1 +1,3 @@
-"""The gaps of a device, found in torch's dispatcher and in the device's module, and by small trials."""
+"""The missing features of a device, found in torch's dispatcher, in the device's module, and by small
+trials.
+"""

@@ -1,4 +1,6 @@
-"""One small trial for each capability: does it answer at all? Properties check that the answer is right."""
+"""One small trial for each capability, which shows that it responds. Properties check that its results are
+right.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from conformance.framework.calls import one_line
 Trial = Callable[[str], object]
 
 _TRIALS: dict[str, Trial] = {}
-#: The capabilities that can be tried, in the order in which a bring-up comes to them: what most results wait
-#: for first, then training, what happens beside the host, and the rest by area.
+#: The capabilities that have a trial, in the order of a bring-up: first the ones that most results need, then
+#: training, asynchronous work, and the rest by area.
 ORDER = (
     *("views", "inplace", "non_contiguous", "out_variants", "data_dependent_shapes", "channels_last"),
     *("autograd", "random", "generator", "asynchronous", "streams", "events", "event_timing"),
@@ -28,54 +30,54 @@ ORDER = (
 )
 
 
-class Absent(Exception):
+class NoEffect(Exception):
     """The call succeeded, but did not have its effect."""
 
 
-def _trial(word: str) -> Callable[[Trial], Trial]:
+def _trial(capability: str) -> Callable[[Trial], Trial]:
     def wrap(function: Trial) -> Trial:
-        _TRIALS[word] = function
+        _TRIALS[capability] = function
         return function
 
     return wrap
 
 
-def words() -> list[str]:
-    """List the capabilities that can be tried, in the order of a bring-up.
+def trial_names() -> list[str]:
+    """Return the capabilities that have a trial, in the order of a bring-up.
 
-    Others take a second process, a compiler or minutes.
+    The others need a second process, a compiler or minutes.
     """
     return sorted(_TRIALS, key=ORDER.index)
 
 
-def attempt(word: str, device: str) -> str:
-    """Try a capability on a device; return the empty string if it answers, else the error."""
+def attempt(capability: str, device: str) -> str:
+    """Try a capability on a device; return an empty text if it works, else the error."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            _TRIALS[word](device)
-            _expect_functions(word, device)
+            _TRIALS[capability](device)
+            _expect_functions(capability, device)
     except Exception as error:
-        return str(error) if isinstance(error, Absent) else one_line(error)
+        return str(error) if isinstance(error, NoEffect) else one_line(error)
     return ""
 
 
-def _expect_functions(word: str, device: str) -> None:
-    """Raise Absent if the device's module lacks a function that the doctor asks for with this capability."""
+def _expect_functions(capability: str, device: str) -> None:
+    """Raise NoEffect if the device's module lacks a function that belongs to this capability."""
     if torch.device(device).type == "cpu":
         return
     module = torch.get_device_module(device)
     absent = [
         name
         for name, needed_by in MODULE_FUNCTIONS.items()
-        if needed_by == word and not hasattr(module, name)
+        if needed_by == capability and not hasattr(module, name)
     ]
     _expect(not absent, f"{module.__name__} has no {' and no '.join(absent)}, which torch calls")
 
 
 def _expect(holds: bool, text: str) -> None:
     if not holds:
-        raise Absent(text)
+        raise NoEffect(text)
 
 
 def _ones(device: str, *shape: int) -> torch.Tensor:
@@ -233,8 +235,8 @@ def _event_timing(device: str) -> None:
 
 @_trial("record_stream")
 def _record_stream(device: str) -> None:
-    place = _accelerated(device)
-    _ones(device).record_stream(torch.Stream(place))
+    accelerator = _accelerated(device)
+    _ones(device).record_stream(torch.Stream(accelerator))
 
 
 @_trial("pinned_memory")
@@ -247,9 +249,9 @@ def _pinned_memory(device: str) -> None:
 def _memory_statistics(device: str) -> None:
     _accelerated(device)
     before = torch.accelerator.memory_allocated()
-    kept = _ones(device, 1024)
+    tensor = _ones(device, 1024)
     _expect(torch.accelerator.memory_allocated() > before, "memory_allocated does not grow with a tensor")
-    del kept
+    del tensor
 
 
 @_trial("multiple_devices")

@@ -1,4 +1,4 @@
-"""The stakes of a missing thing: the results that it blocks, and the place where openreg has it."""
+"""The impact of a missing feature: the results that it blocks, and its location in openreg."""
 
 from __future__ import annotations
 
@@ -45,51 +45,53 @@ OPENREG: dict[str, str] = {
     "profiler": "csrc/profiler/OpenRegActivityProfiler.cpp",
     "distributed": "csrc/distributed/c10d/ProcessGroupOCCL.cpp",
 }
-#: Capability that a fact is about, if its subject is another word.
+#: The capability of a fact whose subject has a different name.
 _CAPABILITY = {
     "autocast fallthrough": "autocast",
     "autocast cast list": "autocast",
     "torch.manual_seed": "generator",
     "torch.accelerator.synchronize": "asynchronous",
 }
-#: Subjects of facts without which nothing on the device can be checked.
+#: Subjects of facts that every check on the device requires.
 _EVERYTHING = ("torch.accelerator", "prerequisite copies", "known answers")
 
 
 @functools.cache
-def _entries(version: str, mode: str, level: str) -> tuple[RequiredResult, ...]:
+def _required_results(version: str, mode: str, level: str) -> tuple[RequiredResult, ...]:
     try:
         return tuple(manifest.load().demand(version, mode, level).entries.values())
     except UsageError:  # the manifest does not know this torch
         return ()
 
 
-def of(fact: Fact, target: Target, level: str) -> str:
-    """Words about what a missing thing blocks and where openreg has it; empty if neither is known."""
+def impact_of(fact: Fact, target: Target, level: str) -> str:
+    """Return a text about the results that a missing feature blocks and its location in openreg; empty if
+    unknown.
+    """
     parts = []
-    if (wanted := _wanted(fact)) is not None:
+    if (is_blocked := _blocked_results(fact)) is not None:
         counts = [
-            (word, sum(map(wanted, _entries(torch.__version__, target.mode, word))))
-            for word in dict.fromkeys((level, "full"))
+            (level_name, sum(map(is_blocked, _required_results(torch.__version__, target.mode, level_name))))
+            for level_name in dict.fromkeys((level, "full"))
         ]
-        words = ", ".join(f"{count:,} of {word}" for word, count in counts if count)
-        if words:
-            parts.append(f"blocks {words} results")
-    place = OPENREG.get(fact.subject) or OPENREG.get(fact.subject.partition(" ")[0])
-    if place and not target.is_cpu:
-        parts.append(f"openreg: {place}")
+        counts_text = ", ".join(f"{count:,} of {level_name}" for level_name, count in counts if count)
+        if counts_text:
+            parts.append(f"blocks {counts_text} results")
+    openreg_file = OPENREG.get(fact.subject) or OPENREG.get(fact.subject.partition(" ")[0])
+    if openreg_file and not target.is_cpu:
+        parts.append(f"openreg: {openreg_file}")
     return "; ".join(parts)
 
 
-def _wanted(fact: Fact) -> Callable[[RequiredResult], bool] | None:
-    """Predicate of the results that a missing thing blocks; None if they are not known."""
+def _blocked_results(fact: Fact) -> Callable[[RequiredResult], bool] | None:
+    """Return a predicate of the results that a missing feature blocks; None if they are not known."""
     if fact.subject in _EVERYTHING:
         return lambda entry: True
     if fact.operators:
         return functools.partial(_of_operators, frozenset(fact.operators))
-    word = _CAPABILITY.get(fact.subject, fact.subject)
-    if word.isidentifier():
-        return functools.partial(_needs, word)
+    capability = _CAPABILITY.get(fact.subject, fact.subject)
+    if capability.isidentifier():
+        return functools.partial(_needs, capability)
     return None
 
 
@@ -97,12 +99,12 @@ def _of_operators(names: Collection[str], entry: RequiredResult) -> bool:
     return entry.kind == "operator" and entry.id.case.subject in names
 
 
-def _needs(word: str, entry: RequiredResult) -> bool:
-    return word in entry.capabilities
+def _needs(capability: str, entry: RequiredResult) -> bool:
+    return capability in entry.capabilities
 
 
-def with_stakes(fact: Fact, target: Target, level: str) -> Fact:
-    """The fact with its stakes, if it is missing."""
+def with_impact(fact: Fact, target: Target, level: str) -> Fact:
+    """Return the fact with its impact, if the feature is missing."""
     if fact.ok is not False:
         return fact
-    return dataclasses.replace(fact, stakes=of(fact, target, level))
+    return dataclasses.replace(fact, impact=impact_of(fact, target, level))

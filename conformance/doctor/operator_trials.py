@@ -1,4 +1,4 @@
-"""The operators of a level that run at all, and the kernels that the others lack."""
+"""Try the operators of a level, and find the kernels that the failing ones lack."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from conformance.target.target import Target
 _NO_KERNEL = re.compile(r"Could not run '([\w:.]+)' with arguments from the '(\w+)' backend")
 
 
-def of_level(target: Target, level: str) -> list[str]:
-    """List the operators of a level, each with the first dtype that it is checked in (``add@float32``)."""
+def operators_of_level(target: Target, level: str) -> list[str]:
+    """Return the operators of a level, each with its first planned dtype (``add@float32``)."""
     first_dtypes: dict[str, str] = {}
     for case in plan.build_plan(target, level).cases:
         if case.kind == "operator":
@@ -55,7 +55,7 @@ def attempt(target: Target, name: str, dtype: str) -> tuple[str, list[str]]:
 
 
 def _refused_on_host(subject: object, sample: object) -> bool:
-    """Return True if the CPU raises as well; such a sample says nothing about the device."""
+    """Return True if the CPU raises as well; the sample then proves nothing about the device."""
     from conformance.samples.copies import to_host
 
     try:
@@ -67,7 +67,9 @@ def _refused_on_host(subject: object, sample: object) -> bool:
 
 
 def attempt_dtype(target: Target, name: str) -> str:
-    """Copy bytes of a dtype to the device and back, and fill a tensor there; return the failure, or ""."""
+    """Copy a tensor of a dtype to the device and back, and fill one there; return the failure, or an empty
+    text.
+    """
     dtype: torch.dtype | None = getattr(torch, name, None)
     if dtype is None:
         return f"this torch has no dtype {name}"
@@ -86,8 +88,8 @@ def attempt_dtype(target: Target, name: str) -> str:
     return ""
 
 
-def by_kernel(waiting: Mapping[str, Sequence[str]]) -> list[tuple[str, list[str]]]:
-    """List missing kernels with the operators that need each, the most needed first."""
+def operators_by_kernel(waiting: Mapping[str, Sequence[str]]) -> list[tuple[str, list[str]]]:
+    """Return missing kernels with the operators that need each, the most needed first."""
     operators: dict[str, list[str]] = {}
     for name, kernels in waiting.items():
         for kernel in kernels:

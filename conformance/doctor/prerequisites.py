@@ -1,4 +1,4 @@
-"""Prerequisites: needs of the suite itself, without which no operator can be checked, each with a trial."""
+"""Prerequisites: features that the suite itself needs before it can check an operator, each with a trial."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _strided(dtype: torch.dtype) -> list[torch.Tensor]:
     return [base[3:21].view(3, 6).t()[::2], base[:4].expand(2, 4), base[5]]
 
 
-#: By name: tensors to copy, the kernels that copying takes, and what happens without.
+#: By name: tensors to copy, the kernels that copying needs, and the consequence of a missing one.
 _TRIALS: dict[str, tuple[Callable[[torch.dtype], list[torch.Tensor]], str, str]] = {
     "copies": (
         _dense,
@@ -38,9 +38,9 @@ _TRIALS: dict[str, tuple[Callable[[torch.dtype], list[torch.Tensor]], str, str]]
 }
 
 
-def collect(target: Target) -> Iterator[Fact]:
-    """Try each prerequisite on the target's device."""
-    for name, (tensors, kernels, otherwise) in _TRIALS.items():
+def collect_prerequisite_facts(target: Target) -> Iterator[Fact]:
+    """Try each prerequisite on the target's device and yield the facts."""
+    for name, (tensors, kernels, consequence) in _TRIALS.items():
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -48,7 +48,7 @@ def collect(target: Target) -> Iterator[Fact]:
                 target.synchronize()
         except Exception as error:
             text = str(error) if isinstance(error, WrongCopy) else one_line(error)
-            step = f"make {name} work ({kernels}): without, {otherwise}"
+            step = f"make {name} work ({kernels}): without, {consequence}"
             yield Fact(f"prerequisite {name}", False, text.removeprefix(f"prerequisite {name}: "), step=step)
         else:
             yield Fact(f"prerequisite {name}", True, "works")

@@ -1,6 +1,6 @@
-"""Facts about a target's dispatch keys, its module and its registration with torch. Nothing here computes.
+"""Facts about a target's dispatch keys, its module and its registration with torch. No kernel runs.
 
-Only promised functions count as missing: a function of an undeclared capability, or a kernel of an undeclared
+Only declared functions can be missing. A function of an undeclared capability, or a kernel of an undeclared
 mode, is only listed.
 """
 
@@ -45,10 +45,10 @@ _SHOWN = 400
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
-    """One line of the table.
+    """One line of the doctor's table.
 
-    ``ok`` is None if the fact is only listed; ``step`` says how to fix it, and ``stakes`` what it blocks and
-    openreg's place for it. ``operators`` are those that wait for it.
+    ``ok`` is None if the fact is only listed. ``step`` describes the fix. ``impact`` describes the blocked
+    results and the location in openreg. ``operators`` are the operators that need the fix.
     """
 
     subject: str
@@ -57,16 +57,16 @@ class Fact:
     items: tuple[str, ...] = ()
     step: str = ""
     operators: tuple[str, ...] = ()
-    stakes: str = ""
+    impact: str = ""
 
 
-def key_of(target: Target) -> str:
+def dispatch_key_of(target: Target) -> str:
     """Return the dispatch key of the target's device, e.g. ``HPU``."""
     return str(torch._C._dispatch_key_for_device(torch.device(target.device).type))
 
 
-def collect(target: Target) -> list[Fact]:
-    """Collect all facts in reading order. The backend must be imported."""
+def collect_registration_facts(target: Target) -> list[Fact]:
+    """Return all facts in reading order. The backend must be imported."""
     facts: list[Fact] = []
     for part in (
         _keys,
@@ -86,7 +86,7 @@ def collect(target: Target) -> list[Fact]:
     return facts
 
 
-def _parses(key: str) -> bool:
+def _is_dispatch_key(key: str) -> bool:
     try:
         torch._C._dispatch_has_kernel_for_dispatch_key("aten::add.Tensor", key)
     except RuntimeError:
@@ -95,14 +95,14 @@ def _parses(key: str) -> bool:
 
 
 def _keys(target: Target) -> Iterator[Fact]:
-    key = key_of(target)
+    key = dispatch_key_of(target)
     family = ("", "Autograd", "Autocast", "Sparse", "SparseCsr", "Quantized", "NestedTensor")
-    known = [prefix + key for prefix in family if _parses(prefix + key)]
-    yield Fact("dispatch keys", key in known, f"{', '.join(known)} can be named from Python")
+    valid_keys = [prefix + key for prefix in family if _is_dispatch_key(prefix + key)]
+    yield Fact("dispatch keys", key in valid_keys, f"{', '.join(valid_keys)} can be named from Python")
 
 
 def _accelerator(target: Target) -> Iterator[Fact]:
-    """Yield the answers of the accelerator hooks and the device guard to torch's generic code."""
+    """Yield the results of the accelerator hooks and the device guard for torch's generic code."""
     if target.is_cpu:
         return
     hooks = (
@@ -112,75 +112,81 @@ def _accelerator(target: Target) -> Iterator[Fact]:
     current = torch_testing_internals.current_accelerator()
     kind = torch.device(target.device).type
     is_current = current is not None and current.type == kind
-    words = "no accelerator is present" if current is None else f"{current.type} is the accelerator"
-    yield Fact("torch.accelerator", is_current, words, step=hooks)
+    text = "no accelerator is present" if current is None else f"{current.type} is the accelerator"
+    yield Fact("torch.accelerator", is_current, text, step=hooks)
     for name in ("is_available", "device_count", "current_device_index"):
-        fact = _tried(f"torch.accelerator.{name}", getattr(torch.accelerator, name))
+        fact = _fact_of_call(f"torch.accelerator.{name}", getattr(torch.accelerator, name))
         nothing = name != "current_device_index" and fact.text in ("False", "0")
         yield dataclasses.replace(fact, ok=bool(fact.ok and not nothing), step=hooks)
     if target.hook("synchronize") is not None:
-        yield dataclasses.replace(_tried("synchronize", target.synchronize), text="the target file's hook")
+        yield dataclasses.replace(
+            _fact_of_call("synchronize", target.synchronize), text="the target file's hook"
+        )
         return
-    fact = _tried("torch.accelerator.synchronize", torch.accelerator.synchronize)
+    fact = _fact_of_call("torch.accelerator.synchronize", torch.accelerator.synchronize)
     yield dataclasses.replace(
         fact,
         ok=fact.ok if fact.ok or target.capable("asynchronous") else None,
         text="answers" if fact.ok else fact.text,
         step="override synchronizeDevice in the device guard, name a function of your own under [hooks], or "
-        "say asynchronous = false if every call has finished when it returns",
+        "declare asynchronous = false if every call has finished when it returns",
     )
 
 
-def names(namespace: str) -> list[str]:
-    """List all overloads of a namespace that the dispatcher knows."""
+def overloads_of_namespace(namespace: str) -> list[str]:
+    """Return all overloads of a namespace in the dispatcher."""
     return sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith(namespace + "::"))
 
 
-def _computed(name: str, key: str) -> bool:
+def _has_computed_kernel(name: str, key: str) -> bool:
     return bool(torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, key))
 
 
-def _direct(name: str, key: str) -> bool:
+def _has_own_kernel(name: str, key: str) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
 
 
 def _operators(target: Target) -> Iterator[Fact]:
-    key = key_of(target)
-    on_cpu = [name for name in names("aten") if _computed(name, "CPU")]
-    missing = tuple(name for name in on_cpu if not _computed(name, key))
-    direct = sum(_direct(name, key) for name in on_cpu)
+    key = dispatch_key_of(target)
+    on_cpu = [name for name in overloads_of_namespace("aten") if _has_computed_kernel(name, "CPU")]
+    missing = tuple(name for name in on_cpu if not _has_computed_kernel(name, key))
+    direct = sum(_has_own_kernel(name, key) for name in on_cpu)
     reached = len(on_cpu) - len(missing)
     text = f"{reached} of {len(on_cpu)} that the CPU has reach a kernel, {direct} one of {key}'s own"
     # No device has them all; running the operators of a level shows which ones it needs.
     yield Fact("aten operators", None, text, missing)
     composite = tuple(
-        name for name in on_cpu if _direct(name, "CPU") and not _direct(name, key) and _composite(name)
+        name
+        for name in on_cpu
+        if _has_own_kernel(name, "CPU") and not _has_own_kernel(name, key) and _composite(name)
     )
     if key != "CPU":
         yield Fact("composites in place of CPU kernels", None, f"{len(composite)} operators", composite)
 
 
 def _composite(name: str) -> bool:
-    return _direct(name, "CompositeExplicitAutograd") or _direct(name, "CompositeImplicitAutograd")
+    return _has_own_kernel(name, "CompositeExplicitAutograd") or _has_own_kernel(
+        name, "CompositeImplicitAutograd"
+    )
 
 
 def _autocast(target: Target) -> Iterator[Fact]:
-    key = f"Autocast{key_of(target)}"
+    key = f"Autocast{dispatch_key_of(target)}"
     declared = target.capable("autocast")
-    step = f"register the fallthrough and the casts of torch.autocast under {key}, or say autocast = false"
-    if not _parses(key):
+    step = f"register torch.autocast's fallthrough and casts under {key}, or declare autocast = false"
+    if not _is_dispatch_key(key):
         yield Fact("autocast", False if declared else None, f"torch has no key {key}", step=step)
         return
-    fallthrough = _computed("aten::add.Tensor", key)
-    listed = sum(_direct(name, key) for name in names("aten"))
-    words = f"{'present' if fallthrough else 'absent'} on {key}"
-    yield Fact("autocast fallthrough", fallthrough if declared else None, words, step=step)
+    fallthrough = _has_computed_kernel("aten::add.Tensor", key)
+    listed = sum(_has_own_kernel(name, key) for name in overloads_of_namespace("aten"))
+    text = f"{'present' if fallthrough else 'absent'} on {key}"
+    yield Fact("autocast fallthrough", fallthrough if declared else None, text, step=step)
     yield Fact(
         "autocast cast list", listed > 0 if declared else None, f"{listed} operators are cast", step=step
     )
 
 
-#: torch.distributed.monitored_barrier() refuses every backend but gloo: no device has a kernel for it.
+#: torch.distributed.monitored_barrier() accepts only gloo, so that a device does not need a kernel for it.
 _GLOO_ONLY = ("c10d::monitored_barrier_",)
 
 
@@ -188,9 +194,13 @@ def _distributed(target: Target) -> Iterator[Fact]:
     if not torch.distributed.is_available():
         yield Fact("c10d kernels", None, "this torch has no distributed package")
         return
-    key = key_of(target)
-    expected = [name for name in names("c10d") if _direct(name, "CPU") and name not in _GLOO_ONLY]
-    missing = tuple(name for name in expected if not _direct(name, key))
+    key = dispatch_key_of(target)
+    expected = [
+        name
+        for name in overloads_of_namespace("c10d")
+        if _has_own_kernel(name, "CPU") and name not in _GLOO_ONLY
+    ]
+    missing = tuple(name for name in expected if not _has_own_kernel(name, key))
     # Mode distributed promises the collectives; without the mode they are only listed.
     ok = not missing if "distributed" in target.modes else None
     step = f"register these collectives under {key}, or leave mode distributed out"
@@ -204,7 +214,11 @@ def _module(target: Target) -> Iterator[Fact]:
         step = "register the device's module with torch._register_device_module"
         yield Fact("module", False, str(error).splitlines()[0], step=step)
         return
-    expected = [name for name, word in MODULE_FUNCTIONS.items() if word is None or target.capable(word)]
+    expected = [
+        name
+        for name, capability in MODULE_FUNCTIONS.items()
+        if capability is None or target.capable(capability)
+    ]
     if target.is_cpu:
         expected = [
             "is_available",
@@ -220,14 +234,18 @@ def _module(target: Target) -> Iterator[Fact]:
         not missing,
         f"{len(expected) - len(missing)} of {len(expected)} names that torch calls",
         missing,
-        "add these names to the module" + _belonging(missing),
+        "add these names to the module" + _capabilities_to_withdraw(missing),
     )
 
 
-def _belonging(missing: tuple[str, ...]) -> str:
-    """Name the capabilities to withdraw instead of adding the missing names, as the rest of a sentence."""
-    words = dict.fromkeys(word for word in map(MODULE_FUNCTIONS.get, missing) if word is not None)
-    return f", or take back {', '.join(words)}" if words else ""
+def _capabilities_to_withdraw(missing: tuple[str, ...]) -> str:
+    """Return the capabilities that may be withdrawn instead of adding the missing names, as the rest of a
+    sentence.
+    """
+    capabilities = dict.fromkeys(
+        capability for capability in map(MODULE_FUNCTIONS.get, missing) if capability is not None
+    )
+    return f", or withdraw {', '.join(capabilities)}" if capabilities else ""
 
 
 def _seed(target: Target) -> Iterator[Fact]:
@@ -240,7 +258,7 @@ def _seed(target: Target) -> Iterator[Fact]:
     if not target.capable("generator"):
         return
     module = torch.get_device_module(target.device)
-    step = "give the module manual_seed_all and get_rng_state, or say generator = false"
+    step = "add manual_seed_all and get_rng_state to the module, or declare generator = false"
     if not hasattr(module, "get_rng_state"):
         yield Fact("torch.manual_seed", False, f"{module.__name__} has no get_rng_state", step=step)
         return
@@ -249,11 +267,11 @@ def _seed(target: Target) -> Iterator[Fact]:
         torch.manual_seed(seed)
         states.append(module.get_rng_state().tolist())
     reached = states[0] == states[2] != states[1]
-    words = "reaches the device's generator" if reached else "leaves the device alone"
-    yield Fact("torch.manual_seed", reached, words, step=step)
+    text = "reaches the device's generator" if reached else "does not seed the device"
+    yield Fact("torch.manual_seed", reached, text, step=step)
 
 
-def _tried(subject: str, test: Callable[[], object]) -> Fact:
+def _fact_of_call(subject: str, test: Callable[[], object]) -> Fact:
     try:
         text = str(test())
     except Exception as error:
@@ -275,8 +293,8 @@ def _memory(target: Target) -> Iterator[Fact]:
     for name in _ACCELERATOR_MEMORY:
         function: Any = getattr(torch.accelerator, name, None)
         if function is not None:
-            fact = _tried(f"torch.accelerator.{name}", functools.partial(_type_of, function))
-            step = "register an allocator that counts, or say memory_statistics = false"
+            fact = _fact_of_call(f"torch.accelerator.{name}", functools.partial(_type_of, function))
+            step = "register an allocator that counts, or declare memory_statistics = false"
             yield dataclasses.replace(fact, step=step)
 
 
@@ -296,7 +314,7 @@ def _optimizers(target: Target) -> Iterator[Fact]:
 
 
 def shorten(items: tuple[str, ...], limit: int = _SHOWN) -> str:
-    """Join items to a line of about ``limit`` characters at most."""
+    """Join items to a line of at most about ``limit`` characters."""
     text = ""
     for index, item in enumerate(items):
         if len(text) + len(item) > limit:

@@ -1,4 +1,4 @@
-"""Probing a device for the first draft of a target file."""
+"""Probe a device and draft a target file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from conformance.model.vocabulary import CAPABILITIES
 from conformance.target.file import CRASHES, DTYPES
 from conformance.target.target import Target
 
-#: The dtypes for a device that cannot fill a tensor of any dtype yet.
+#: The dtypes of a draft for a device that cannot fill a tensor yet.
 _BEGINNING = ("float32", "int64", "bool")
-#: Capabilities that no trial covers and an early backend cannot promise, with the reason.
+#: Capabilities that no trial covers and an early backend cannot declare, with the reason.
 _UNTRIED = {
     "memory_limit": "it would take all of the memory",
     "multiprocessing": "it takes a second process",
@@ -33,26 +33,27 @@ _UNTRIED = {
 
 @dataclasses.dataclass(frozen=True)
 class Draft:
-    """The text of a target file, and the capabilities that did not answer, in the order of a bring-up."""
+    """The text of a target file, and the capabilities whose trials failed, in the order of a bring-up."""
 
     text: str
     missing: tuple[Fact, ...]
 
 
 def draft_target(device: str, module: str | None) -> Draft:
-    """Draft a target file: dtypes that the device can fill, capabilities that answer.
+    """Return a draft of a target file: dtypes that the device can fill, and capabilities whose trials
+    succeed.
 
-    Beside each that does not answer stand its error, the results that it blocks, and openreg's place for it.
-    UsageError if the module cannot be imported or its device is not the accelerator.
+    The draft lists each failed capability with its error, the results that it blocks, and its location in
+    openreg. Raise UsageError if the module cannot be imported or its device is not the accelerator.
     """
     target = Target(
         name=device, module=module, device=device, dtypes=frozenset(DTYPES), capabilities={}, hooks={}
     )
     bring_up(target)
     head = [
-        "# Written by 'conformance targets --new'. Dtypes were copied and filled, capabilities tried once;",
-        "# the error is beside each that is declared false, in the order in which a bring-up comes to them.",
-        "# Remove what is not promised, add what is.",
+        "# Written by 'conformance targets --new'. Dtypes were copied and filled, capabilities tried once.",
+        "# The error of each failed capability is in a comment. Capabilities are in the order of a bring-up.",
+        "# Review the file: remove capabilities that the backend does not support, and add missing ones.",
         "schema = 1",
         f'name = "{device.replace(":", "-")}"',
     ]
@@ -61,7 +62,7 @@ def draft_target(device: str, module: str | None) -> Draft:
     head += [f'device = "{device}"', 'modes = ["eager"]', 'precision = "ieee"']
     requested = [
         *(f"dtype:{name}" for name in DTYPES),
-        *(f"capability:{word}" for word in capability_trials.words()),
+        *(f"capability:{capability}" for capability in capability_trials.trial_names()),
     ]
     with tempfile.TemporaryDirectory() as scratch:
         draft = Path(scratch) / "draft.toml"
@@ -70,29 +71,34 @@ def draft_target(device: str, module: str | None) -> Draft:
     dtypes = [name for name in DTYPES if outcomes[f"dtype:{name}"].ok]
     note = "" if dtypes else "  # nothing can be filled yet; these are what a first level asks for"
     lines = [*head, f"dtypes = [{note}"]
-    deadly = {
-        word
-        for word in capability_trials.words()
-        if "killed by signal" in outcomes[f"capability:{word}"].text
+    crashing = {
+        capability
+        for capability in capability_trials.trial_names()
+        if "killed by signal" in outcomes[f"capability:{capability}"].text
     }
-    beside = "  # its conjugates and negatives end the process" if "conj_neg_views" in deadly else ""
-    lines += [f'    "{name}",{beside if name.startswith("complex") else ""}' for name in dtypes or _BEGINNING]
+    comment = "  # its conjugates and negatives end the process" if "conj_neg_views" in crashing else ""
+    lines += [
+        f'    "{name}",{comment if name.startswith("complex") else ""}' for name in dtypes or _BEGINNING
+    ]
     lines += ["]", "", "[capabilities]"]
     missing = []
-    for word in capability_trials.words():
-        outcome = outcomes[f"capability:{word}"]
+    for capability in capability_trials.trial_names():
+        outcome = outcomes[f"capability:{capability}"]
         if not outcome.ok:
-            fact = impact.with_stakes(Fact(word, False, _short(outcome.text)), target, "core")
+            fact = impact.with_impact(Fact(capability, False, _first_sentence(outcome.text)), target, "core")
             missing.append(fact)
-            lines.append(f"# {CAPABILITIES[word]}: {fact.text}")
-            lines += [f"#   {fact.stakes}"] if fact.stakes else []
-            lines.append(f"{word} = " + (f'"{CRASHES}"' if word in deadly else "false"))
-    lines += ["", "# Not tried; say true if the backend promises it."]
-    lines += [f"{word} = false  # {CAPABILITIES[word]} ({why})" for word, why in _UNTRIED.items()]
+            lines.append(f"# {CAPABILITIES[capability]}: {fact.text}")
+            lines += [f"#   {fact.impact}"] if fact.impact else []
+            lines.append(f"{capability} = " + (f'"{CRASHES}"' if capability in crashing else "false"))
+    lines += ["", "# Not tried. Declare true if the backend supports it."]
+    lines += [
+        f"{capability} = false  # {CAPABILITIES[capability]} ({reason})"
+        for capability, reason in _UNTRIED.items()
+    ]
     return Draft("\n".join(lines) + "\n", tuple(missing))
 
 
-def _short(text: str) -> str:
+def _first_sentence(text: str) -> str:
     """Return the first sentence of a message on one line, without control characters."""
     line = " ".join(text.split()).split(". ")[0]
     return "".join(sign for sign in line if sign.isprintable())[:160]

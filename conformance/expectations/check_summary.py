@@ -98,9 +98,7 @@ def summary_line(counts: EntryCounts, problems: int) -> str:
     if counts.missing:
         subject = "the others" if counts.true or counts.unclear or problems else "they"
         modes = f" in {', '.join(counts.missing)}" if counts.missing != counts.modes else ""
-        parts.append(
-            f"{subject} are not yet verified: run level full{modes}, without -k and with all shards"
-        )
+        parts.append(f"{subject} are not yet verified: run level full{modes}, without -k and with all shards")
     if counts.unclear and not problems:
         parts.append(f"{counts.unclear} are inconclusive: their results neither passed nor failed")
     if counts.elsewhere:

@@ -63,14 +63,14 @@ def compare_values(
     tolerance: Tolerance = EXACT,
     label: str = "the result",
     sample: int | None = None,
-    spread: torch.Tensor | None = None,
+    sensitivity: torch.Tensor | None = None,
     kind: Kind = Kind.VALUE,
     signed_zeros: bool = False,
 ) -> bool:
     """Compare the elements of two tensors or numbers and count them; a failure describes the worst element.
 
-    An element agrees if ``|actual - expected| <= tolerance.allowed(|expected| + spread)``, all in float64 or
-    complex128. ``spread`` is a float64 tensor that broadcasts to the shape of ``expected``.
+    An element agrees if ``|actual - expected| <= tolerance.allowed(|expected| + sensitivity)``, computed in
+    float64 or complex128. ``sensitivity`` is a float64 tensor that broadcasts to the shape of ``expected``.
 
     NaNs must be at the same positions and infinities must agree in sign. A complex element must not be finite
     if its expected value is not finite. An expected value beyond the range of the actual dtype may be
@@ -117,7 +117,7 @@ def compare_values(
     ):
         return True
     return _compare_floating(
-        recorder, actual_host, expected_host, tolerance, label, sample, spread, kind, signed_zeros
+        recorder, actual_host, expected_host, tolerance, label, sample, sensitivity, kind, signed_zeros
     )
 
 
@@ -153,7 +153,7 @@ def _compare_floating(
     tolerance: Tolerance,
     label: str,
     sample: int | None,
-    spread: torch.Tensor | None,
+    sensitivity: torch.Tensor | None,
     kind: Kind,
     signed_zeros: bool,
 ) -> bool:
@@ -165,7 +165,7 @@ def _compare_floating(
     if tolerance.exact and actual.dtype != expected.dtype and actual.is_floating_point():
         expected_wide = expected.to(actual.dtype).to(torch.float64)
     size = expected_wide.abs()
-    allowed = tolerance.allowed(size) if spread is None else tolerance.allowed(size + spread)
+    allowed = tolerance.allowed(size) if sensitivity is None else tolerance.allowed(size + sensitivity)
     distance = (actual_wide - expected_wide).abs()
     agrees = ((distance <= allowed) & expected_wide.isfinite()) | (
         actual_wide == expected_wide

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Set
 from typing import Any
 
@@ -109,7 +110,7 @@ class Recorder:
         """Record that the subject did not run in its mode, so that its comparisons prove nothing."""
         self._vacuous = reason
 
-    def idle(self, reason: str) -> None:
+    def allow_nothing_compared(self, reason: str) -> None:
         """Allow this result to pass without a comparison.
 
         If nothing is compared, the verdict is ``pass`` with a note that starts with :data:`CHECKED_NOTHING`.
@@ -118,7 +119,12 @@ class Recorder:
         """
         self._idle = self._idle or reason
 
-    def left_out(self, dtypes: Iterable[str]) -> None:
+    def idle(self, reason: str) -> None:
+        """Call :meth:`allow_nothing_compared`, the current name of this method, with a DeprecationWarning."""
+        warnings.warn("Recorder.idle is now called allow_nothing_compared", DeprecationWarning, stacklevel=2)
+        self.allow_nothing_compared(reason)
+
+    def omit_for_dtypes(self, dtypes: Iterable[str]) -> None:
         """Record that part of the check was omitted because it needs undeclared dtypes.
 
         The result gets a note. If nothing is compared, the verdict is ``unsupported``, unless other samples
@@ -135,7 +141,7 @@ class Recorder:
         """The message of the first deviation; empty if no deviation was recorded."""
         return self._failures[0].message if self._failures else ""
 
-    def trial(self) -> Recorder:
+    def scratch(self) -> Recorder:
         """Return an empty recorder of the same result for provisional observations, which :meth:`merge` can
         add.
         """
@@ -151,13 +157,13 @@ class Recorder:
 
     def only(self, kinds: Set[Kind]) -> Recorder:
         """Return a scratch recorder with the deviations of some kinds and without comparisons."""
-        scratch = self.trial()
+        scratch = self.scratch()
         for failure in self._failures:
             if failure.kind in kinds:
                 scratch.fail(failure.kind, failure.message, sample=failure.sample)
         return scratch
 
-    def absorb(self, scratch: Recorder) -> None:
+    def merge(self, scratch: Recorder) -> None:
         """Add the observations of a scratch recorder."""
         self._comparisons += scratch._comparisons
         self._empty_comparisons += scratch._empty_comparisons

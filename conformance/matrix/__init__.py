@@ -1,6 +1,7 @@
-"""Builds of torch × modes of a target: the cells to run, and the outcome of each.
+"""Plan and collect the cells of a matrix: builds of torch × modes of a target.
 
-plan     a target and builds           ──► cells (JSON, in the form of a workflow's matrix)
-each cell is run on its own: ``conformance run --part``, in an environment with that build
-collect  cells, and folders of results ──► one table, a column per build; a missing cell is shown as missing
+* :mod:`.plan` plans the cells of a target and writes them as JSON for a workflow's matrix.
+* A job runs each cell with ``conformance run --part`` in an environment with its build.
+* :mod:`.collect` reads the outcome of each cell, and :mod:`.table` formats them with one column per build. A
+  cell without results is reported as missing.
 """

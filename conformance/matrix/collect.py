@@ -1,4 +1,4 @@
-"""The outcome of each cell of a matrix."""
+"""Read the outcome of each cell of a matrix."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from conformance.matrix.plan import Cell
 from conformance.model.records import Leg
 from conformance.report import output_files
 
-#: The good statuses; the others are ``failed``, ``incomplete``, ``not-started`` (it refused although results
-#: were due, or in other words than the plan says) and ``missing`` (the run produced no result).
+#: The good statuses. The other statuses are ``failed``, ``incomplete``, ``missing`` (the run produced no
+#: result) and ``not-started`` (the run refused, although the plan expects results or a refusal with a
+#: different text).
 GOOD = ("passed", "unsupported")
-#: Name of the folder with the results of a cell.
+#: The results file in the folder of a cell.
 RESULTS = "results.json"
 
 
 @dataclasses.dataclass(frozen=True)
 class CellOutcome:
-    """A cell with its outcome. ``torch`` and ``abi`` are measured on the build that ran; ``counts`` holds the
-    number of results by verdict, ``text`` the reason if there are none.
+    """A cell with its outcome.
+
+    ``torch`` and ``abi`` are measured on the build that ran. ``counts`` is the number of results by verdict,
+    ``text`` the reason if the cell did not pass.
     """
 
     cell: Cell
@@ -40,7 +43,7 @@ class CellOutcome:
 
     @property
     def good(self) -> bool:
-        """True if the cell passed, or refused as the target declares."""
+        """True if the cell passed, or refused as declared by the target."""
         return self.status in GOOD
 
     def to_json(self) -> dict[str, Any]:
@@ -49,9 +52,12 @@ class CellOutcome:
 
 
 def outcome_of_cell(cell: Cell, folder: Path) -> CellOutcome:
-    """Read the outcome of a cell from a folder of results. Results of another mode or level do not count."""
+    """Return the outcome of a cell from its results folder.
+
+    Results of a different mode or level are ignored.
+    """
     if not (folder / RESULTS).is_file() and not (folder / "journal.jsonl").is_file():
-        return CellOutcome(cell, "missing", text="there are no results")
+        return CellOutcome(cell, "missing", text="the cell has no results")
     try:
         legs = [
             leg
@@ -91,13 +97,13 @@ def outcome_of_cell(cell: Cell, folder: Path) -> CellOutcome:
 
 
 def _mismatch(cell: Cell, leg: Leg, kind: str) -> str:
-    """Return the reason why a run is not that of a cell, or the empty string."""
+    """Return the reason why a leg does not belong to a cell, or an empty string."""
     if leg["target"]["name"] != cell.target:
         return f"the results are of target {leg['target']['name']}, not {cell.target}"
-    named = not re.search(r"\.whl\b", cell.spec)  # a wheel may be of any kind
+    named = not re.search(r"\.whl\b", cell.spec)  # a wheel can be a build of any kind
     wrong = ("fork", "source") if named else ()
     if (kind == "fork-like") != (cell.kind == "fork-like") or kind in wrong:
-        return f"the results are of a {kind} build of torch ({leg['torch']}), not of a {cell.kind} one"
+        return f"the results are of a {kind} build of torch ({leg['torch']}), not of a {cell.kind} build"
     release = str(leg["torch"]).partition("+")[0]
     if re.fullmatch(r"[0-9.]+", cell.spec) and not f"{release}.".startswith(f"{cell.spec}."):
         return f"the results are of torch {leg['torch']}, not {cell.spec}"
@@ -109,9 +115,9 @@ def _as_table(value: Any) -> dict[str, Any]:
 
 
 def collect_outcomes(cells: Sequence[Cell], folder: Path) -> list[CellOutcome]:
-    """Read the outcomes of all cells, whose results are in ``folder/ID``. No cell is left out."""
+    """Return the outcomes of all cells, missing ones included. Their results are in ``folder/ID``."""
     outcomes = [outcome_of_cell(cell, folder / cell.id) for cell in cells]
-    # If no cell of a build has started, a refusal may as well come from a broken environment.
+    # If no cell of a build started, a refusal can also come from a broken environment.
     alive = {entry.cell.build for entry in outcomes if entry.counts}
     dead = {entry.cell.build for entry in outcomes if entry.cell.expect == "results"} - alive
     return [
@@ -123,7 +129,7 @@ def collect_outcomes(cells: Sequence[Cell], folder: Path) -> list[CellOutcome]:
 
 
 def exit_code(outcomes: Sequence[CellOutcome]) -> int:
-    """Return 0 if every cell is good, 3 if one is incomplete or missing, else 1: one has failed."""
+    """Return 0 if every cell is good, 3 if a cell is incomplete, missing or not started, else 1."""
     statuses = {outcome.status for outcome in outcomes if not outcome.good}
     if statuses & {"incomplete", "missing", "not-started"}:
         return 3
@@ -131,7 +137,7 @@ def exit_code(outcomes: Sequence[CellOutcome]) -> int:
 
 
 def outcomes_json(outcomes: Sequence[CellOutcome]) -> str:
-    """Write all outcomes as JSON."""
+    """Return all outcomes as JSON text."""
     return json.dumps(
         {"schema": 1, "exit": exit_code(outcomes), "cells": [outcome.to_json() for outcome in outcomes]},
         indent=1,

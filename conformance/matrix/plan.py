@@ -1,4 +1,4 @@
-"""The cells of a matrix: those to run, and those that refuse by the target's own declaration."""
+"""Plan the cells of a matrix: the cells to run, and the cells that the target declares to refuse."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.errors import UsageError
 from conformance.plan import levels
 from conformance.target.file import TargetFile
 
-#: Kinds of builds that a matrix can ask for.
+#: The kinds of builds that a matrix can request.
 KINDS = ("public", "fork-like")
 _MAKERS = "'conformance matrix plan', in a workflow 'conformance ci plan'"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
@@ -22,8 +22,9 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 @dataclasses.dataclass(frozen=True)
 class RequestedBuild:
-    """A requested build of a matrix: a build specification (:mod:`conformance.builds.build_spec`) and its
-    kind: ``fork-like`` has it relabelled.
+    """A requested build of a matrix: a specification (:mod:`conformance.builds.build_spec`), kind and level.
+
+    A ``fork-like`` build is relabelled after the download.
     """
 
     spec: str
@@ -32,7 +33,10 @@ class RequestedBuild:
 
     @classmethod
     def parse(cls, text: str) -> RequestedBuild:
-        """Parse ``SPEC[:KIND[:LEVEL]]``, such as ``2.6.0:fork-like:core``. UsageError for anything else."""
+        """Parse ``SPEC[:KIND[:LEVEL]]``, such as ``2.6.0:fork-like:core``.
+
+        Raise UsageError for any other text.
+        """
         spec, kind, level = text, "public", None
         for kind_name in KINDS:
             head, separator, tail = text.rpartition(f":{kind_name}")
@@ -40,8 +44,8 @@ class RequestedBuild:
                 spec, kind, level = head, kind_name, tail[1:] or None
         if spec == text and ":" in spec and "://" not in spec and not spec.endswith(".whl"):
             raise UsageError(
-                f"build {text!r} has no kind after its colon; write SPEC[:KIND[:LEVEL]] with a kind of "
-                f"{', '.join(KINDS)}"
+                f"build {text!r} has no valid kind after the colon; write SPEC[:KIND[:LEVEL]], where KIND is "
+                f"one of {', '.join(KINDS)}"
             )
         build_spec.parse_build(spec)
         if level is not None:
@@ -50,16 +54,17 @@ class RequestedBuild:
 
     @property
     def name(self) -> str:
-        """A name that fits a folder and an artifact."""
+        """The name of the build, valid as the name of a folder and an artifact."""
         stem = Path(self.spec.partition("#")[0]).name.removesuffix(".whl") if "/" in self.spec else self.spec
         return f"{re.sub(r'[^A-Za-z0-9._+-]', '-', stem)}-{self.kind}"[:80]
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One run of a matrix. ``expect`` is ``results``, or ``refusal`` if the target declares that the mode
-    does not run on this kind of build; ``why`` names the declaration, ``says`` words that the refusal must
-    contain.
+    """A cell of a matrix.
+
+    ``expect`` is ``results``, or ``refusal`` if the target declares that the mode does not run on this kind
+    of build. ``why`` names the declaration. ``says`` is a text that the refusal must contain.
     """
 
     id: str
@@ -74,25 +79,26 @@ class Cell:
     says: str = ""
 
     def to_json(self) -> dict[str, str]:
-        """Return the cell as a JSON object of texts, which workflows can read."""
+        """Return the cell as a JSON object of strings for workflows."""
         return dataclasses.asdict(self)
 
 
 def plan_cells(
     target: TargetFile, builds: Sequence[RequestedBuild], modes: Sequence[str], level: str
 ) -> list[Cell]:
-    """Plan every build in every mode. UsageError for a mode that the target does not have, and for a build
-    that is named twice.
+    """Return one cell for each build and mode.
+
+    Raise UsageError for a mode that the target does not have, or a duplicate build or mode.
     """
     levels.check_level(level)
     for mode in modes:
         target.check_mode(mode)
     if len(set(modes)) != len(modes):
-        raise UsageError(f"modes {','.join(modes)} name one twice; name each once")
+        raise UsageError(f"modes {','.join(modes)} contain a duplicate; give each mode once")
     names = [build.name for build in builds]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"build {name} is asked for twice; name each once")
+            raise UsageError(f"build {name} is a duplicate; give each build once")
     planned = []
     for build in builds:
         for mode in modes:
@@ -115,7 +121,7 @@ def plan_cells(
 
 
 def read_plan(file: Path) -> list[Cell]:
-    """Read the cells that :func:`written` wrote as JSON. UsageError if the file holds something else."""
+    """Read the cells of a plan file (see :func:`plan_json`). Raise UsageError if the file is not valid."""
     try:
         data: Any = json.loads(file.read_text())
         planned = [Cell(**entry) for entry in data["include"]]
@@ -124,14 +130,14 @@ def read_plan(file: Path) -> list[Cell]:
     except (ValueError, TypeError, KeyError, RecursionError):
         raise UsageError(f"{file} is not a plan of a matrix; make one with {_MAKERS}") from None
     if not planned or len({cell.id for cell in planned}) != len(planned):
-        raise UsageError(f"{file} has no cell, or one id twice; make it anew")
+        raise UsageError(f"{file} has no cell, or a duplicate id; make a new plan")
     for cell in planned:
         texts = dataclasses.asdict(cell).values()
         if not all(isinstance(text, str) for text in texts) or not _ID.fullmatch(cell.id):
-            raise UsageError(f"{file} holds a malformed cell ({str(cell)[:80]}); make it anew")
+            raise UsageError(f"{file} contains a malformed cell ({str(cell)[:80]}); make a new plan")
     return planned
 
 
 def plan_json(planned: Sequence[Cell]) -> str:
-    """Write cells as the JSON of a workflow's ``strategy.matrix``."""
+    """Return the cells as JSON for the key ``strategy.matrix`` of a workflow."""
     return json.dumps({"include": [cell.to_json() for cell in planned]})

@@ -1,4 +1,4 @@
-"""A matrix as a table: one column per build, one row per mode."""
+"""Format a matrix as a table with one column per build and one row per mode."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIGNS = {
 
 
 def describe_outcome(outcome: CellOutcome) -> str:
-    """Describe a cell in a few words: its verdict, its level, and the number that passed."""
+    """Return a short text for a cell: its status, its level, and the number of passed results."""
     if not outcome.counts:
         return _SIGNS[outcome.status]
     passed = outcome.counts.get("pass", 0) + outcome.counts.get("xfail", 0)
@@ -27,7 +27,7 @@ def describe_outcome(outcome: CellOutcome) -> str:
 
 
 def column_heads(outcomes: Sequence[CellOutcome]) -> dict[str, str]:
-    """Return the head of each column: build, torch that ran, and the C++ ABIs of torch and the backend."""
+    """Return the head of each column: the build, its torch, and the C++ ABIs of torch and the backend."""
     columns: dict[str, str] = {}
     for outcome in outcomes:
         name = outcome.cell.build
@@ -40,7 +40,7 @@ def column_heads(outcomes: Sequence[CellOutcome]) -> dict[str, str]:
 
 
 def table_rows(outcomes: Sequence[CellOutcome]) -> list[list[str]]:
-    """Return the table as texts, heads first."""
+    """Return the rows of the table as texts, starting with the heads."""
     columns = column_heads(outcomes)
     modes = list(dict.fromkeys(outcome.cell.mode for outcome in outcomes))
     cell = {(outcome.cell.build, outcome.cell.mode): describe_outcome(outcome) for outcome in outcomes}
@@ -49,7 +49,7 @@ def table_rows(outcomes: Sequence[CellOutcome]) -> list[list[str]]:
 
 
 def terminal_table(outcomes: Sequence[CellOutcome]) -> str:
-    """Write the table for a terminal: one line per build and mode, so that no line is wider than a screen."""
+    """Return the table for a terminal. It has one line per build and mode, so that lines stay short."""
     lines = []
     width = max((len(outcome.cell.mode) for outcome in outcomes), default=0)
     last = ""
@@ -64,7 +64,7 @@ def terminal_table(outcomes: Sequence[CellOutcome]) -> str:
 
 
 def markdown_table(outcomes: Sequence[CellOutcome]) -> str:
-    """Write the table for a job's summary. Text from a run is escaped."""
+    """Return the table as Markdown for the summary of a job. Text from a run is escaped."""
     table = table_rows(outcomes)
     lines = [
         _table_line(table[0]),
@@ -80,19 +80,19 @@ def markdown_table(outcomes: Sequence[CellOutcome]) -> str:
 
 
 def escape_markdown(untrusted: str) -> str:
-    """Escape text, so that Markdown and HTML in it mean nothing."""
+    """Return text with Markdown and HTML escaped."""
     escaped_text = re.sub(r"([\\`*_{}\[\]()#+!|@~:-])", r"\\\1", " ".join(_encodable(untrusted).split()))
-    return html.escape(escaped_text, quote=False).replace("www.", "www\\.")  # GitHub would make a link
+    return html.escape(escaped_text, quote=False).replace("www.", "www\\.")  # GitHub would create a link
 
 
 def code_span(untrusted: str) -> str:
-    """Set text as code, in which GitHub finds no mention, reference or link either."""
+    """Return text as a code span, in which GitHub creates no mention, reference or link."""
     single_line = " ".join(_encodable(untrusted).replace("`", "'").split())
     return f"`{single_line}`" if single_line else ""
 
 
 def _encodable(text: str) -> str:
-    """Replace halves of characters, which cannot be encoded."""
+    """Return text with lone surrogates replaced, because they cannot be encoded."""
     return text.encode(errors="replace").decode()
 
 

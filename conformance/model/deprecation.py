@@ -1,4 +1,4 @@
-"""Deprecated names, which are kept for one release: each access returns the current object and warns."""
+"""Deprecated names. They stay for one release; each access returns the current object and warns."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def moved(old: str, modules: Sequence[str], names: Sequence[str] | None = None) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` for the module ``old`` that looks names up in ``modules``, in order.
+    """Return a ``__getattr__`` for the module ``old`` that looks up names in ``modules``, in order.
 
-    ``names`` restricts the lookup: a package must not import one of its modules to look for any other name.
-    Each access issues a DeprecationWarning that names the new module. A name that no module defines raises
-    AttributeError.
+    ``names`` restricts the lookup to these names. A package needs it to avoid an import of its own modules
+    for every other name. Each access issues a DeprecationWarning that names the new module. A name that no
+    module defines raises AttributeError.
     """
 
     def find(name: str) -> Any:
@@ -52,9 +52,10 @@ def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def renamed_keywords(**keywords: str) -> Callable[[_F], _F]:
-    """Return a decorator that accepts old keywords of a function: old keyword to new keyword.
+    """Return a decorator that lets a function accept old keywords.
 
-    A call with an old keyword issues a DeprecationWarning.
+    ``keywords`` maps an old keyword to the current one. A call with an old keyword issues a
+    DeprecationWarning.
     """
 
     def decorate(function: _F) -> _F:

@@ -59,8 +59,8 @@ CAPABILITIES: dict[str, str] = {
     "profiler": "torch.profiler sees work on the device",
     "memory_history": "the device's module records allocations as torch.cuda.memory does",
     # Around the device
-    "autocast": "torch.autocast knows the device",
-    "grad_scaler": "torch.amp.GradScaler knows the device",
+    "autocast": "torch.autocast supports the device",
+    "grad_scaler": "torch.amp.GradScaler supports the device",
     "fused_optimizers": "optimizers accept fused=True",
     "capturable_optimizers": "optimizers accept capturable=True",
     "foreach_optimizers": "optimizers accept foreach=True",

@@ -1,1 +1,1 @@
-"""The values that results are compared with: computed on the CPU, or stated by documentation."""
+"""Reference values: the results that checks compare with, computed on the CPU or fixed by documentation."""

@@ -1,4 +1,4 @@
-"""The observations of one call of a module, by name: outputs, buffers afterwards, gradients."""
+"""Record the outputs, the buffers after the call and the gradients of one module call, by name."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import torch
 from conformance.framework import trees
 from conformance.samples.modules import Arguments, ModuleSample
 
-#: Name of what was observed (``output 0``, ``buffer running_mean``, ``gradient of weight``) with its value.
+#: Observed values by name, such as ``output 0``, ``buffer running_mean`` and ``gradient of weight``.
 Observation = dict[str, Any]
 
 
-#: One random direction per differentiable output, or None if no backward pass is wanted.
+#: One random direction for each differentiable output, or None if no backward pass is run.
 Cotangents = list[torch.Tensor] | None
 
 
 @dataclasses.dataclass(frozen=True)
 class Procedure:
-    """A use of a module and its arguments, the same on the target and on the CPU.
+    """A way to use a module with its arguments, run alike on the target and on the CPU.
 
-    ``run(module, arguments, cotangents)`` owns the module and the arguments and may change them. With
-    ``backward`` it receives cotangents, else None.
+    ``run(module, arguments, cotangents)`` owns the module and the arguments and may change them.
+    ``cotangents`` is None unless ``backward`` is true.
     """
 
     name: str
@@ -33,10 +33,12 @@ class Procedure:
     backward: bool = False
 
 
-def observe(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents = None) -> Observation:
-    """Call a module once. With ``cotangents``, one per differentiable output, the backward pass runs too.
+def observe_call(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents = None) -> Observation:
+    """Call a module once and return its outputs, its buffers and, with ``cotangents``, its gradients.
 
-    Without them no graph is made. Values stay on the device; gradients are those of this call alone.
+    ``cotangents`` has one tensor for each differentiable output. Without ``cotangents``, no autograd graph is
+    built and no backward pass runs. Values stay on the device. Callers pass a module without gradients,
+    because the backward pass accumulates gradients.
     """
     args, kwargs = arguments
     with warnings.catch_warnings(), torch.set_grad_enabled(cotangents is not None):
@@ -46,21 +48,21 @@ def observe(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangent
             f"output {number}": leaf for number, leaf in enumerate(trees.leaves(result))
         }
         if cotangents is not None:
-            backward(result, cotangents)
-            observation.update(gradients(module, arguments))
+            run_backward(result, cotangents)
+            observation.update(current_gradients(module, arguments))
     for name, buffer in module.named_buffers():
         observation[f"buffer {name}"] = buffer
     return observation
 
 
-#: One call without a graph, and one with its backward pass.
-FORWARD = Procedure("forward", observe)
-BACKWARD = Procedure("backward", observe, backward=True)
+#: A forward call without an autograd graph, and a forward call with its backward pass.
+FORWARD = Procedure("forward", observe_call)
+BACKWARD = Procedure("backward", observe_call, backward=True)
 
 
-def backward(result: Any, cotangents: list[torch.Tensor]) -> None:
+def run_backward(result: Any, cotangents: list[torch.Tensor]) -> None:
     """Run the backward pass from all differentiable outputs."""
-    outputs = differentiable(result)
+    outputs = differentiable_outputs(result)
     if outputs:
         directions = [
             cotangent.to(device=out.device, dtype=out.dtype)
@@ -69,8 +71,8 @@ def backward(result: Any, cotangents: list[torch.Tensor]) -> None:
         torch.autograd.backward(outputs, directions)
 
 
-def gradients(module: torch.nn.Module, arguments: Arguments) -> Observation:
-    """Return the gradients of parameters and of differentiable inputs as they are now."""
+def current_gradients(module: torch.nn.Module, arguments: Arguments) -> Observation:
+    """Return the current gradients of the parameters and of the differentiable inputs."""
     observation: Observation = {
         f"gradient of {name}": parameter.grad for name, parameter in module.named_parameters()
     }
@@ -80,20 +82,20 @@ def gradients(module: torch.nn.Module, arguments: Arguments) -> Observation:
     return observation
 
 
-def differentiable(result: Any) -> list[torch.Tensor]:
-    """Return the outputs from which a gradient flows."""
+def differentiable_outputs(result: Any) -> list[torch.Tensor]:
+    """Return the output tensors that require a gradient."""
     return [tensor for tensor in trees.tensors(result) if tensor.requires_grad]
 
 
 def cotangents_of(sample: ModuleSample) -> list[torch.Tensor]:
-    """Return one random direction per differentiable output, on the CPU in its shape and dtype.
+    """Return one random CPU tensor for each differentiable output, with the shape and dtype of the output.
 
-    The directions depend on the sample's seed only. Raises whatever the module raises on the CPU.
+    The tensors depend on the sample's seed only. Exceptions of the module on the CPU are not caught.
     """
     args, kwargs = sample.arguments()
     with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore")
-        outputs = differentiable(sample.module()(*args, **kwargs))
+        outputs = differentiable_outputs(sample.module()(*args, **kwargs))
     generator = torch.Generator().manual_seed(sample.seed)
     return [
         torch.empty(out.shape, dtype=torch.float32).uniform_(0.5, 2.0, generator=generator).to(out.dtype)

@@ -1,4 +1,6 @@
-"""The oracle of optimizers: the same procedure with the for-loop on the CPU, if possible in float64."""
+"""Compute the reference of an optimizer: run the same procedure with the for-loop implementation on the CPU,
+in the sample's dtype and in float64.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +13,23 @@ from typing import Any
 import torch
 
 from conformance import torch_testing_internals
-from conformance.oracle.precision import PROBES, UP, step_of
+from conformance.oracle.precision import HIGH_PRECISION_DTYPES, PROBE_COUNT, probe_step
 from conformance.samples.cache import SubjectCache
 from conformance.samples.operators import dtype_name
 from conformance.samples.optimizers import Optimizer, OptimizerSample, Problem
 from conformance.subjects.torch_databases import Subject
 
-#: ``parameter 0``, ``exp_avg of parameter 0``, ``loss 1`` with its value.
+#: Observed values by name, such as ``parameter 0``, ``exp_avg of parameter 0`` and ``loss 1``.
 Observation = dict[str, Any]
-#: Builds the optimizer under observation over a list of parameters or of groups.
+#: Builds the optimizer under test from a list of parameters or of parameter groups.
 Build = Callable[..., Optimizer]
 
 
 @dataclasses.dataclass(frozen=True)
 class Procedure:
-    """A use of a problem, the same on the target and on the CPU; ``run`` owns the problem."""
+    """A way to use a problem, run alike on the target and on the CPU. ``run`` owns the problem and may change
+    it.
+    """
 
     name: str
     run: Callable[[Problem, Build], Observation]
@@ -33,9 +37,11 @@ class Procedure:
 
 @dataclasses.dataclass
 class OptimizerReference:
-    """The CPU's values: ``plain`` in the sample's dtype (None if it refuses that), ``precise`` in float64.
+    """The CPU's values for one sample of an optimizer.
 
-    ``spread`` holds float64 tensors with the shapes of the values in ``precise``, by name.
+    ``outputs`` has the sample's dtype, and is None if the CPU refuses this dtype. ``high_precision`` is
+    computed in float64. ``sensitivity`` holds float64 tensors by name, with the shapes of the values in
+    ``high_precision``. ``error`` is set only if the float64 run raised an exception.
     """
 
     outputs: Observation | None = None
@@ -44,8 +50,8 @@ class OptimizerReference:
     error: Exception | None = None
 
 
-def for_loop(sample: OptimizerSample) -> dict[str, Any]:
-    """Return the options that ask for the plainest implementation."""
+def for_loop_options(sample: OptimizerSample) -> dict[str, Any]:
+    """Return the options that select the for-loop implementation."""
     options: dict[str, Any] = {}
     if sample.capturable:
         options["capturable"] = False
@@ -54,10 +60,10 @@ def for_loop(sample: OptimizerSample) -> dict[str, Any]:
     return options
 
 
-def observed(
+def observe_parameters_and_state(
     problem: Problem, optimizer: Optimizer, parameters: list[torch.Tensor] | None = None
 ) -> Observation:
-    """Return parameters and states as they are now, on their devices."""
+    """Return the current parameters and optimizer states, on their devices."""
     observation: Observation = {}
     for index, parameter in enumerate(parameters or problem.parameters):
         observation[f"parameter {index}"] = parameter.detach()
@@ -68,7 +74,7 @@ def observed(
 
 
 @contextlib.contextmanager
-def _default(dtype: torch.dtype) -> Iterator[None]:
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -78,28 +84,34 @@ def _default(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _kept(observation: Observation) -> Observation:
+def _detached_copies(observation: Observation) -> Observation:
     return {
         name: value.detach().clone() if isinstance(value, torch.Tensor) else value
         for name, value in observation.items()
     }
 
 
-def _options_up(sample: OptimizerSample) -> dict[str, Any]:
-    """Return the options, their tensors in float64 with the same values."""
+def _high_precision_options(sample: OptimizerSample) -> dict[str, Any]:
+    """Return the options of the sample with all tensors converted to float64, and the options of the
+    for-loop.
+    """
 
     def up(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(up(item) for item in value)
         return (
-            value.detach().to(UP.get(value.dtype, value.dtype)) if isinstance(value, torch.Tensor) else value
+            value.detach().to(HIGH_PRECISION_DTYPES.get(value.dtype, value.dtype))
+            if isinstance(value, torch.Tensor)
+            else value
         )
 
-    return {key: up(value) for key, value in sample.options.items()} | for_loop(sample)
+    return {key: up(value) for key, value in sample.options.items()} | for_loop_options(sample)
 
 
-def _precise(sample: OptimizerSample, procedure: Procedure, seed: int | None, step: float) -> Observation:
-    problem = sample.problem(dtypes=UP)
+def _high_precision_observation(
+    sample: OptimizerSample, procedure: Procedure, seed: int | None, step: float
+) -> Observation:
+    problem = sample.problem(dtypes=HIGH_PRECISION_DTYPES)
     if seed is not None:
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
@@ -109,32 +121,37 @@ def _precise(sample: OptimizerSample, procedure: Procedure, seed: int | None, st
             ]:
                 signs = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.int8) * 2 - 1
                 tensor.mul_(1 + signs.to(torch.float64) * step)
-    options = _options_up(sample)
-    return _kept(
+    options = _high_precision_options(sample)
+    return _detached_copies(
         procedure.run(problem, lambda parameters, **more: sample.build(parameters, **{**options, **more}))
     )
 
 
-def compute(sample: OptimizerSample, procedure: Procedure) -> OptimizerReference:
-    """Return the CPU's values for a sample, not cached; never raises for an error of the optimizer."""
+def reference_for_optimizer(sample: OptimizerSample, procedure: Procedure) -> OptimizerReference:
+    """Return the CPU's values for a sample without caching them.
+
+    An exception of the optimizer is stored in ``error`` and not raised.
+    """
     result = OptimizerReference()
-    plain = for_loop(sample)
-    with _default(torch.get_default_dtype()):
+    same_dtype_options = for_loop_options(sample)
+    with _default_dtype(torch.get_default_dtype()):
         try:
             problem = sample.problem()
-            run = procedure.run(
-                problem, lambda parameters, **more: sample.build(parameters, **{**plain, **more})
+            observation = procedure.run(
+                problem, lambda parameters, **more: sample.build(parameters, **{**same_dtype_options, **more})
             )
-            result.outputs = _kept(run)
+            result.outputs = _detached_copies(observation)
         except Exception as error:
             result.outputs, result.error = None, error
-    with _default(torch.float64):
-        step = step_of(sample.dtype)
+    with _default_dtype(torch.float64):
+        step = probe_step(sample.dtype)
         try:
-            result.high_precision = _precise(sample, procedure, None, step)
+            result.high_precision = _high_precision_observation(sample, procedure, None, step)
             result.error = None
-            for probe in range(PROBES):
-                _widen(result, _precise(sample, procedure, sample.seed + probe, step), step)
+            for probe in range(PROBE_COUNT):
+                _raise_sensitivity(
+                    result, _high_precision_observation(sample, procedure, sample.seed + probe, step), step
+                )
         except Exception as error:
             return OptimizerReference(error=error)
     for name, value in result.sensitivity.items():
@@ -143,24 +160,29 @@ def compute(sample: OptimizerSample, procedure: Procedure) -> OptimizerReference
     return result
 
 
-def _widen(result: OptimizerReference, moved: Observation, step: float) -> None:
+def _raise_sensitivity(result: OptimizerReference, moved_values: Observation, step: float) -> None:
+    """Raise the sensitivity of each value to its movement in ``moved_values``."""
     for name, value in result.high_precision.items():
         if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
             continue
-        distance = torch.nan_to_num((moved[name] - value).abs().to(torch.float64) / step, 0.0, 0.0, 0.0)
-        before = result.sensitivity.get(name)
-        result.sensitivity[name] = distance if before is None else torch.maximum(before, distance)
+        distance = torch.nan_to_num(
+            (moved_values[name] - value).abs().to(torch.float64) / step, 0.0, 0.0, 0.0
+        )
+        earlier = result.sensitivity.get(name)
+        result.sensitivity[name] = distance if earlier is None else torch.maximum(earlier, distance)
 
 
 _cache: SubjectCache[tuple[str, int, str], OptimizerReference] = SubjectCache()
 
 
-def expected(subject: Subject, sample: OptimizerSample, procedure: Procedure) -> OptimizerReference:
-    """Return the CPU's values for a shared sample; computed once per process."""
+def cached_optimizer_reference(
+    subject: Subject, sample: OptimizerSample, procedure: Procedure
+) -> OptimizerReference:
+    """Return the CPU's values for a shared sample, computed once per process."""
     key = (dtype_name(sample.dtype), sample.index, procedure.name)
-    return _cache.value(subject.name, key, lambda: compute(sample, procedure))
+    return _cache.value(subject.name, key, lambda: reference_for_optimizer(sample, procedure))
 
 
-def forget() -> None:
-    """Drop all cached values (for tests)."""
+def clear_cache() -> None:
+    """Delete all cached values (for tests)."""
     _cache.clear()

@@ -1,4 +1,6 @@
-"""The tolerance of an overload: that of the operator that calls it, for the arguments of the call."""
+"""Select the tolerance rule of an overload: the rule of the operator that calls the overload, adapted to the
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -13,49 +15,61 @@ from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample, dtype_name
 from conformance.subjects.overloads import Overload
 
-#: Operators whose tolerance holds for all options of an overload, if that of the first one does not.
-_RULES = {
+#: Base names of overloads that use the rule of this operator instead of the rule of their first caller.
+_RULE_OPERATORS = {
     **dict.fromkeys(("index_reduce", "scatter_reduce", "scatter", "put", "index_put"), "scatter_add"),
     **{"div": "true_divide", "remainder": "remainder", "rsub": "rsub"},
 }
-#: Overloads that are given what they multiply a gradient with before its parts cancel.
+#: Overloads that receive the inverse deviation and the weight by which they multiply a gradient before its
+#: terms cancel.
 _NORMALISES = re.compile(r"\w*(batch|layer|group)_norm_backward$")
 _INVERSE_DEVIATIONS = ("rstd", "save_invstd", "save_var")
 _WEIGHTS = ("weight", "gamma")
 
 
 def rule_of_overload(name: str, overload: Overload, dtype: torch.dtype, sample: Sample) -> Rule:
-    """Return the tolerance rule of a call in a dtype; ``name`` is that of the overload.
+    """Return the tolerance rule of a call; ``name`` is the name of the overload.
 
-    What is pointwise adds nothing up: errors do not grow with the number of elements.
+    A pointwise overload has no sums, so its error does not grow with the number of elements.
     """
     base = base_name(name)
     direction = "backward" if overload.backward else "forward"
-    # Converted calls are of the operator of the overload's own name, which is the last one.
+    # Converted calls come from the operator with the overload's own name, which is the last in the list.
     operator = overload.operators[-1 if dtype_name(dtype) in overload.converted else 0]
-    found = rule(_RULES.get(base, operator), dtype, direction)
+    operator_rule = rule(_RULE_OPERATORS.get(base, operator), dtype, direction)
     if overload.pointwise:
-        return dataclasses.replace(found, growth="none", local=True)
-    if _NORMALISES.match(base) and found.scale > 1:
-        return dataclasses.replace(found, scale=min(found.scale, _largest_part(overload, sample)))
-    return found
+        return dataclasses.replace(operator_rule, growth="none", local=True)
+    if _NORMALISES.match(base) and operator_rule.scale > 1:
+        return dataclasses.replace(
+            operator_rule, scale=min(operator_rule.scale, _largest_gradient_term(overload, sample))
+        )
+    return operator_rule
 
 
-def _largest_part(overload: Overload, sample: Sample) -> float:
-    """Return a bound of the parts of a normalisation's gradient: gradient times weight over deviation."""
-    given: list[Any] = [sample.input, *sample.args]
+def _largest_gradient_term(overload: Overload, sample: Sample) -> float:
+    """Return an upper bound of the terms of a normalisation's gradient: gradient times weight divided by
+    deviation.
+    """
+    arguments: list[Any] = [sample.input, *sample.args]
     names = [argument.name for argument in overload.op._schema.arguments]
-    named = dict(zip(names, given, strict=False))
-    inverse = [_largest(named[name]) for name in _INVERSE_DEVIATIONS if _largest(named.get(name))]
-    in_training = named.get("train") or named.get("update")
-    if isinstance(named.get("running_var"), torch.Tensor) and not in_training:
-        least = float(named["running_var"].double().min()) + float(named.get("eps") or 0.0)
-        inverse.append(least**-0.5 if least > 0 else float("inf"))
-    weight = max([1.0, *(_largest(named.get(name)) for name in _WEIGHTS)])
-    return max(inverse, default=float("inf")) * weight * max(1.0, _largest(sample.input))
+    arguments_by_name = dict(zip(names, arguments, strict=False))
+    inverse_deviations = [
+        _largest_magnitude(arguments_by_name[name])
+        for name in _INVERSE_DEVIATIONS
+        if _largest_magnitude(arguments_by_name.get(name))
+    ]
+    in_training = arguments_by_name.get("train") or arguments_by_name.get("update")
+    if isinstance(arguments_by_name.get("running_var"), torch.Tensor) and not in_training:
+        least = float(arguments_by_name["running_var"].double().min()) + float(
+            arguments_by_name.get("eps") or 0.0
+        )
+        inverse_deviations.append(least**-0.5 if least > 0 else float("inf"))
+    weight = max([1.0, *(_largest_magnitude(arguments_by_name.get(name)) for name in _WEIGHTS)])
+    return max(inverse_deviations, default=float("inf")) * weight * max(1.0, _largest_magnitude(sample.input))
 
 
-def _largest(value: Any) -> float:
+def _largest_magnitude(value: Any) -> float:
+    """Return the largest absolute value of a tensor; 0 for a tensor without elements or another value."""
     return (
         float(value.detach().double().abs().max())
         if isinstance(value, torch.Tensor) and value.numel()

@@ -1,4 +1,6 @@
-"""The precision of the oracle: wider dtypes, steps of its probes, and the state in which the CPU computes."""
+"""Define how reference values are computed: the high-precision dtypes, the probe steps and the state of the
+CPU.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ import torch
 
 from conformance import torch_testing_internals
 
-#: Floating and complex dtypes with the ones in which the oracle computes.
-UP: dict[torch.dtype, torch.dtype] = {
+#: The high-precision dtype of each floating and complex dtype.
+HIGH_PRECISION_DTYPES: dict[torch.dtype, torch.dtype] = {
     torch.float16: torch.float64,
     torch.bfloat16: torch.float64,
     torch.float32: torch.float64,
@@ -18,24 +20,27 @@ UP: dict[torch.dtype, torch.dtype] = {
     torch.complex64: torch.complex128,
 }
 
-#: Number of probes: computations with inputs moved in random directions.
-PROBES = 2
-#: In float64 the oracle has no more digits than the result, so the step must stand out of its rounding.
-STEP_DOUBLE = 2.0**-24
-_STEP = 2.0**-20
+#: The number of probes. A probe is a computation with inputs moved in random directions.
+PROBE_COUNT = 2
+#: The step in float64. High-precision values have no more digits than float64 results, so the step must
+#: exceed their rounding errors.
+FLOAT64_PROBE_STEP = 2.0**-24
+_PROBE_STEP = 2.0**-20
 
 
-def step_of(dtype: torch.dtype) -> float:
-    """Return the relative size of a probe's movement for modules and optimizers of a dtype."""
-    return STEP_DOUBLE if dtype in (torch.float64, torch.complex128) else _STEP
+def probe_step(dtype: torch.dtype) -> float:
+    """Return the relative distance by which a probe moves the values of a module or optimizer of a dtype."""
+    return FLOAT64_PROBE_STEP if dtype in (torch.float64, torch.complex128) else _PROBE_STEP
 
 
 @contextlib.contextmanager
-def surroundings(default: torch.dtype, seed: int = 0) -> Iterator[None]:
-    """Compute on one thread, with a default dtype and torch's CPU generator seeded; restore all three."""
+def reproducible_cpu_state(default: torch.dtype, seed: int = 0) -> Iterator[None]:
+    """Run the block on one thread, with a default dtype and a seeded CPU generator; then restore
+    all three.
+    """
     threads, before = torch.get_num_threads(), torch.get_default_dtype()
     if threads != 1:
-        torch.set_num_threads(1)  # the order of sums depends on it
+        torch.set_num_threads(1)  # the order of sums depends on the number of threads
     torch.set_default_dtype(default)
     try:
         with torch_testing_internals.torch_seeded(seed), torch_testing_internals.quiet():

@@ -1,7 +1,8 @@
-"""``python -m conformance.oracle.recheck``: compute oracle values again without loading any backend.
+"""``python -m conformance.oracle.recheck``: recompute reference values in a process that does not load the
+backend.
 
-A backend that changes what the CPU computes (global state, a patched function) would otherwise be compared
-with itself. The process that runs this module must not load one.
+A backend can change the CPU's results, for example by global state or a patched function. The suite would
+then compare the backend with itself. The process that runs this module must not load a backend.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from conformance.process_control import exit_with_parent
 Digest = Callable[[str, str, int], str]
 
 
-def compare(events: Sequence[OracleValue], digest: Digest) -> list[str]:
-    """Return one sentence for each event whose digest differs here, or cannot be computed."""
+def digest_differences(events: Sequence[OracleValue], digest: Digest) -> list[str]:
+    """Return one sentence for each event whose digest differs in this process or cannot be computed."""
     differences = []
     for event in sorted(events, key=lambda entry: (entry["operator"], entry["dtype"], entry["index"])):
-        what = f"oracle value of {event['operator']}@{event['dtype']}, sample {event['index']}"
+        label = f"oracle value of {event['operator']}@{event['dtype']}, sample {event['index']}"
         try:
             recomputed = digest(event["operator"], event["dtype"], event["index"])
         except Exception as error:
-            words = f"{type(error).__name__}: {error}"[:1000]
-            differences.append(f"{what} cannot be computed without the backend: {words}")
+            error_text = f"{type(error).__name__}: {error}"[:1000]
+            differences.append(f"{label} cannot be computed without the backend: {error_text}")
             continue
         if recomputed != event["digest"]:
-            text = f"{what} differs without the backend: {recomputed} instead of {event['digest']}"
-            differences.append(text)
+            difference = f"{label} differs without the backend: {recomputed} instead of {event['digest']}"
+            differences.append(difference)
     return differences
 
 
@@ -53,8 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
     from conformance.subjects import catalogue
 
     catalogue.load_extra(options.extra)
-    sample_limit.choose(options.samples)
-    differences = compare(events, oracle.digest)
+    sample_limit.set_limit(options.samples)
+    differences = digest_differences(events, oracle.recompute_digest)
     print(json.dumps({"checked": len(events), "differences": differences}))
     return 1 if differences else 0
 

@@ -1,4 +1,4 @@
-"""Other data for the same call, to copy into the inputs of a captured graph before it is replayed."""
+"""Replay data: other values for the same call, copied into the inputs of a captured graph before a replay."""
 
 from __future__ import annotations
 
@@ -12,80 +12,83 @@ from conformance import torch_testing_internals
 from conformance.framework import trees
 from conformance.oracle.reference import Reference, reference_for
 from conformance.samples.copies import to_host
-from conformance.samples.operators import Sample, bits, dtype_name, wrap
+from conformance.samples.operators import Sample, bytes_of_storage, dtype_name, samples_from_inputs
 from conformance.subjects.torch_databases import Subject, find
 
-#: Operators whose arguments belong together element by element (sorted boundaries, offsets, factors of one
-#: matrix): the same values in another order are not valid arguments.
-_TIED = ("searchsorted", "bucketize", "histogram", "histogramdd", "lu_unpack", "ormqr", "householder",
-"segment_", "ldl_solve", "lu_solve", "cholesky_solve", "cholesky_inverse", "geqrf", "embedding_bag",
-"ctc_loss", "max_unpool", "sparse")  # fmt: skip
+#: Name fragments of operators whose argument values depend on each other, such as sorted boundaries, offsets
+#: or factors of one matrix. Reordered values are not valid arguments.
+_DEPENDENT_ARGUMENTS = ("searchsorted", "bucketize", "histogram", "histogramdd", "lu_unpack", "ormqr",
+"householder", "segment_", "ldl_solve", "lu_solve", "cholesky_solve", "cholesky_inverse", "geqrf",
+"embedding_bag", "ctc_loss", "max_unpool", "sparse")  # fmt: skip
 
 
-#: Seeds that are tried before the elements are turned around: some results do not depend on their order.
+#: Seeds of the candidates that are tried first. The results of some operators do not depend on the order of
+#: elements.
 SEEDS = ("renewal", "second renewal")
 
 
 @functools.lru_cache(maxsize=8)
 def other_samples(name: str, dtype: torch.dtype, requires_grad: bool, seed_word: str) -> list[Sample]:
-    """The samples of an operator in one dtype, made from another seed."""
+    """Return the samples of an operator in one dtype, made from another seed."""
     info = find("operator", name).info
     seed = torch_testing_internals.seed_for(seed_word, name, dtype_name(dtype))
-    return wrap(
+    return samples_from_inputs(
         torch_testing_internals.sample_inputs(info, dtype, requires_grad=requires_grad, seed=seed), name
     )
 
 
-def renewed(
+def first_replay_sample(
     subject: Subject, dtype: torch.dtype, sample: Sample, *, requires_grad: bool = False
 ) -> Sample | None:
-    """Return a sample with the metadata and the other arguments of ``sample`` but other data, or None.
-
-    It is the first of :func:`renewals`.
-    """
-    return next(renewals(subject, dtype, sample, requires_grad=requires_grad), None)
+    """Return the first sample of :func:`replay_samples`, or None if there is none."""
+    return next(replay_samples(subject, dtype, sample, requires_grad=requires_grad), None)
 
 
-def renewals(
+def replay_samples(
     subject: Subject, dtype: torch.dtype, sample: Sample, *, requires_grad: bool = False
 ) -> Iterator[Sample]:
-    """Yield the samples of other seeds that have the same form, then the sample with the elements of its
-    floating tensors in another order, as far as the operator's domain allows that.
+    """Yield samples with the metadata and the non-tensor arguments of ``sample`` and with other tensor
+    values.
+
+    Samples of other seeds come first. The last one is ``sample`` with the elements of its floating tensors
+    reversed, unless the domain of the operator forbids it.
     """
-    for word in SEEDS:
-        candidates = other_samples(subject.name, dtype, requires_grad, word)
+    for seed_word in SEEDS:
+        candidates = other_samples(subject.name, dtype, requires_grad, seed_word)
         if sample.index < len(candidates):
-            candidate = candidates[sample.index].replace(process=sample.process, stays=sample.stays)
-            if same_form(sample, candidate) and differs(sample, candidate):
+            candidate = candidates[sample.index].replace(
+                process=sample.process, cpu_positions=sample.cpu_positions
+            )
+            if have_same_form(sample, candidate) and have_different_values(sample, candidate):
                 yield candidate
-    if any(word in subject.name for word in _TIED):
+    if any(seed_word in subject.name for seed_word in _DEPENDENT_ARGUMENTS):
         return
-    turned = reordered(sample)
-    if differs(sample, turned):
-        yield turned
+    reversed_sample = with_reversed_elements(sample)
+    if have_different_values(sample, reversed_sample):
+        yield reversed_sample
 
 
-def renewed_with_oracle(
+def replay_data_with_reference(
     subject: Subject,
     dtype: torch.dtype,
     sample: Sample,
     accurate: Callable[[Sample, Reference], bool] = lambda sample, expected: True,
 ) -> tuple[Sample, Reference] | None:
-    """Return other data with the oracle's values for it; None if there is none or the CPU refuses it.
+    """Return replay data with its reference, or None if there is none or the CPU refuses all of it.
 
-    It is the first whose values ``accurate`` takes; the first of all if there is no such data.
+    The first replay data that ``accurate`` accepts is returned, or else the first that the CPU accepts.
     """
-    first = None
-    for fresh in renewals(subject, dtype, sample):
-        expected = reference_for(subject, dtype, fresh)
-        if expected.ok and accurate(fresh, expected):
-            return fresh, expected
-        first = first or ((fresh, expected) if expected.ok else None)
-    return first
+    first_accepted = None
+    for replay_sample in replay_samples(subject, dtype, sample):
+        expected = reference_for(subject, dtype, replay_sample)
+        if expected.ok and accurate(replay_sample, expected):
+            return replay_sample, expected
+        first_accepted = first_accepted or ((replay_sample, expected) if expected.ok else None)
+    return first_accepted
 
 
-def reordered(sample: Sample) -> Sample:
-    """Return the sample with the elements of each floating tensor in reverse along every dimension."""
+def with_reversed_elements(sample: Sample) -> Sample:
+    """Return the sample with the elements of each floating tensor reversed along every dimension."""
 
     def leaf(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
@@ -93,10 +96,10 @@ def reordered(sample: Sample) -> Sample:
         if not (value.is_floating_point() or value.is_complex()) or not value.numel():
             return value
         with torch.no_grad():
-            place = value.detach()
+            detached = value.detach()
             try:
-                place.copy_(value.detach().flip(tuple(range(value.dim()))).clone())
-            except RuntimeError:  # expanded memory holds one value many times
+                detached.copy_(value.detach().flip(tuple(range(value.dim()))).clone())
+            except RuntimeError:  # an expanded tensor cannot be written
                 return value
         return value
 
@@ -105,13 +108,13 @@ def reordered(sample: Sample) -> Sample:
     return host.replace(input=input, args=args, kwargs=kwargs)
 
 
-def same_form(left: Sample, right: Sample) -> bool:
-    """Return whether two samples have equal metadata of tensors and equal other arguments."""
+def have_same_form(left: Sample, right: Sample) -> bool:
+    """Return whether the tensors of two samples have equal metadata and all other arguments are equal."""
     left_leaves, right_leaves = list(trees.leaves(left.arguments)), list(trees.leaves(right.arguments))
-    return len(left_leaves) == len(right_leaves) and all(map(_same, left_leaves, right_leaves))
+    return len(left_leaves) == len(right_leaves) and all(map(_same_leaf_form, left_leaves, right_leaves))
 
 
-def _same(left: Any, right: Any) -> bool:
+def _same_leaf_form(left: Any, right: Any) -> bool:
     if isinstance(left, torch.Tensor):
         return isinstance(right, torch.Tensor) and _geometry(left) == _geometry(right)
     if type(left) is not type(right):
@@ -120,42 +123,48 @@ def _same(left: Any, right: Any) -> bool:
 
 
 def _geometry(tensor: torch.Tensor) -> tuple[Any, ...]:
-    words: tuple[Any, ...] = (tensor.dtype, tensor.shape, tensor.layout, tensor.requires_grad)
+    metadata: tuple[Any, ...] = (tensor.dtype, tensor.shape, tensor.layout, tensor.requires_grad)
     if tensor.layout is torch.strided:
-        words += (tensor.stride(), tensor.storage_offset(), tensor.is_conj(), tensor.is_neg())
-    return words
+        metadata += (tensor.stride(), tensor.storage_offset(), tensor.is_conj(), tensor.is_neg())
+    return metadata
 
 
-def differs(left: Sample, right: Sample) -> bool:
-    """Return whether any strided tensor of two samples of one form has other values."""
+def have_different_values(left: Sample, right: Sample) -> bool:
+    """Return whether any strided tensor differs in value between two samples of one form."""
     pairs = zip(left.tensors(), right.tensors(), strict=True)
     return any(a.layout is torch.strided and not _equal(a, b) for a, b in pairs)
 
 
 def _equal(left: torch.Tensor, right: torch.Tensor) -> bool:
-    # By their bytes: half precision complex numbers and 8 bit floats can hardly be compared.
-    plain = (t.detach().resolve_conj().resolve_neg() for t in (left, right))
-    left_bits, right_bits = (bits(t.clone(memory_format=torch.contiguous_format)) for t in plain)
+    # Compare the bytes: many comparisons are not implemented for complex32 and 8-bit floats.
+    resolved = (t.detach().resolve_conj().resolve_neg() for t in (left, right))
+    left_bits, right_bits = (
+        bytes_of_storage(t.clone(memory_format=torch.contiguous_format)) for t in resolved
+    )
     return left_bits == right_bits
 
 
-def copy_into(captured: Sample, fresh: Sample) -> None:
-    """Copy the data of one sample into the tensors of another of the same form.
+def copy_values(captured: Sample, replay_sample: Sample) -> None:
+    """Copy the tensor values of one sample into the tensors of another sample of the same form.
 
-    If both have the same layout in memory, all of it is copied: some operators reach beyond the elements.
+    If two tensors have the same layout in memory, the whole storage is copied, because some operators read
+    beyond the elements.
     """
     with torch.no_grad():
-        for place, new in zip(captured.tensors(), fresh.tensors(), strict=True):
-            if place.layout is not torch.strided or not place.numel():
+        for tensor, source in zip(captured.tensors(), replay_sample.tensors(), strict=True):
+            if tensor.layout is not torch.strided or not tensor.numel():
                 continue
-            if _geometry(place) == _geometry(new) and memory(place).numel() == memory(new).numel():
-                memory(place).copy_(memory(new))
+            if (
+                _geometry(tensor) == _geometry(source)
+                and storage_as_bytes(tensor).numel() == storage_as_bytes(source).numel()
+            ):
+                storage_as_bytes(tensor).copy_(storage_as_bytes(source))
             else:
-                place.detach().copy_(new.detach())
+                tensor.detach().copy_(source.detach())
 
 
-def memory(tensor: torch.Tensor) -> torch.Tensor:
-    """Return all memory of a strided tensor's storage as a flat tensor of bytes (uint8)."""
+def storage_as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the whole storage of a strided tensor as a flat uint8 tensor."""
     storage = tensor.untyped_storage()
     flat = torch.empty(0, dtype=torch.uint8, device=tensor.device)
     return flat.set_(storage, 0, (storage.nbytes(),), (1,))

@@ -1,7 +1,8 @@
-"""The spread of an operator's result: how far the oracle moves when its inputs move by half a unit.
+"""Compute the sensitivity of an operator's result: how far the result moves when the inputs move by half a
+unit.
 
-It is the condition term of the tolerances (:mod:`conformance.framework.tolerances`): a float64 tensor with
-the shape of the result, in units of a relative change of the inputs.
+Sensitivity is the condition term of the tolerances (:mod:`conformance.framework.tolerances`). It is a float64
+tensor with the shape of the result, in units of a relative change of the inputs.
 """
 
 from __future__ import annotations
@@ -13,28 +14,31 @@ import torch
 
 from conformance.framework import trees
 from conformance.framework.tolerances import Rule, unit_of
-from conformance.oracle.precision import PROBES, STEP_DOUBLE, UP
+from conformance.oracle.precision import FLOAT64_PROBE_STEP, HIGH_PRECISION_DTYPES, PROBE_COUNT
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 
 
-def call(info: Any, sample: Sample) -> Any:
-    """Return the results of the operator for a sample, without a graph."""
+def call_operator(info: Any, sample: Sample) -> Any:
+    """Return the results of the operator for a sample, computed without an autograd graph."""
     with torch.no_grad():
         return sample.call(info.op)
 
 
-def coarsest(sample: Sample, dtype: torch.dtype) -> torch.dtype:
-    """Return the floating dtype with the largest unit among the arguments; ``dtype`` if they have none."""
+def coarsest_dtype(sample: Sample, dtype: torch.dtype) -> torch.dtype:
+    """Return the floating dtype with the largest unit among the arguments; ``dtype`` if no argument is
+    floating.
+    """
     dtypes = [t.dtype for t in sample.tensors() if t.is_floating_point() or t.is_complex()]
     return max(dtypes, key=unit_of) if dtypes else dtype
 
 
-def _continuous(value: Any, dtype: torch.dtype) -> Any:
-    """Return an argument as something that can move by a fraction of itself, or None.
+def _as_continuous(value: Any, dtype: torch.dtype) -> Any:
+    """Return an argument as a value that can be multiplied by a factor near one, or None.
 
-    Tensors of an integral dtype under test move too, as float64: what an operator makes of them is as
-    uncertain as their conversion. If they are indices the operator refuses them, and there is no spread.
+    Integer tensors of the dtype under test move too, as float64: a result is as uncertain as the conversion
+    of its inputs. If the integers are indices, the operator refuses the float64 tensors, and the sensitivity
+    is None.
     """
     if isinstance(value, (float, complex)):
         return value
@@ -46,10 +50,11 @@ def _continuous(value: Any, dtype: torch.dtype) -> Any:
 
 
 def _perturbed(
-    sample: Sample, dtype: torch.dtype, seed: int, step: float, numbers: bool, fixed: int | None
+    sample: Sample, dtype: torch.dtype, seed: int, step: float, numbers: bool, fixed_leaf: int | None
 ) -> Sample:
-    """Return a sample with its tensors, and with ``numbers`` its Python numbers, moved by ``step`` in random
-    directions. The leaf number ``fixed`` of the arguments stays.
+    """Return the sample with its tensors moved by ``step`` in random directions.
+
+    With ``numbers``, Python numbers move too. The argument leaf at position ``fixed`` does not move.
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -57,7 +62,7 @@ def _perturbed(
         return int(torch.randint(0, 2, (), generator=generator)) * 2 - 1
 
     def nudge(value: Any) -> Any:
-        continuous = _continuous(value, dtype)
+        continuous = _as_continuous(value, dtype)
         if continuous is None or (isinstance(value, (float, complex)) and not numbers):
             return value
         if not isinstance(continuous, torch.Tensor):
@@ -65,75 +70,79 @@ def _perturbed(
         signs = torch.randint(0, 2, value.shape, generator=generator, dtype=torch.int8) * 2 - 1
         return continuous * (1 + signs.to(torch.float64) * step)
 
-    places = itertools.count()
+    leaf_numbers = itertools.count()
     input, args, kwargs = trees.tree_map(
-        lambda value: value if next(places) == fixed else nudge(value), sample.arguments
+        lambda value: value if next(leaf_numbers) == fixed_leaf else nudge(value), sample.arguments
     )
     if numbers and isinstance(input, int) and not isinstance(input, bool):
         input = input * (1 + sign() * step)
     return sample.replace(input=input, args=args, kwargs=kwargs)
 
 
-def _moved(
+def _moved_results(
     info: Any,
     sample: Sample,
     dtype: torch.dtype,
     seed: int,
     step: float,
     tensors: list[torch.Tensor],
-    fixed: int | None,
+    fixed_leaf: int | None,
 ) -> list[torch.Tensor] | None:
-    """Return the result for moved inputs, or None.
+    """Return the result tensors for moved inputs, or None if no call succeeds.
 
-    If a moved Python number (a scale factor, an order) changes shapes or is refused, tensors alone are moved.
+    If the call with moved Python numbers (a scale factor, an order) fails or changes a shape, a second call
+    moves the tensors only.
     """
     for numbers in (True, False):
         try:
-            shifted = _perturbed(to_host(sample, UP), dtype, seed, step, numbers, fixed)
-            moved = trees.tensors(call(info, shifted))
+            shifted = _perturbed(
+                to_host(sample, HIGH_PRECISION_DTYPES), dtype, seed, step, numbers, fixed_leaf
+            )
+            moved_tensors = trees.tensors(call_operator(info, shifted))
         except Exception:
             continue
-        if [t.shape for t in moved] == [t.shape for t in tensors]:
-            return moved
+        if [t.shape for t in moved_tensors] == [t.shape for t in tensors]:
+            return moved_tensors
     return None
 
 
-def _with_leaf(tree: Any, place: int, value: Any) -> Any:
-    """Return the tree with another value for its leaf number ``place``."""
-    places = iter(range(place + 1))
-    return trees.tree_map(lambda leaf: value if next(places, None) == place else leaf, tree)
+def _with_leaf(tree: Any, position: int, value: Any) -> Any:
+    """Return the tree with the leaf at ``position`` replaced by ``value``."""
+    positions = iter(range(position + 1))
+    return trees.tree_map(lambda leaf: value if next(positions, None) == position else leaf, tree)
 
 
-def _alone(sample: Sample, dtype: torch.dtype, step: float) -> list[list[Sample]]:
-    """Return for every argument with floating values the two samples with that argument alone moved up and
-    down.
+def _samples_with_one_argument_moved(sample: Sample, dtype: torch.dtype, step: float) -> list[list[Sample]]:
+    """Return a pair of samples for each argument with floating values: this argument alone moved up, and
+    moved down.
     """
     leaves: list[Any] = []
     trees.tree_map(leaves.append, sample.arguments)
     pairs = []
-    for place, leaf in enumerate(leaves):
-        continuous = _continuous(leaf, dtype)
+    for position, leaf in enumerate(leaves):
+        continuous = _as_continuous(leaf, dtype)
         if continuous is None:
             continue
         pair = []
         for moved in (continuous * (1 + step), continuous * (1 - step)):
-            input, args, kwargs = _with_leaf(sample.arguments, place, moved)
+            input, args, kwargs = _with_leaf(sample.arguments, position, moved)
             pair.append(sample.replace(input=input, args=args, kwargs=kwargs))
         pairs.append(pair)
     return pairs
 
 
-def _distances(
-    floating: list[int], moved: list[torch.Tensor], tensors: list[torch.Tensor], step: float
+def _movements(
+    floating: list[int], moved_tensors: list[torch.Tensor], tensors: list[torch.Tensor], step: float
 ) -> dict[int, torch.Tensor]:
+    """Return the movement of each floating tensor, divided by the step, by position."""
     distances = {}
     for i in floating:
-        distance = ((moved[i] - tensors[i]).abs() / step).to(torch.float64)
+        distance = ((moved_tensors[i] - tensors[i]).abs() / step).to(torch.float64)
         distances[i] = torch.nan_to_num(distance, nan=0.0, posinf=0.0, neginf=0.0)
     return distances
 
 
-def _spread_of_parts(
+def _separate_sensitivity(
     info: Any,
     sample: Sample,
     dtype: torch.dtype,
@@ -141,57 +150,55 @@ def _spread_of_parts(
     tensors: list[torch.Tensor],
     floating: list[int],
 ) -> list[torch.Tensor | None]:
-    """Return the sum over the arguments of how far the result moves with each alone, so that
-    nothing cancels.
-    """
-    spread: list[torch.Tensor | None] = [None] * len(tensors)
-    for pair in _alone(to_host(sample, UP), dtype, step):
+    """Return the sum of the movements for each argument moved alone, so that movements cannot cancel."""
+    sensitivity: list[torch.Tensor | None] = [None] * len(tensors)
+    for pair in _samples_with_one_argument_moved(to_host(sample, HIGH_PRECISION_DTYPES), dtype, step):
         larger: dict[int, torch.Tensor] = {}
         for shifted in pair:
             try:
-                moved = trees.tensors(call(info, shifted))
+                moved_tensors = trees.tensors(call_operator(info, shifted))
             except Exception:
                 continue
-            if [t.shape for t in moved] != [t.shape for t in tensors]:
+            if [t.shape for t in moved_tensors] != [t.shape for t in tensors]:
                 continue
-            for i, distance in _distances(floating, moved, tensors, step).items():
+            for i, distance in _movements(floating, moved_tensors, tensors, step).items():
                 larger[i] = torch.maximum(distance, larger[i]) if i in larger else distance
         for i, distance in larger.items():
-            earlier = spread[i]
-            spread[i] = distance if earlier is None else earlier + distance
-    return spread
+            earlier = sensitivity[i]
+            sensitivity[i] = distance if earlier is None else earlier + distance
+    return sensitivity
 
 
-def spread_of(
-    info: Any, sample: Sample, precise: Any, dtype: torch.dtype, seed: int, applied: Rule
+def sensitivity_of(
+    info: Any, sample: Sample, high_precision: Any, dtype: torch.dtype, seed: int, tolerance_rule: Rule
 ) -> list[torch.Tensor | None]:
-    """Return a float64 tensor of the same shape for each floating tensor of ``precise``, and None for the
-    others.
+    """Return one float64 tensor of the same shape for each floating tensor of ``high_precision``, and None
+    for other tensors.
 
-    ``dtype`` is the dtype under test; ``applied`` is the rule of the operator in it.
+    ``dtype`` is the dtype under test. ``tolerance_rule`` is the rule of the operator in this dtype.
     """
-    tensors = trees.tensors(precise)
-    spread: list[torch.Tensor | None] = [None] * len(tensors)
+    tensors = trees.tensors(high_precision)
+    sensitivity: list[torch.Tensor | None] = [None] * len(tensors)
     floating = [
         i
         for i, t in enumerate(tensors)
         if t.layout is torch.strided and (t.is_floating_point() or t.is_complex())
     ]
     if not floating:
-        return spread
-    unit = max(unit_of(coarsest(sample, torch.float32)), *(unit_of(tensors[i].dtype) for i in floating))
-    step = max(unit / 2, STEP_DOUBLE)
-    if applied.separate:
-        return _spread_of_parts(info, sample, dtype, step, tensors, floating)
-    for probe in range(PROBES):
-        moved = _moved(info, sample, dtype, seed + probe, step, tensors, applied.fixed)
-        if moved is None:
+        return sensitivity
+    unit = max(unit_of(coarsest_dtype(sample, torch.float32)), *(unit_of(tensors[i].dtype) for i in floating))
+    step = max(unit / 2, FLOAT64_PROBE_STEP)
+    if tolerance_rule.separate:
+        return _separate_sensitivity(info, sample, dtype, step, tensors, floating)
+    for probe in range(PROBE_COUNT):
+        moved_tensors = _moved_results(info, sample, dtype, seed + probe, step, tensors, tolerance_rule.fixed)
+        if moved_tensors is None:
             continue
-        for i, distance in _distances(floating, moved, tensors, step).items():
-            earlier = spread[i]
-            spread[i] = distance if earlier is None else torch.maximum(distance, earlier)
+        for i, distance in _movements(floating, moved_tensors, tensors, step).items():
+            earlier = sensitivity[i]
+            sensitivity[i] = distance if earlier is None else torch.maximum(distance, earlier)
     for i in floating:
-        largest = spread[i]
-        if largest is not None and largest.numel() and not applied.local:
-            spread[i] = torch.maximum(largest, largest.mean())
-    return spread
+        largest = sensitivity[i]
+        if largest is not None and largest.numel() and not tolerance_rule.local:
+            sensitivity[i] = torch.maximum(largest, largest.mean())
+    return sensitivity

@@ -1,27 +1,29 @@
-"""Announcements of oracle values, for their recomputation in a process that never loads the backend."""
+"""Send digests of reference values to a receiver, for recomputation in a process that does not load the
+backend.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-#: Takes the operator, the dtype, the index of the sample and the digest of an oracle value.
-Sink = Callable[[str, str, int, str], None]
+#: Receives the operator, the dtype, the sample index and the digest of a reference value.
+Receiver = Callable[[str, str, int, str], None]
 
-_sink: Sink | None = None
-
-
-def send_to(sink: Sink | None) -> None:
-    """Make ``sink`` the receiver of this process's announcements; None drops them."""
-    global _sink
-    _sink = sink
+_receiver: Receiver | None = None
 
 
-def wanted() -> bool:
-    """Return whether anything receives announcements, so that no digest is computed in vain."""
-    return _sink is not None
+def set_receiver(receiver: Receiver | None) -> None:
+    """Make ``receiver`` the receiver of this process's digests. None drops them."""
+    global _receiver
+    _receiver = receiver
 
 
-def announce(operator: str, dtype: str, index: int, digest: str) -> None:
-    """Hand an oracle value's digest to the receiver, if there is one."""
-    if _sink is not None:
-        _sink(operator, dtype, index, digest)
+def has_receiver() -> bool:
+    """Return whether a receiver is registered. Callers skip the digest if none is."""
+    return _receiver is not None
+
+
+def send_digest(operator: str, dtype: str, index: int, digest: str) -> None:
+    """Send the digest of a reference value to the receiver, if one is registered."""
+    if _receiver is not None:
+        _receiver(operator, dtype, index, digest)

@@ -1,4 +1,4 @@
-"""Processes of a run that end with the one that started them, however that one ends."""
+"""Make the processes of a run exit when their parent exits, however it ends."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 def follow() -> None:
-    """End this process when its parent does.
+    """Exit this process when its parent exits.
 
-    A runner that is killed cannot end its workers, and a worker whose case hangs never reads the pipe to its
-    parent: so the kernel is asked to kill it. If it cannot be asked, a thread checks every few seconds.
+    A killed runner cannot end its workers, and a worker with a hanging case never reads the pipe to its
+    parent. The kernel is therefore asked to kill this process. If that is not possible, a thread checks the
+    parent every few seconds.
     """
     parent = os.getppid()
     expected = os.environ.pop(VARIABLE, None)

@@ -1,4 +1,4 @@
-"""Python's collector of garbage in a process that loads much and keeps it."""
+"""Python's garbage collector in a process that loads many objects and keeps them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _was_on = False
 
 @contextlib.contextmanager
 def collector_off() -> Iterator[None]:
-    """Turn the collector off in the context.
+    """Disable the garbage collector inside the block.
 
-    The last of several threads to leave turns it on again, if it was on before the first entered.
+    The last of several threads that leaves the block enables it again, if it was enabled before the first one
+    entered.
     """
     global _resting, _was_on
     with _lock:
@@ -34,20 +35,19 @@ def collector_off() -> Iterator[None]:
 
 
 class Settling:
-    """Takes what a process keeps out of the collector's sight, so that no collection goes through it again.
+    """Excludes long-lived objects from garbage collection, so that no collection traverses them again.
 
-    A worker holds torch, its databases and its compiler; collections of all generations took 6 and 11 % of
-    the time of two workers that traced graphs. What is alive at that moment and part of a cycle is never
-    freed.
+    A worker holds torch, its databases and its compiler. Full collections took 6 % and 11 % of the time of
+    two workers that traced graphs. Objects that are alive at that moment and part of a cycle are never freed.
     """
 
     def __init__(self) -> None:
         self._seen = 0
 
     def settle(self) -> None:
-        """Set aside what is alive, without garbage, if all generations were collected since the last call.
+        """Exclude all live objects after a collection, if a full collection has run since the last call.
 
-        Call it between two cases: what is alive then is kept for the process.
+        Call it between two cases, because all objects that are alive then are kept until the process exits.
         """
         if self._collections() != self._seen:
             gc.collect()

@@ -1,6 +1,6 @@
-"""The memory limit of a worker: one whose backend leaks is replaced before the system ends it.
+"""The memory limit of a worker: a worker whose backend leaks is replaced before the system kills it.
 
-When memory runs out the kernel chooses what to kill, and it may choose the runner.
+When memory runs out, the kernel chooses a process to kill, and it may choose the runner.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 def share(workers: int) -> int:
-    """Return the bytes that each of ``workers`` processes may use, out of what the machine or its container
-    has.
+    """Return the number of bytes that each of ``workers`` processes may use.
+
+    The processes share the memory of the machine or of its container.
     """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     # There may be no container, or one without a limit ("max").
@@ -34,7 +35,7 @@ def share(workers: int) -> int:
 
 
 def excessive() -> bool:
-    """Return whether this process uses more memory than it may; False if that cannot be determined."""
+    """Return whether this process uses more memory than its limit; False if that cannot be determined."""
     limit = os.environ.get(VARIABLE)
     if limit is None or not _STATM.is_file():
         return False

@@ -1,4 +1,4 @@
-"""The watchdog of a worker: ends the process when a result takes too long, also while the GIL is held."""
+"""The watchdog of a worker: ends the process when a result takes too long, even while the GIL is held."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ TIMEOUT_MARK = "Timeout ("
 class Watchdog:
     """Kills its own process after ``limit`` seconds in one result.
 
-    A C thread of ``faulthandler`` does the waiting; it needs no GIL. It writes the tracebacks of all Python
-    threads to ``path`` before the process ends. Arming it starts a thread and takes a quarter of a
-    millisecond, so it is armed again only after a twentieth of the limit: the time that a result really gets
-    is between 95 % and 100 % of the limit. While no result runs, a Python thread (which can run then) keeps
-    postponing the end.
+    A C thread of ``faulthandler`` waits; it does not need the GIL. It writes the tracebacks of all Python
+    threads to ``path`` before the process ends. Each start of its timer starts a thread and takes a quarter
+    of a millisecond. The timer is therefore restarted only after a twentieth of the limit, so that a result
+    gets between 95 % and 100 % of the limit. While no result runs, a Python thread restarts the timer
+    periodically.
     """
 
     def __init__(self, path: Path, limit: float) -> None:
@@ -33,20 +33,20 @@ class Watchdog:
         threading.Thread(target=self._keep, name="conformance-watchdog", daemon=True).start()
 
     def feed(self) -> None:
-        """Start the clock of a result."""
+        """Start the time limit of a result."""
         with self._lock:
             self._busy = True
             if time.monotonic() - self._armed > self.limit / 20:
                 self._arm(self.limit)
 
     def rest(self) -> None:
-        """Say that no result runs from now on."""
+        """Stop the time limit, because no result is running."""
         with self._lock:
             self._busy = False
 
     @contextlib.contextmanager
     def bound(self, seconds: float) -> Iterator[None]:
-        """Give the body at most ``seconds`` seconds."""
+        """Limit the body to ``seconds`` seconds."""
         with self._lock:
             self._arm(seconds)
             self._busy = True
@@ -69,8 +69,8 @@ class Watchdog:
 def last_words(path: Path, *, limit: int = 3000) -> tuple[bool, str]:
     """Return whether the watchdog ended the process that wrote ``path``, and the traceback in that file.
 
-    The watchdog's own thread is left out. A traceback longer than ``limit`` characters is cut at its end,
-    since the innermost frame comes first.
+    The watchdog's own thread is omitted. A traceback longer than ``limit`` characters is truncated at its
+    end, because the innermost frame comes first.
     """
     try:
         text = path.read_text(errors="replace").strip()

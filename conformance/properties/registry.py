@@ -1,4 +1,7 @@
-"""All registered properties: their modules are imported when a kind of subject is first asked for."""
+"""Registry of all properties.
+
+The modules of a subject kind are imported when the kind is first requested.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,10 @@ _FOLDERS = {
 }
 
 
-def load(subject_kind: str) -> None:
-    """Import the modules of ``conformance.properties`` that register properties of a kind of subject.
+def load_properties(subject_kind: str) -> None:
+    """Import the modules of ``conformance.properties`` that register properties of a subject kind.
 
-    A kind without a folder of its own comes from an extra module, which registers when it is imported.
+    A kind without a folder is registered by an extra module when that module is imported.
     """
     folder = _FOLDERS.get(subject_kind)
     if folder is None:
@@ -34,18 +37,18 @@ def load(subject_kind: str) -> None:
 
 
 def properties(subject_kind: str) -> Iterator[Property]:
-    """Yield all registered properties of a kind of subject, in order of name."""
-    load(subject_kind)
+    """Yield all registered properties of a subject kind, sorted by name."""
+    load_properties(subject_kind)
     for key in sorted(REGISTRY):
         if key[0] == subject_kind:
             yield REGISTRY[key]
 
 
-def find(subject_kind: str, name: str) -> Property:
-    """Return the property of that name; LookupError names the known ones."""
-    load(subject_kind)
+def find_property(subject_kind: str, name: str) -> Property:
+    """Return the property with a name; LookupError lists the registered names."""
+    load_properties(subject_kind)
     try:
         return REGISTRY[(subject_kind, name)]
     except KeyError:
-        known = ", ".join(n for k, n in sorted(REGISTRY) if k == subject_kind)
-        raise LookupError(f"no property {name!r} for {subject_kind}; known are: {known}") from None
+        names = ", ".join(n for k, n in sorted(REGISTRY) if k == subject_kind)
+        raise LookupError(f"{subject_kind} has no property {name!r}. Its properties are: {names}") from None

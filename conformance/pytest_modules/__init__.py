@@ -1,4 +1,4 @@
-"""The suite for pytest: thin modules, each of which collects the cases of one kind of subject."""
+"""The test modules for pytest. Each module collects the cases of one subject kind."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Cases:
-    """All planned cases of a kind, as a placeholder in a test module; ``conformance.plugin`` makes its
-    items.
+    """A placeholder for all planned cases of a subject kind.
+
+    ``conformance.plugin`` creates their pytest items.
     """
 
     kind: str
 
 
 def cases(kind: str) -> Cases:
-    """Return all cases of a kind of subject; assign them to a module-level name that starts with
-    ``test_``.
+    """Return a placeholder for all cases of a subject kind.
+
+    Assign it to a module-level name that starts with ``test_``.
     """
     return Cases(kind)

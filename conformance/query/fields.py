@@ -40,7 +40,10 @@ CLOSED: dict[str, tuple[str, ...]] = {
 
 @dataclasses.dataclass(frozen=True)
 class ResultFields:
-    """The fields of one result for queries. ``texts`` are its messages and notes; ``seconds`` is its duration."""
+    """The fields of one result for queries.
+
+    ``texts`` are its messages and notes; ``seconds`` is its duration.
+    """
 
     op: str
     family: str

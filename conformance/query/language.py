@@ -1,4 +1,4 @@
-"""Parse queries such as ``op:topk dtype:bfloat16,float16 verdict:fail -kind:value`` into predicates over results.
+"""Parse queries such as ``op:topk dtype:bfloat16,float16 -kind:value`` into predicates over results.
 
 * Adjacent terms must all match. ``or``, ``not`` (or ``-``) and brackets combine terms.
 * ``key:value`` compares the whole value. ``*`` matches any characters. A comma separates alternative values.

@@ -1,5 +1,5 @@
 "use strict";
-/* The search language of results (docs/query.md): the same as conformance/query/language.py. A row has the keys of
+/* The query language for results (docs/query.md), equal to conformance/query/language.py. A row has the keys of
    `KEYS` as strings, `kinds` and `texts` as lists of strings, and `seconds` as a number. */
 const conformanceQuery = (() => {
   const KEYS = ["op", "family", "property", "dtype", "verdict", "kind", "mode", "placement", "target", "torch", "id",

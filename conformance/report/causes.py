@@ -77,7 +77,7 @@ class Cause:
         )
 
     def pattern(self) -> str:
-        """Return a sentence about the failing samples, or an empty text if the results have no common pattern."""
+        """Return a sentence about the failing samples, or an empty text without a common pattern."""
         patterns = [row["pattern"] for _, row in self.rows if "pattern" in row]
         if not patterns or len({pattern["when"] for pattern in patterns}) > 1:
             return ""
@@ -89,7 +89,8 @@ class Cause:
         only = "exactly" if failed == matching_samples else "only"
         when = patterns[0]["when"]
         condition = f"unless {when[5:]}" if when.startswith("not: ") else f"when {when}"
-        return f"fails {only} {condition}: {failed:,} of {matching_samples:,} such samples, 0 of {other_samples:,} others"
+        counts = f"{failed:,} of {matching_samples:,} such samples, 0 of {other_samples:,} others"
+        return f"fails {only} {condition}: {counts}"
 
     def name(self) -> str:
         """Return a short name of the failing part: a prerequisite of the suite, or the subjects."""

@@ -14,7 +14,7 @@ _SAME = {"upsample": "interpolate", "lstm": "rnn", "gru": "rnn", "similarity": "
 
 
 def operator_family(subject: str) -> str:
-    """Return the family of an operator, a module or another subject, such as ``fft``, ``nn conv``, ``index``."""
+    """Return the family of an operator, module or other subject, such as ``fft``, ``nn conv``, ``index``."""
     for namespace in _NAMESPACES:
         if subject.startswith(namespace + "."):
             return namespace
@@ -28,7 +28,7 @@ def operator_family(subject: str) -> str:
 
 
 def property_family(name: str) -> str:
-    """Return the family of a property: the part before the first underscore (``compile`` of ``compile_value``).
+    """Return the family of a property: the part before the first underscore, as in ``compile_value``.
 
     A name without an underscore is its own family.
     """

@@ -113,7 +113,7 @@ def _changes(report: Report) -> dict[str, object]:
             name: {
                 "count": len(changes),
                 "first": [
-                    {"id": change.id, "words": change.words() + (f": {change.how}" if change.how else "")}
+                    {"id": change.id, "words": change.verdicts() + (f": {change.how}" if change.how else "")}
                     for change in changes[:_NAMED]
                 ],
             }

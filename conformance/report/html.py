@@ -18,7 +18,10 @@ _SCRIPTS = (_QUERY, *(_FOLDER / name for name in ("matrix.js", "overview.js", "p
 
 
 def embedded_json(data: Any) -> str:
-    """Return JSON for a script element. ``<``, ``>`` and ``&`` are escaped, so no text can end the element."""
+    """Return JSON for a script element.
+
+    ``<``, ``>`` and ``&`` are escaped, so no text can end the element.
+    """
     text = json.dumps(data, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

@@ -19,7 +19,7 @@ def issue_title(group: causes.Cause) -> str:
     """Return the title of an issue: the failing part, and the sample pattern or the first message line."""
     _, row = group.example
     first = next(iter(causes.kind_and_message(row)[1].splitlines()), "")
-    return scrub.text(f"{group.name()}: {group.pattern() or first}")[:120].rstrip()
+    return scrub.scrub_text(f"{group.name()}: {group.pattern() or first}")[:120].rstrip()
 
 
 def issue_body(group: causes.Cause, legs: Sequence[Leg], target: str, snippet: str | None = None) -> str:
@@ -36,7 +36,7 @@ def issue_body(group: causes.Cause, legs: Sequence[Leg], target: str, snippet: s
     kind, message = causes.kind_and_message(row)
     command = summary.repro_command(row["id"], target, leg)
     lines = [
-        f"**{group.counts()}** on {scrub.text(leg['target']['name'])} in mode "
+        f"**{group.counts()}** on {scrub.scrub_text(leg['target']['name'])} in mode "
         f"{', '.join(dict.fromkeys(legs[leg_index]['mode'] for leg_index in group.legs))}: {group.name()}.",
         "",
     ]
@@ -44,7 +44,7 @@ def issue_body(group: causes.Cause, legs: Sequence[Leg], target: str, snippet: s
         lines += [f"It {pattern}.", ""]
     lines += [f"The first result, `{row['id']}`, reports ({kind}):", ""]
     lines += [
-        *_fenced(scrub.text(message)[:_MOST_OF_A_MESSAGE]),
+        *_fenced(scrub.scrub_text(message)[:_MOST_OF_A_MESSAGE]),
         "",
         "Repeat it:",
         "",
@@ -74,7 +74,7 @@ def _fenced(text: str, language: str = "") -> list[str]:
 
 
 def _versions(leg: Leg) -> list[str]:
-    facts = scrub.facts(leg["facts"])
+    facts = scrub.scrub_facts(leg["facts"])
     torch, backend = facts.get("torch", {}), facts.get("backend", {})
     named = str(backend.get("module") or "none")
     return [

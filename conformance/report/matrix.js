@@ -1,12 +1,12 @@
 "use strict";
-/* The matrices of one leg, one for each kind of subject. Data and helpers are those of page.js, which follows. */
+/* Draw the matrices of one leg, one per subject kind. page.js, which follows, defines the data and the helpers. */
 const KIND_NAMES = { operator: "Operators", overload: "Overloads", module: "Modules", optimizer: "Optimizers",
   device: "Device", api: "Behaviours", collective: "Collectives", world: "Worlds", other: "Other" };
-/* Kinds with few subjects and many properties are drawn as a tree: a matrix would be nearly empty. */
+/* Subject kinds with few subjects and many properties: they are drawn as a tree, since a matrix would be sparse. */
 const TREES = ["api", "device", "world"];
 let kindShown = "";
 
-/* A square for each dtype, or one for all if they agree. */
+/* Return one square for each dtype, or a single letter if all dtypes have the same verdict. */
 function squares(item, found) {
   const all = found.map(([, letter]) => letter).join("");
   if (all === all[0].repeat(all.length)) return `<i class="v-${letters[all[0]]}">${all[0]}</i>`;
@@ -77,7 +77,7 @@ function drawGrid(chosen) {
   fill($("matrix tbody"), $("grid"), lines);
 }
 
-/* Behaviours by area, worst first, each with the sentence that must hold. */
+/* Draw the behaviours by area, the worst first, each with its requirement. */
 function drawTree(chosen) {
   const areas = new Map();
   for (const [item, found] of chosen) {
@@ -102,7 +102,7 @@ function drawTree(chosen) {
   }).join("");
 }
 
-/* Rows are put in as they are scrolled to: a full run has 700 of them with 30 cells each. */
+/* Add rows when the user scrolls to them: a full run has 700 rows with 30 cells each. */
 let filling = 0;
 function fill(body, box, lines) {
   const turn = ++filling;

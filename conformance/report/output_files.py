@@ -36,10 +36,10 @@ def write_reports(
     Returns:
         The results document.
     """
-    document = results.document(legs)
-    results.write(folder / "results.json", document)
+    document = results.results_document(legs)
+    results.write_results(folder / "results.json", document)
     junit.write_junit(folder / "junit.xml", document)
-    journals = [path for source in (folder, *sources) for path in run_folder.journals(source)]
+    journals = [path for source in (folder, *sources) for path in run_folder.journal_paths(source)]
     profile_files = time_profile.write_profile(folder, [path for path in journals if _is_profiled(path)])
     html.write_page(
         folder / "report.html",
@@ -54,7 +54,7 @@ def write_reports(
 
 
 def _is_profiled(journal: Path) -> bool:
-    header = run_folder.header(journal)
+    header = run_folder.journal_header(journal)
     options = header.get("options") if header is not None else None
     return isinstance(options, dict) and bool(options.get("profile"))
 
@@ -74,7 +74,7 @@ def leg_from_journal(folder: Path, book: TargetExpectations | None = None) -> Le
     if book is None:
         header = next((event for event in Tail(journal).read(final=True) if event["event"] == "run"), None)
         book = entries.load_expectations(_expectation_files(header))
-    return results.from_journal(journal, book)
+    return results.leg_from_journal(journal, book)
 
 
 def _expectation_files(header: Header | None) -> list[Path]:
@@ -96,11 +96,11 @@ def _expectation_files(header: Header | None) -> list[Path]:
 def read_legs(folder: Path) -> list[Leg]:
     """Return the legs of an output folder.
 
-    If ``results.json`` is missing (the run was killed), the legs are built from the journals. Raise UsageError
-    if the folder has neither.
+    If ``results.json`` is missing (the run was killed), the legs are built from the journals. Raise
+    UsageError if the folder has neither.
     """
     if (folder / "results.json").is_file():
-        return results.read(folder / "results.json")["legs"]
+        return results.read_results(folder / "results.json")["legs"]
     if (folder / "journal.jsonl").is_file():
         return [leg_from_journal(folder)]
     legs = [leg for part in leg_folders(folder) for leg in read_legs(part)]

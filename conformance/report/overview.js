@@ -1,5 +1,5 @@
 "use strict";
-/* The first view: all legs side by side. Data and helpers are those of page.js, which follows. */
+/* Draw the first view: all legs side by side. page.js, which follows, defines the data and the helpers. */
 const SUBJECTS = 50;
 let gathered, subjectsShown = SUBJECTS;
 
@@ -7,7 +7,7 @@ const column = (entry) => `${text(entry.mode)}<br><span class="kind">${text(entr
 const several = () => new Set(data.legs.map((entry) => entry.target.name)).size > 1;
 const bad = (letter) => data.unexpected.includes(letter);
 
-/* Worst letter and counts of each property in each leg, and the unexpected results of each subject. */
+/* Collect the worst letter and the counts of each property in each leg, and the unexpected results by subject. */
 function gather() {
   const properties = new Map(), subjects = new Map();
   data.legs.forEach((entry, number) => {
@@ -15,7 +15,7 @@ function gather() {
       const found = passing(entry, item);
       if (!found.length) continue;
       const name = entry.properties[item[1]], kind = item[6];
-      /* Of behaviours there are a thousand: their areas are the rows. */
+      /* A run has about a thousand behaviours, so their areas are the rows. */
       const shownName = data.kinds[kind] === "api" ? entry.subjects[item[0]] : name, key = `${kind} ${shownName}`;
       if (!properties.has(key)) properties.set(key, { kind, name: shownName, cells: [] });
       const row = properties.get(key).cells;
@@ -32,7 +32,7 @@ function gather() {
       });
     }
   });
-  /* Each of these in every leg: where it passes says as much as where it does not. */
+  /* List each of these results in every leg: the legs in which it passes are informative too. */
   data.legs.forEach((entry, number) => {
     for (const item of entry.cases) {
       const rows = subjects.get(entry.subjects[item[0]]);
@@ -66,7 +66,7 @@ function legTable() {
       `<td class="n">${(entry.seconds / 60).toFixed(1)}</td></tr>`).join("") + "</tbody></table>";
 }
 
-/* Properties of one kind of subject in all legs; of behaviours, their areas. */
+/* Draw the properties of one subject kind in all legs. The rows of behaviours are their areas. */
 function propertyTable(properties) {
   const cell = (found) => !found ? "<td></td>"
     : `<td><b class="v-${letters[found.letter]}" title="${found.count} results">` +
@@ -84,7 +84,7 @@ function propertyTables(properties) {
   }).join("");
 }
 
-/* One subject: its unexpected results in all legs, and how to repeat the first of each leg. */
+/* Draw one subject: its unexpected results in all legs, and the repro command of the first result of each leg. */
 function subjectEntry(group, open) {
   const counts = new Map();
   for (const letter of group.letters) counts.set(letter, (counts.get(letter) || 0) + 1);
@@ -108,12 +108,12 @@ function subjectEntry(group, open) {
     `<div class="scroll">${table()}</div>${repeats}</details>`;
 }
 
-/* A script that shows a failure with torch and the backend alone, behind a click. */
+/* Return a collapsed snippet. */
 const scriptOf = (script) => '<details class="script"><summary>script that shows it</summary>' +
   `<p><button class="copy" data-copy="${text(script)}">copy</button></p>` +
   `<pre tabindex="0">${text(script)}</pre></details>`;
 
-/* Results that seem to have one cause: how many, and the one to look at first. */
+/* Draw the causes: the number of results, and the result to inspect first. */
 function causeTable() {
   return "<table><thead><tr><th>results</th><th>of</th><th>look first at</th><th>command</th></tr></thead><tbody>" +
     data.causes.map((cause) => {
@@ -126,12 +126,12 @@ function causeTable() {
     }).join("") + "</tbody></table>";
 }
 
-/* The level of each leg, and the results between it and the next, by cause. */
+/* Draw the level of a leg, and the missing results of the next level by cause. */
 function levelEntry(entry) {
   const name = data.legs.length > 1 ? `${text(data.legs[entry.leg].name)}: ` : "";
   const share = `${entry.passed.toLocaleString()} of ${entry.due.toLocaleString()} results pass`;
   if (entry.holds) return `<p>${name}<b>holds ${text(entry.level)}</b> (${share})</p>`;
-  /* Of a part of the results nothing can be said about the others. */
+  /* A partial run supports no level. */
   if (entry.unfit.length) return `<p>${name}This run gives no level: ${text(entry.unfit[0])}.</p>`;
   const rows = entry.blockers.map((one) => `<tr><td class="n">${one.count.toLocaleString()}</td><td>${text(one.name)}</td>` +
     `<td class="said"><button class="link" data-result="${entry.leg},${text(one.example)}">${text(one.example)}</button><br>` +

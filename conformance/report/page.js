@@ -32,7 +32,7 @@ function chooseLeg(index) {
   draw();
 }
 
-/* The address holds the view, the leg and the query, so that a link shows the same. */
+/* Read the view, the leg and the query from the address, so that links keep them. */
 function readAddress() {
   const words = new URLSearchParams(location.hash.replace("#show-", "view=").replace(/^#/, ""));
   view = VIEWS.includes(words.get("view")) ? words.get("view") : "overview";
@@ -46,7 +46,7 @@ function writeAddress() {
   history.replaceState(null, "", `#${words}`);
 }
 
-/* Reads the query into `predicate`, or shows the mistake in it and keeps the last one. */
+/* Parse the query into `predicate`. Show a syntax error and keep the previous predicate. */
 function readQuery() {
   let mistake = "";
   try {
@@ -58,7 +58,7 @@ function readQuery() {
   $("mistake").hidden = !mistake;
 }
 
-/* One result as a query sees it. The object is used again for the next one. */
+/* The fields of one result for a query. The object is reused for each result. */
 class QueryRow {
   item(entry, one) {
     this.entry = entry;
@@ -89,7 +89,7 @@ class QueryRow {
 }
 const queryRow = new QueryRow();
 
-/* The results that ran, of those that the level has if they are more. */
+/* Return the number of results that ran, with the number of the level if that is larger. */
 function ran(entry) {
   const count = Object.entries(entry.totals).reduce((sum, [name, number]) => name === "skip" ? sum : sum + number, 0);
   return `${count.toLocaleString()}${count < entry.planned ? ` of ${entry.planned.toLocaleString()}` : ""} results ran`;
@@ -124,7 +124,7 @@ function head() {
   $("problems").innerHTML = problems.slice(0, 20).map((line) => `<p>${text(line)}</p>`).join("");
 }
 
-/* The results of a case that match the query, as [index, letter] pairs. */
+/* Return the results of a case that match the query, as [index, letter] pairs. */
 function passing(entry, item) {
   const found = [], row = predicate && queryRow.item(entry, item);
   for (let index = 0; index < item[2].length; index++) {
@@ -182,7 +182,7 @@ function listed(section, all, empty) {
 }
 
 function drawFailures(chosen) {
-  /* Passes are shown only if a query asks for them. */
+  /* Passes are listed only if the query contains a verdict. */
   const all = [], asked = /(^|[\s(-])verdict:/i.test($("query").value);
   for (const [item, found] of chosen) {
     for (const [index, letter] of found) {
@@ -243,7 +243,7 @@ function openCell(subject, property) {
   $("detail").showModal();
 }
 
-/* A click on a verdict asks for it, or for all again if it was asked for. */
+/* Add a verdict to the query, or remove it if the query already contains it. */
 function toggleVerdict(name) {
   const term = `verdict:${name}`, words = $("query").value.trim();
   const without = words.split(/\s+/).filter((word) => word !== term).join(" ");

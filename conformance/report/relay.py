@@ -1,8 +1,8 @@
 """Build the callbacks that report a run to PyTorch's cross-repository CI.
 
 The relay requires the counts of a completed run, the tested commit of PyTorch, and the details of at most a
-thousand failures (RFC-0050, RFC-0054 and the callback action of pytorch/test-infra). The relay does not verify
-a callback. A result that did not pass is therefore never counted as passed, and the commit must match.
+thousand failures (RFC-0050, RFC-0054 and the callback action of pytorch/test-infra). The relay does not
+verify a callback. A result that did not pass is therefore never counted as passed, and the commit must match.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """The event that started a run: dispatched by the relay, or self-reported (without delivery id and payload)."""
+    """The event that started a run. A self-reported event has no delivery id and no payload."""
 
     type: str = "nightly"
     delivery_id: str = ""
@@ -56,12 +56,14 @@ class Event:
 def read_event(path: Path) -> Event:
     """Read the event that the relay dispatched.
 
-    The file contains the event of a GitHub workflow (``GITHUB_EVENT_PATH``), or only its client payload. Raise
-    UsageError if the relay did not dispatch the event, or a required key is missing.
+    The file contains the event of a GitHub workflow (``GITHUB_EVENT_PATH``), or only its client payload.
+    Raise UsageError if the relay did not dispatch the event, or a required key is missing.
     """
     try:
         if path.stat().st_size > MAX_EVENT:
-            raise UsageError(f"event {path} has more than {MAX_EVENT} bytes; give the event file of a workflow")
+            raise UsageError(
+                f"event {path} has more than {MAX_EVENT} bytes; give the event file of a workflow"
+            )
         data = json.loads(path.read_text())
     except OSError as error:
         raise UsageError(f"event {path} cannot be read ({error.strerror}); choose another file") from None
@@ -97,7 +99,8 @@ def completed_callback(legs: Sequence[Leg], job: Job, occasion: Event, now: date
     """Return the callback of a completed run on one build of torch.
 
     Legs of several modes are one job. The name of each failed test starts with the mode. Raise UsageError if
-    the legs have several builds, the commit of PyTorch is unknown, or it differs from the commit of the event.
+    the legs have several builds, the commit of PyTorch is unknown, or it differs from the commit of the
+    event.
     """
     commit = _commit(legs)
     if occasion.dispatched:
@@ -126,7 +129,10 @@ def completed_callback(legs: Sequence[Leg], job: Job, occasion: Event, now: date
 
 
 def job_name(legs: Sequence[Leg]) -> str:
-    """Return a job name with the level, the modes and the build of a run. A callback has no other key for them."""
+    """Return a job name with the level, the modes and the build of a run.
+
+    A callback has no other key for them.
+    """
     parts = (dict.fromkeys(leg[key] for leg in legs) for key in ("level", "mode", "build"))
     level, modes, build = ("+".join(part) for part in parts)
     return f"conformance {level} / {modes} / torch {build}"
@@ -223,8 +229,8 @@ def _detail(mode: str, row: ResultRow) -> FailedTest:
     return {
         "name": _cut(f"{mode}::{row['id']}", 1000),
         "classname": _cut(row["id"].partition("/")[0], 1000),
-        "message": _cut(scrub.text(message), relay_callback.MESSAGE),
-        "stacktrace": _cut(scrub.text(stack), relay_callback.STACK),
+        "message": _cut(scrub.scrub_text(message), relay_callback.MESSAGE),
+        "stacktrace": _cut(scrub.scrub_text(stack), relay_callback.STACK),
         "duration": round(max(row["seconds"], 0.0), 3),
     }
 

@@ -21,7 +21,8 @@ SCHEMA_VERSION = "1"
 SELF_REPORTED = ("nightly", "periodic")
 #: Events that the relay dispatches. It accepts two callbacks for each: in_progress and completed.
 DISPATCHED = ("pull_request", "push")
-#: Limits of the relay: the number of detailed failures, the bytes of a message, of a stack trace and of a body.
+#: Limits of the relay: the number of detailed failures, the bytes of a message, of a stack trace and of a
+#: body.
 MOST, MESSAGE, STACK, BODY = 1000, 1024, 4096, 2 << 20
 COMMIT = re.compile(r"[0-9a-f]{40}")
 

@@ -1,8 +1,8 @@
 """Check from stored runs whether backends meet the conditions of PyTorch's cross-repository CI levels.
 
 The thresholds are those of RFC-0050, as refined by pytorch/rfcs#102 and implemented in pytorch/test-infra
-(``torchci/lib/crcr/l3Thresholds.ts``, and #8754 for long runs), read in 2026. A repository is promoted to L3 if
-it meets the thresholds for two weeks. It is demoted if success or median time fails over a week. L2 has no
+(``torchci/lib/crcr/l3Thresholds.ts``, and #8754 for long runs), read in 2026. A repository is promoted to L3
+if it meets the thresholds for two weeks. It is demoted if success or median time fails over a week. L2 has no
 threshold: it is for repositories that report results. Only the relay knows the waiting time of jobs, the rate
 of CI timeouts, and the time at L2.
 """
@@ -24,8 +24,8 @@ from conformance.results import document
 
 #: The days over which a repository must meet the thresholds to keep L3, and to gain L3.
 DAYS_TO_KEEP_LEVEL, DAYS_TO_GAIN_LEVEL = 7, 14
-#: Thresholds of L3: the minimum share of successful runs, the upper limit of the median time in seconds, and the
-#: upper limit of the share of longer runs.
+#: Thresholds of L3: the minimum share of successful runs, the upper limit of the median time in seconds, and
+#: the upper limit of the share of longer runs.
 SUCCESS, SECONDS, LONGER = 0.9, 3 * 3600.0, 0.01
 
 
@@ -90,7 +90,10 @@ class Backend:
     problems: tuple[str, ...]
 
     def within(self, days: int, now: datetime.datetime) -> list[Run]:
-        """Return the runs of the last ``days``. A run that started after ``now`` had a wrong clock and is ignored."""
+        """Return the runs of the last ``days``.
+
+        A run that started after ``now`` had a wrong clock and is ignored.
+        """
         return [run for run in self.runs if datetime.timedelta() <= now - run.when < datetime.timedelta(days)]
 
     def l2(self, now: datetime.datetime) -> str:
@@ -138,7 +141,7 @@ def _backend(folder: Path) -> Backend:
         if not path.is_dir():
             continue
         try:
-            runs.append(_run(document.read(path / "results.json")["legs"]))
+            runs.append(_run(document.read_results(path / "results.json")["legs"]))
         except (UsageError, ValueError, OverflowError) as error:
             problems.append(f"{folder.name}/{path.name} is ignored: {error}")
     return Backend(folder.name, tuple(runs), tuple(problems))

@@ -36,6 +36,6 @@ def statement_of(name: str, subject: str) -> ManifestProperty | None:
 
 
 def subject_kind_of(name: str, subject: str) -> str:
-    """Return the subject kind of a property: one of :data:`conformance.model.vocabulary.KINDS`, or ``other``."""
+    """Return the subject kind of a property: one of ``vocabulary.KINDS``, or ``other``."""
     statement = statement_of(name, subject)
     return OTHER if statement is None else statement.kind

@@ -79,7 +79,7 @@ def _result(group: groups.Cause, legs: Sequence[Leg], root: Path) -> dict[str, A
     return {
         "ruleId": _property(group),
         "level": "error",
-        "message": {"text": scrub.text(text)},
+        "message": {"text": scrub.scrub_text(text)},
         "locations": [
             {
                 "physicalLocation": {

@@ -22,8 +22,8 @@ _NAME = 80
 def snippet_path(folder: Path, leg: Leg, row: ResultRow) -> Path:
     """Return the file of the snippet of a result.
 
-    The file name contains a digest of the leg, the result and its failures. A result that fails differently, or
-    in a different run, has a different file, so a snippet is never displayed with a different failure.
+    The file name contains a digest of the leg, the result and its failures. A result that fails differently,
+    or in a different run, has a different file, so a snippet is never displayed with a different failure.
     """
     about = [leg["mode"], leg["started"], leg["torch"], row["id"], row.get("failures", [])]
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]

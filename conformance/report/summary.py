@@ -22,16 +22,17 @@ SHOWN = 10
 def summary_lines(results: Document, *, folder: Path, target: str | None = None) -> Iterator[str]:
     """Yield the lines of the summary of a results document.
 
-    ``target`` is the argument of ``--target`` for the printed commands. By default each leg's own target is used.
+    ``target`` is the argument of ``--target`` for the printed commands. By default each leg's own target is
+    used.
     """
     legs = results["legs"]
     for leg in legs:
         yield from _leg(leg)
     yield from _unexpected(legs, target)
     state = {0: "as expected", 1: "unexpected results", 2: "not run", 3: "incomplete"}[results["exit"]]
-    absent = "; ".join(dict.fromkeys(filter(None, map(merge.absent, legs))))
+    absent = "; ".join(dict.fromkeys(filter(None, map(merge.missing_shards, legs))))
     yield f"{state}: {absent}; exit {results['exit']}" if absent else f"{state}: exit {results['exit']}"
-    for part in run_folder.to_resume(folder, legs):
+    for part in run_folder.resumable_folders(folder, legs):
         yield f"resume with: {shlex.join(['conformance', 'run', '--resume', str(part)])}"
     yield f"files: {folder / 'results.json'}, {folder / 'report.html'}, {folder / 'junit.xml'}"
 

@@ -82,7 +82,8 @@ class WorkerTime:
     Attributes:
         name: the name of the worker.
         spent: the time of its results.
-        bins: equal time intervals from the first to the last result of the run; each has the share of every phase.
+        bins: equal time intervals from the first to the last result of the run; each has the share of every
+            phase.
     """
 
     name: str

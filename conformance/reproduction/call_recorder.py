@@ -15,7 +15,7 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import EXACT
 from conformance.properties.operators import _gradients
 from conformance.properties.shared import execution
-from conformance.reproduction.rerun import Trial, signature
+from conformance.reproduction.rerun import Trial, failure_signature
 from conformance.samples import copies
 from conformance.samples.operators import Sample
 
@@ -52,8 +52,8 @@ class Comparison:
 class CallRecorder:
     """Calls of one run, as far as they have the usual form, and its first failure of a signature."""
 
-    def __init__(self, wanted: str = "") -> None:
-        self.wanted = wanted
+    def __init__(self, wanted_signature: str = "") -> None:
+        self.wanted_signature = wanted_signature
         self.calls: list[RecordedCall] = []
         self.comparison: Comparison | None = None
         self._sources: dict[int, tuple[Sample, Sample]] = {}
@@ -67,12 +67,14 @@ class CallRecorder:
 
     def call(self, form: Any, copy: Sample, *, grad: bool = False, info: Any = None) -> RecordedCall | None:
         """Write down a call on a copy; None if it has an argument (out=) that no sample has."""
-        known = [self._sources[id(tensor)][1] for tensor in copy.tensors() if id(tensor) in self._sources]
-        if not known or len(list(trees.leaves(known[0].arguments))) != len(
+        source_samples = [
+            self._sources[id(tensor)][1] for tensor in copy.tensors() if id(tensor) in self._sources
+        ]
+        if not source_samples or len(list(trees.leaves(source_samples[0].arguments))) != len(
             list(trees.leaves(copy.arguments))
         ):
             return None
-        self.calls.append(RecordedCall(form, known[0], copy, grad, info))
+        self.calls.append(RecordedCall(form, source_samples[0], copy, grad, info))
         return self.calls[-1]
 
     def run(self, target: Any, op: Any, sample: Sample, *, grad: bool = False) -> Any:
@@ -83,11 +85,11 @@ class CallRecorder:
             call.value, call.error = outcome.value, outcome.error
         return outcome
 
-    def differentiate(self, info: Any, op: Any, sample: Sample, **words: Any) -> Any:
+    def differentiate(self, info: Any, op: Any, sample: Sample, **options: Any) -> Any:
         """Take gradients as a property does; those that have a graph of their own are not written down."""
-        call = None if words.get("create_graph") else self.call(op, sample, grad=True, info=info)
+        call = None if options.get("create_graph") else self.call(op, sample, grad=True, info=info)
         try:
-            derivative = _DIFFERENTIATE(info, op, sample, **words)
+            derivative = _DIFFERENTIATE(info, op, sample, **options)
         except Exception as error:
             call = call or self.call(op, sample, grad=True, info=info)
             if call is not None:
@@ -97,47 +99,52 @@ class CallRecorder:
             call.value = derivative.gradients
         return derivative
 
-    def compare_values(self, recorder: Recorder, actual: Any, expected: Any, **words: Any) -> bool:
+    def compare_values(self, recorder: Recorder, actual: Any, expected: Any, **options: Any) -> bool:
         """Compare values, and write down what was expected and allowed if the failure is the wanted one."""
         before = recorder.failure_count
-        good = _COMPARE_VALUES(recorder, actual, expected, **words)
-        if self._failed(recorder, before) and (comparison := self._place(actual)):
-            want = compare.on_host(expected)
-            size, spread = want.abs() if want.dtype != torch.bool else want, words.get("spread")
-            magnitude = size.to(torch.float64) + (0 if spread is None else spread)
-            allowed = words.get("tolerance", EXACT).allowed(magnitude).broadcast_to(want.shape).clone()
-            comparison.values, self.comparison = (want, allowed), comparison
-        return good
+        passed = _COMPARE_VALUES(recorder, actual, expected, **options)
+        if self._is_wanted_failure(recorder, before) and (comparison := self._comparison_of(actual)):
+            expected_host = compare.on_host(expected)
+            size, sensitivity = (
+                expected_host.abs() if expected_host.dtype != torch.bool else expected_host,
+                options.get("sensitivity"),
+            )
+            magnitude = size.to(torch.float64) + (0 if sensitivity is None else sensitivity)
+            allowed = (
+                options.get("tolerance", EXACT).allowed(magnitude).broadcast_to(expected_host.shape).clone()
+            )
+            comparison.values, self.comparison = (expected_host, allowed), comparison
+        return passed
 
-    def compare_metadata(self, recorder: Recorder, actual: Any, expected: Any, **words: Any) -> bool:
+    def compare_metadata(self, recorder: Recorder, actual: Any, expected: Any, **options: Any) -> bool:
         """Compare metadata, and write down what was expected if the failure is the wanted one."""
         before = recorder.failure_count
-        good = _COMPARE_METADATA(recorder, actual, expected, **words)
-        failed = self._failed(recorder, before) and isinstance(expected, torch.Tensor)
-        if failed and (comparison := self._place(actual)):
-            metadata = compare.metadata(expected, stride=words.get("stride", False))
-            if not words.get("dtype", True):
+        passed = _COMPARE_METADATA(recorder, actual, expected, **options)
+        failed = self._is_wanted_failure(recorder, before) and isinstance(expected, torch.Tensor)
+        if failed and (comparison := self._comparison_of(actual)):
+            metadata = compare.metadata(expected, stride=options.get("stride", False))
+            if not options.get("dtype", True):
                 del metadata["dtype"]
-            if words.get("device") is not None:
-                metadata["device"] = words["device"].type
+            if options.get("device") is not None:
+                metadata["device"] = options["device"].type
             comparison.metadata, self.comparison = metadata, comparison
-        return good
+        return passed
 
     def failed_call(self, target: Any, recorder: Recorder, *args: Any, **kwargs: Any) -> None:
         """Report a call that raised, and write it down if the failure is the wanted one."""
         before = recorder.failure_count
         _FAILED_CALL(target, recorder, *args, **kwargs)
         raised = [call for call in self.calls if call.error is not None]
-        if raised and self._failed(recorder, before):
+        if raised and self._is_wanted_failure(recorder, before):
             self.comparison = Comparison(raised[-1])
 
-    def _failed(self, recorder: Recorder, before: int) -> bool:
+    def _is_wanted_failure(self, recorder: Recorder, before: int) -> bool:
         """Return whether the recorder has a further failure that is the first of the wanted signature."""
         if self.comparison is not None or recorder.failure_count == before:
             return False
-        return signature(recorder.result().failures[-1]) == self.wanted
+        return failure_signature(recorder.result().failures[-1]) == self.wanted_signature
 
-    def _place(self, tensor: Any) -> Comparison | None:
+    def _comparison_of(self, tensor: Any) -> Comparison | None:
         """The call that a value came from."""
         for call in reversed(self.calls):
             for written, tree in ((False, call.value), (True, call.copy.arguments)):
@@ -147,40 +154,40 @@ class CallRecorder:
         return None
 
 
-_TO_DEVICE, RUN, _DIFFERENTIATE = copies.to_device, execution.run, _gradients.differentiate
+_TO_DEVICE, RUN, _DIFFERENTIATE = copies.to_device, execution.run_operator, _gradients.differentiate
 _COMPARE_VALUES, _COMPARE_METADATA = compare.compare_values, compare.compare_metadata
 _FAILED_CALL = execution.report_failed_call
 
 
-def record(trial: Trial, wanted: str) -> Comparison | None:
+def record_failed_comparison(trial: Trial, wanted_signature: str) -> Comparison | None:
     """Run the check once; the comparison behind its first failure of that signature, or None."""
-    tape = CallRecorder(wanted)
+    recorder = CallRecorder(wanted_signature)
     with (
-        replaced(_TO_DEVICE, tape.to_device),
-        replaced(RUN, tape.run),
-        replaced(_DIFFERENTIATE, tape.differentiate),
-        replaced(_COMPARE_VALUES, tape.compare_values),
-        replaced(_COMPARE_METADATA, tape.compare_metadata),
-        replaced(_FAILED_CALL, tape.failed_call),
+        replaced_everywhere(_TO_DEVICE, recorder.to_device),
+        replaced_everywhere(RUN, recorder.run),
+        replaced_everywhere(_DIFFERENTIATE, recorder.differentiate),
+        replaced_everywhere(_COMPARE_VALUES, recorder.compare_values),
+        replaced_everywhere(_COMPARE_METADATA, recorder.compare_metadata),
+        replaced_everywhere(_FAILED_CALL, recorder.failed_call),
     ):
         trial.run()
-    return tape.comparison
+    return recorder.comparison
 
 
 @contextlib.contextmanager
-def replaced(original: Callable[..., Any], substitute: Callable[..., Any]) -> Iterator[None]:
+def replaced_everywhere(original: Callable[..., Any], substitute: Callable[..., Any]) -> Iterator[None]:
     """Put a function in the place of another, wherever the suite has imported it."""
-    places = [
+    imports = [
         (module, name)
         for module_name, module in list(sys.modules.items())
         if module_name.startswith("conformance.") and not module_name.startswith("conformance.reproduction.")
         for name, value in list(vars(module).items())
         if value is original
     ]
-    for module, name in places:
+    for module, name in imports:
         setattr(module, name, substitute)
     try:
         yield
     finally:
-        for module, name in places:
+        for module, name in imports:
             setattr(module, name, original)

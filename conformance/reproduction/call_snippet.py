@@ -12,7 +12,7 @@ from conformance.properties.operators import _gradients
 from conformance.reproduction import script, snippet_call_checks
 from conformance.reproduction.call_recorder import Comparison
 from conformance.reproduction.inline_source import Collector
-from conformance.reproduction.literals import Writer, numbers
+from conformance.reproduction.literals import Writer, tensor_literal
 from conformance.reproduction.module_ast import Unwritable
 from conformance.reproduction.rerun import Trial
 from conformance.reproduction.script import REPLACED, Script
@@ -20,7 +20,7 @@ from conformance.samples.copies import to_host
 from conformance.subjects.torch_databases import find, operator_name
 
 
-def write(trial: Trial, comparison: Comparison, *, advice: str) -> Script:
+def write_call_snippet(trial: Trial, comparison: Comparison, *, advice: str) -> Script:
     """The script of one failed comparison.
 
     Raises :class:`~conformance.reproduction.module_ast.Unwritable` if it is not one of a single call or
@@ -28,23 +28,23 @@ def write(trial: Trial, comparison: Comparison, *, advice: str) -> Script:
     """
     collector = Collector(REPLACED)
     collector.reserve((snippet_call_checks.__name__, "DEVICE"), "DEVICE")
-    body = _body(Writer(collector, device="device"), comparison)
+    body = _call_body(Writer(collector, device="device"), comparison)
     if comparison.values is not None:
         expected, allowed = comparison.values
         if expected.layout is not torch.strided:
             raise Unwritable("the expected values are not strided")
         form, name = "one call, its values held against those expected", "check_values"
         arguments = {
-            "expected": numbers(expected.contiguous()),
-            "allowed": _allowed(allowed),
-            "largest": _largest(comparison),
+            "expected": tensor_literal(expected.contiguous()),
+            "allowed": _allowed_text(allowed),
+            "largest": _largest_finite(comparison),
         }
     elif comparison.metadata is not None:
         form, name = "one call, its metadata held against the expected one", "check_metadata"
-        items = {word: str(value) for word, value in comparison.metadata.items()}
+        items = {argument_name: str(value) for argument_name, value in comparison.metadata.items()}
         if "device" in items:
             items["device"] = "DEVICE.type"
-        text = ", ".join(f"{word!r}: {value}" for word, value in items.items())
+        text = ", ".join(f"{argument_name!r}: {value}" for argument_name, value in items.items())
         arguments = {"expected": f"{{{text}}}"}
     elif comparison.call.error is not None:
         form, name = "one call that raises", "check_error"
@@ -54,20 +54,22 @@ def write(trial: Trial, comparison: Comparison, *, advice: str) -> Script:
     else:
         raise Unwritable("the failure is not one of a single call")
     check = collector.require(snippet_call_checks.__name__, name)
-    lines = "".join(f"    {word}={text},\n" for word, text in {"call": "call", **arguments}.items())
+    lines = "".join(
+        f"    {argument_name}={text},\n" for argument_name, text in {"call": "call", **arguments}.items()
+    )
     main = f"def call(device):\n{textwrap.indent(body, '    ')}\n\n\n{check}(\n{lines})"
-    return script.write(trial, collector, [], main, form=form, advice=advice)
+    return script.write_script(trial, collector, [], main, form=form, advice=advice)
 
 
-def _allowed(allowed: torch.Tensor) -> str:
+def _allowed_text(allowed: torch.Tensor) -> str:
     """The allowed differences (float64): written once if they are the same for all elements."""
     first = allowed.flatten()[:1]
     if allowed.numel() and bool((allowed == first).all()):
         return f"torch.full({tuple(allowed.shape)}, {float(first)!r}, dtype=torch.float64)"
-    return numbers(allowed.to(torch.float64).contiguous())
+    return tensor_literal(allowed.to(torch.float64).contiguous())
 
 
-def _largest(comparison: Comparison) -> str:
+def _largest_finite(comparison: Comparison) -> str:
     """The largest number of the dtype of the compared value, beyond which infinity is as good."""
     call = comparison.call
     tree = call.copy.arguments if comparison.written else call.value
@@ -75,62 +77,62 @@ def _largest(comparison: Comparison) -> str:
     return repr(float(torch.finfo(dtype).max)) if dtype.is_floating_point else "math.inf"
 
 
-def _body(writer: Writer, comparison: Comparison) -> str:
+def _call_body(writer: Writer, comparison: Comparison) -> str:
     """The body of ``call``: the arguments, the call, and the part of its result that is compared."""
     call, source = comparison.call, comparison.call.source
-    if source.stays:
-        raise Unwritable(f"argument {min(source.stays)} stays on the CPU")
+    if source.cpu_positions:
+        raise Unwritable(f"argument {min(source.cpu_positions)} stays on the CPU")
     writer.share(source.arguments)
-    words = [writer.write(source.input), *map(writer.write, source.args)]
-    words += [f"{key}={writer.write(value)}" for key, value in source.kwargs.items()]
+    arguments = [writer.write(source.input), *map(writer.write, source.args)]
+    arguments += [f"{key}={writer.write(value)}" for key, value in source.kwargs.items()]
     function = writer.write(call.form)
     if call.info is not None:
-        return _derivative(writer, comparison, function, words)
+        return _gradient_body(writer, comparison, function, arguments)
     if comparison.written:
-        lines = [_called(function, words)]
+        lines = [_call_text(function, arguments)]
         result = writer.write(list(trees.leaves(source.arguments))[comparison.part])
     else:
-        lines = [f"result = {_called(function, words)}"]
-        result = "result" if call.error is not None else _path(call.value, comparison.part)
+        lines = [f"result = {_call_text(function, arguments)}"]
+        result = "result" if call.error is not None else _leaf_expression(call.value, comparison.part)
     if not call.grad:
         lines = ["with torch.no_grad():", *(f"    {line}" for line in lines)]
     return "\n".join([*writer.statements, *lines, f"return {result}"])
 
 
-def _called(function: str, words: list[str]) -> str:
+def _call_text(function: str, arguments: list[str]) -> str:
     """``x.add_(y)`` rather than ``torch.Tensor.add_(x, y)``."""
     owner, _, name = function.rpartition(".")
-    if owner == "torch.Tensor" and words and not name.startswith("__"):
-        return f"{words[0]}.{name}({', '.join(words[1:])})"
-    return f"{function}({', '.join(words)})"
+    if owner == "torch.Tensor" and arguments and not name.startswith("__"):
+        return f"{arguments[0]}.{name}({', '.join(arguments[1:])})"
+    return f"{function}({', '.join(arguments)})"
 
 
-def _path(value: Any, part: int, name: str = "result") -> str:
+def _leaf_expression(value: Any, part: int, name: str = "result") -> str:
     """The expression for one leaf of a value."""
     if isinstance(value, dict):
         raise Unwritable("the result is a dictionary")
     if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
-        for place, item in enumerate(value):
+        for item_index, item in enumerate(value):
             count = len(list(trees.leaves(item)))
             if part < count:
-                return _path(item, part, f"{name}[{place}]")
+                return _leaf_expression(item, part, f"{name}[{item_index}]")
             part -= count
     return name
 
 
-def _derivative(writer: Writer, comparison: Comparison, function: str, words: list[str]) -> str:
+def _gradient_body(writer: Writer, comparison: Comparison, function: str, arguments: list[str]) -> str:
     """Reverse mode as :func:`conformance.properties.operators._gradients.differentiate` takes it."""
     call, source = comparison.call, comparison.call.source
     wrapper = getattr(call.info, "gradcheck_wrapper", None)
-    result = _called(function, words)
+    result = _call_text(function, arguments)
     if wrapper is not None and not _is_lambda(wrapper, lambda op, *args, **kwargs: op(*args, **kwargs)):
-        result = f"{writer.write(wrapper)}({', '.join([function, *words])})"
+        result = f"{writer.write(wrapper)}({', '.join([function, *arguments])})"
     if source.process is not None and not _is_lambda(source.process, lambda x: x):
         result = f"{writer.write(source.process)}({result})"
     inputs = ", ".join(map(writer.write, _gradients.inputs_of(source)))
     info = find("operator", operator_name(call.info)).info
     reference = _gradients.differentiate(info, info.op, to_host(source))
-    cotangents = ", ".join(numbers(tensor.detach().contiguous()) for tensor in reference.cotangents)
+    cotangents = ", ".join(tensor_literal(tensor.detach().contiguous()) for tensor in reference.cotangents)
     lines = [
         *writer.statements,
         f"result = {result}",

@@ -11,7 +11,7 @@ from conformance.reproduction.literals import Writer
 from conformance.reproduction.module_ast import Place, inlined
 from conformance.reproduction.rerun import Trial
 from conformance.reproduction.script import REPLACED, Script
-from conformance.reproduction.snippet_data import STANDINS, Data
+from conformance.reproduction.snippet_data import STANDINS, SnippetData
 
 #: In mode ``lazy`` the check runs twice.
 _REHEARSAL = """\
@@ -37,7 +37,7 @@ except Exception as error:
 recorder.finish()"""
 
 
-def write(trial: Trial, *, advice: str, only: int | None = None, rules: bool = True) -> Script:
+def write_check_snippet(trial: Trial, *, advice: str, only: int | None = None, rules: bool = True) -> Script:
     """The script of a result, for the sets of samples that are in force; ``only`` restricts error inputs.
 
     Without ``rules`` the check is not run to see which tolerances it asks for: it gets those of the subject.
@@ -50,7 +50,7 @@ def write(trial: Trial, *, advice: str, only: int | None = None, rules: bool = T
 class _CheckSnippet:
     def __init__(self, trial: Trial, only: int | None, rules: bool) -> None:
         self.trial = trial
-        self.values = Data(trial, only, rules).values
+        self.values = SnippetData(trial, only, rules).values
         roots = {
             name.split(".")[0] for name in (trial.entry.check.__module__, type(trial.subject).__module__)
         }
@@ -93,15 +93,19 @@ class _CheckSnippet:
         )
         statements = [*self.writer.statements, *self.data.values()]
         form = f"the check of property {trial.entry.name!r} itself, with all that it needs"
-        return script.write(trial, self.collector, statements, main, form=form, advice=advice)
+        return script.write_script(trial, self.collector, statements, main, form=form, advice=advice)
 
     def _write_data(self) -> None:
         """Write the values that the code asks for; code that they need may ask for more."""
-        while waiting := [place for place in self.collector.wanted if place not in self.data]:
-            for place in waiting:
-                value = self.values[place]()
+        while waiting := [
+            definition for definition in self.collector.requested_data if definition not in self.data
+        ]:
+            for definition in waiting:
+                value = self.values[definition]()
                 self.writer.share(value)
-                self.data[place] = f"{self.collector.wanted[place]} = {self.writer.write(value)}"
+                self.data[definition] = (
+                    f"{self.collector.requested_data[definition]} = {self.writer.write(value)}"
+                )
 
     def _check(self) -> str:
         """The call of the check."""
@@ -110,10 +114,9 @@ class _CheckSnippet:
         behaviour = BEHAVIOURS.get(self.trial.entry.name)
         if self.trial.subject.kind != "api" or behaviour is None:
             return f"{self.writer.write(self.trial.entry.check)}(target, SUBJECT, recorder)"
-        made = self.writer.instance(behaviour, sees="()")
-        return (
-            f"{self.collector.require('conformance.behaviours.behaviour', 'check')}({made}, target, recorder)"
-        )
+        behaviour_text = self.writer.instance(behaviour, must_detect="()")
+        check = self.collector.require("conformance.behaviours.behaviour", "check_behaviour")
+        return f"{check}({behaviour_text}, target, recorder)"
 
     def _subject(self) -> str:
         """The subject, its entry of torch's database cut to the attributes that the code reads."""
@@ -125,16 +128,16 @@ class _CheckSnippet:
                 self.writer.attributes = _attributes_read("\n".join(text)) - {"info", "kind"}
                 info = self.writer.record(subject.info, self.writer.attributes)
             self.writer.attributes = None
-        made = self.collector.require("conformance.subjects.torch_databases", "Subject")
-        return f"{made}({subject.kind!r}, {subject.name!r}, {info})"
+        subject_class = self.collector.require("conformance.subjects.torch_databases", "Subject")
+        return f"{subject_class}({subject.kind!r}, {subject.name!r}, {info})"
 
 
 def _attributes_read(text: str) -> set[str]:
     """Every attribute and every constant word in a source text: what its code may read of an object."""
-    words: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Attribute):
-            words.add(node.attr)
+            names.add(node.attr)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
-            words.add(node.value)
-    return words
+            names.add(node.value)
+    return names

@@ -38,7 +38,7 @@ def make_samples(trial: Trial) -> None:
                 optimizer_samples(subject, dtype, capturable=capturable)
 
 
-def traced(trial: Trial, watch: Watch, say: Callable[[str], None]) -> int:
+def run_with_trace(trial: Trial, watch: Watch, report_line: Callable[[str], None]) -> int:
     """Run the check with the snippet of each call written to the watch's file before the call.
 
     Returns the exit code 1: the process died before, whatever happens this time.
@@ -47,7 +47,7 @@ def traced(trial: Trial, watch: Watch, say: Callable[[str], None]) -> int:
     path = watch.trace
     make_samples(trial)
     with contextlib.suppress(Unwritable):
-        path.write_text(check_snippet.write(trial, advice=_ADVICE, rules=False).text)
+        path.write_text(check_snippet.write_check_snippet(trial, advice=_ADVICE, rules=False).text)
     calls = CallRecorder()
 
     def run(target: Any, op: Any, sample: Any, *, grad: bool = False) -> Any:
@@ -55,11 +55,14 @@ def traced(trial: Trial, watch: Watch, say: Callable[[str], None]) -> int:
         if call is not None:
             call.error = RuntimeError("not yet")
             with contextlib.suppress(Unwritable):
-                path.write_text(call_snippet.write(trial, Comparison(call), advice=_ADVICE).text)
+                path.write_text(call_snippet.write_call_snippet(trial, Comparison(call), advice=_ADVICE).text)
         return call_recorder.RUN(target, op, sample, grad=grad)
 
-    with call_recorder.replaced(to_device, calls.to_device), call_recorder.replaced(call_recorder.RUN, run):
+    with (
+        call_recorder.replaced_everywhere(to_device, calls.to_device),
+        call_recorder.replaced_everywhere(call_recorder.RUN, run),
+    ):
         result = trial.run()
-    say(f"this time: {result.verdict.value}")
+    report_line(f"this time: {result.verdict.value}")
     path.unlink(missing_ok=True)
     return 1

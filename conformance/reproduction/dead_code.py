@@ -12,7 +12,7 @@ from conformance.reproduction.module_ast import bound_by
 COLLECTED = re.compile(r"\b_q\d+q_\w+")
 
 
-def needed(statements: Sequence[ast.stmt], main: str) -> list[ast.stmt]:
+def needed_statements(statements: Sequence[ast.stmt], main: str) -> list[ast.stmt]:
     """The statements that ``main`` needs, their classes without methods that nothing calls.
 
     A class with a base from elsewhere keeps its methods, since whoever wrote the base may call them.
@@ -20,22 +20,22 @@ def needed(statements: Sequence[ast.stmt], main: str) -> list[ast.stmt]:
     classes = {node.name for node in statements if isinstance(node, ast.ClassDef)}
     used = _used(ast.parse(main))
     waiting: list[ast.AST] = list(statements)
-    kept: set[ast.AST] = set()
+    needed_nodes: set[ast.AST] = set()
     while True:
         reached = [node for node in waiting if used.intersection(_names(node)) or not _names(node)]
         if not reached:
             break
         for node in reached:
             waiting.remove(node)
-            kept.add(node)
+            needed_nodes.add(node)
             methods = _methods(node, classes)
             waiting.extend(methods)
             used |= _used(node, set(methods))
-    for node in kept:
+    for node in needed_nodes:
         if isinstance(node, ast.ClassDef):
-            dropped = set(_methods(node, classes)) - kept
+            dropped = set(_methods(node, classes)) - needed_nodes
             node.body = [part for part in node.body if part not in dropped] or [ast.Pass()]
-    return [node for node in statements if node in kept]
+    return [node for node in statements if node in needed_nodes]
 
 
 def _names(node: ast.AST) -> list[str]:

@@ -47,37 +47,50 @@ class Collector:
         self.replaced = replaced or {}
         self.data = data
         self.is_inlined = is_inlined
-        self.wanted: dict[Place, str] = {}
+        self.requested_data: dict[Place, str] = {}
         self.imports: set[str] = set()
         self.nodes: list[ast.stmt] = []
         self._names: dict[Any, str] = {}
         self._count = 0
 
-    def reserve(self, place: Place, name: str) -> None:
+    def reserve(self, definition: Place, name: str) -> None:
         """Give a definition that the user of this class writes a fixed name."""
-        self._names[place] = name
+        self._names[definition] = name
 
-    def fresh(self, name: str) -> str:
-        """A name that nothing else has; :meth:`named` makes it readable when all is written."""
+    def unique_name(self, name: str) -> str:
+        """A name that nothing else has; :meth:`with_readable_names` makes it readable when all is written."""
         self._count += 1
         return f"_q{self._count}q_{name}"
 
-    def named(self, text: str) -> str:
+    def with_readable_names(self, text: str) -> str:
         """The text with readable names, which hide nothing and are hidden by nothing."""
-        taken = {"torch", "sys", "DEVICE", "SUBJECT", "target", "recorder", *dir(builtins), *keyword.kwlist}
+        used_names = {
+            "torch",
+            "sys",
+            "DEVICE",
+            "SUBJECT",
+            "target",
+            "recorder",
+            *dir(builtins),
+            *keyword.kwlist,
+        }
         for node in ast.walk(ast.parse(text)):
-            words = [getattr(node, field, None) for field in ("id", "arg", "name", "asname")]
+            identifiers = [getattr(node, field, None) for field in ("id", "arg", "name", "asname")]
             if not isinstance(node, ast.keyword):
-                taken.update(word.split(".")[0] for word in words if isinstance(word, str))
+                used_names.update(
+                    collected_name.split(".")[0]
+                    for collected_name in identifiers
+                    if isinstance(collected_name, str)
+                )
         readable: dict[str, str] = {}
-        for word in dict.fromkeys(COLLECTED.findall(text)):
-            base = name = word.split("q_", 2)[-1].strip("_") or "value"
+        for collected_name in dict.fromkeys(COLLECTED.findall(text)):
+            base = name = collected_name.split("q_", 2)[-1].strip("_") or "value"
             number = 1
-            while name in taken:
+            while name in used_names:
                 number += 1
                 name = f"{base}_{number}"
-            taken.add(name)
-            readable[word] = name
+            used_names.add(name)
+            readable[collected_name] = name
         return COLLECTED.sub(lambda match: readable[match[0]], text)
 
     def require(self, module: str, name: str) -> str:
@@ -85,12 +98,12 @@ class Collector:
 
         Raises :class:`Unwritable` if there is no such definition or it has no source text.
         """
-        place = module, name = self.replaced.get((module, name), (module, name))
-        if place in self._names:
-            return self._names[place]
-        if place in self.data:
-            self._names[place] = self.wanted[place] = self.fresh(name)
-            return self._names[place]
+        definition = module, name = self.replaced.get((module, name), (module, name))
+        if definition in self._names:
+            return self._names[definition]
+        if definition in self.data:
+            self._names[definition] = self.requested_data[definition] = self.unique_name(name)
+            return self._names[definition]
         node = bindings(module).get(name)
         if node is None and not is_module(f"{module}.{name}"):
             raise Unwritable(f"{module} has no definition {name}")
@@ -107,13 +120,13 @@ class Collector:
         if isinstance(node, ast.AnnAssign) and node.value is None:
             raise Unwritable(f"{name} of {module} has no value")
         for bound in bound_by(node):
-            self._names[(module, bound)] = self.fresh(bound)
+            self._names[(module, bound)] = self.unique_name(bound)
         rewritten = copy.deepcopy(node)
         if isinstance(rewritten, (ast.FunctionDef, ast.ClassDef)):
-            rewritten.name = self._names[place]
+            rewritten.name = self._names[definition]
         rewritten = Rewriter(self, module).visit(rewritten)
         self.nodes.append(ast.fix_missing_locations(rewritten))
-        return self._names[place]
+        return self._names[definition]
 
     def function(self, function: Any, literal: Callable[[Any], str]) -> str:
         """An expression for a function, a lambda or a closure; ``literal`` writes what it closes over."""
@@ -131,12 +144,12 @@ class Collector:
         node = Rewriter(self, module, {*values, own}).visit(node)
         text = ast.unparse(ast.fix_missing_locations(node))
         body = f"return {text}" if isinstance(node, ast.Lambda) else f"{text}\nreturn {own}"
-        name = self._names[function] = self.fresh(own)
-        maker = self.fresh(f"make_{own}")
-        made = f"def {maker}({', '.join(values)}):\n{textwrap.indent(body, '    ')}\n"
-        made += f"{name} = {maker}({', '.join(values.values())})"
-        plain = isinstance(node, ast.Lambda) and not values
-        self.nodes += ast.parse(f"{name} = {text}" if plain else made).body
+        name = self._names[function] = self.unique_name(own)
+        maker = self.unique_name(f"make_{own}")
+        maker_text = f"def {maker}({', '.join(values)}):\n{textwrap.indent(body, '    ')}\n"
+        maker_text += f"{name} = {maker}({', '.join(values.values())})"
+        is_simple_lambda = isinstance(node, ast.Lambda) and not values
+        self.nodes += ast.parse(f"{name} = {text}" if is_simple_lambda else maker_text).body
         return name
 
     def text(self) -> str:
@@ -161,8 +174,10 @@ def _definition(module: str, code: Any) -> ast.Lambda | ast.FunctionDef:
         if (_is_lambda(node, code) if isinstance(node, ast.Lambda) else node.name == code.co_name)
     ]
     if len(nodes) != 1:
-        words = "more than one" if nodes else "no"
-        raise Unwritable(f"{module} has {words} definition of {code.co_name} at line {code.co_firstlineno}")
+        count_text = "more than one" if nodes else "no"
+        raise Unwritable(
+            f"{module} has {count_text} definition of {code.co_name} at line {code.co_firstlineno}"
+        )
     return nodes[0]
 
 
@@ -185,5 +200,7 @@ def _is_lambda(node: ast.Lambda, code: Any) -> bool:
         return False
     first, last = (node.body.lineno, node.body.col_offset), (node.body.end_lineno, node.body.end_col_offset)
     positions = code.co_positions() if hasattr(code, "co_positions") else ()
-    places = [(line, start) for line, _, start, _ in positions if line is not None and start is not None]
-    return all(first <= place <= last for place in places if place[0] > node.lineno or place[1] > 0)
+    locations = [(line, start) for line, _, start, _ in positions if line is not None and start is not None]
+    return all(
+        first <= location <= last for location in locations if location[0] > node.lineno or location[1] > 0
+    )

@@ -20,7 +20,7 @@ import torch
 from conformance.framework import trees
 from conformance.reproduction.inline_source import Collector
 from conformance.reproduction.module_ast import Unwritable
-from conformance.samples.operators import bits
+from conformance.samples.operators import bytes_of_storage
 
 #: Tensors with more elements are written as compressed bytes.
 READABLE = 256
@@ -81,7 +81,7 @@ class Writer:
             case None | int() | str() | bytes() | range() | types.EllipsisType() | types.NotImplementedType():
                 return repr(value)
             case float() | complex():
-                return _listed(value)
+                return _number_literal(value)
             case torch.Tensor():
                 return self.tensor(value)
             case torch.Size():
@@ -107,7 +107,7 @@ class Writer:
                 return self._callable(value)
         if callable(value) and not hasattr(value, "__dict__"):
             return self._callable(value)
-        return _spelled(value) or self._object(value)
+        return _public_name(value) or self._object(value)
 
     def _items(self, values: Iterable[Any]) -> str:
         return ", ".join(map(self.write, values))
@@ -124,55 +124,55 @@ class Writer:
         elif tensor.requires_grad:
             text = f"{text}.requires_grad_()"
         self._alive.append(tensor)
-        name = self._tensors[id(tensor)] = self.collector.fresh("x")
+        name = self._tensors[id(tensor)] = self.collector.unique_name("x")
         self.statements.append(f"{name} = {text}")
         return name
 
     def _plain(self, tensor: torch.Tensor) -> str:
-        plain, shape = tensor.detach(), tuple(tensor.shape)
+        detached, shape = tensor.detach(), tuple(tensor.shape)
         if tensor.device.type == "meta":
-            return f"torch.empty_strided({shape}, {plain.stride()}, dtype={tensor.dtype}, device='meta')"
+            return f"torch.empty_strided({shape}, {detached.stride()}, dtype={tensor.dtype}, device='meta')"
         if tensor.device.type != "cpu":
-            return f"{self._plain(plain.cpu())}.to(DEVICE)"
+            return f"{self._plain(detached.cpu())}.to(DEVICE)"
         if tensor.layout is torch.sparse_coo:
-            parts = ", ".join(map(self._plain, (plain._indices(), plain._values())))
-            words = f"is_coalesced={plain.is_coalesced()}, check_invariants=False"
-            return f"torch.sparse_coo_tensor({parts}, {shape}, {words})"
+            parts = ", ".join(map(self._plain, (detached._indices(), detached._values())))
+            options = f"is_coalesced={detached.is_coalesced()}, check_invariants=False"
+            return f"torch.sparse_coo_tensor({parts}, {shape}, {options})"
         if tensor.layout in _BY_ROW + _BY_COLUMN:
             indices = (
-                (plain.crow_indices(), plain.col_indices())
+                (detached.crow_indices(), detached.col_indices())
                 if tensor.layout in _BY_ROW
-                else (plain.ccol_indices(), plain.row_indices())
+                else (detached.ccol_indices(), detached.row_indices())
             )
-            parts = ", ".join(map(self._plain, (*indices, plain.values())))
-            words = f"layout={tensor.layout}, check_invariants=False"
-            return f"torch.sparse_compressed_tensor({parts}, {shape}, {words})"
+            parts = ", ".join(map(self._plain, (*indices, detached.values())))
+            options = f"layout={tensor.layout}, check_invariants=False"
+            return f"torch.sparse_compressed_tensor({parts}, {shape}, {options})"
         if tensor.layout is not torch.strided:
             raise Unwritable(f"a tensor of layout {tensor.layout} has no literal here")
         conj, neg = tensor.is_conj(), tensor.is_neg()
-        plain = plain.conj() if conj else plain
-        text = self._strided(torch._neg_view(plain) if neg else plain) + ".conj()" * conj
+        detached = detached.conj() if conj else detached
+        text = self._strided(torch._neg_view(detached) if neg else detached) + ".conj()" * conj
         return f"torch._neg_view({text})" if neg else text
 
-    def _numbers(self, plain: torch.Tensor) -> str:
-        return numbers(plain) + (f".to({self.device})" if self.device else "")
+    def _numbers(self, detached: torch.Tensor) -> str:
+        return tensor_literal(detached) + (f".to({self.device})" if self.device else "")
 
-    def _strided(self, plain: torch.Tensor) -> str:
-        storage, offset = plain.untyped_storage(), plain.storage_offset()
-        alone = len(self._views.get(storage._cdata, ())) <= 1
-        full = storage.nbytes() == plain.numel() * plain.itemsize
-        if alone and full and plain.is_contiguous() and offset == 0:
-            return self._numbers(plain)
-        if storage.nbytes() % plain.itemsize:
+    def _strided(self, detached: torch.Tensor) -> str:
+        storage, offset = detached.untyped_storage(), detached.storage_offset()
+        is_only_view = len(self._views.get(storage._cdata, ())) <= 1
+        fills_storage = storage.nbytes() == detached.numel() * detached.itemsize
+        if is_only_view and fills_storage and detached.is_contiguous() and offset == 0:
+            return self._numbers(detached)
+        if storage.nbytes() % detached.itemsize:
             raise Unwritable("a tensor over memory that is not a whole number of its elements has no literal")
         base = self._bases.get(storage._cdata)
         if base is None:
-            base = self._bases[storage._cdata] = self.collector.fresh("memory")
-            self._alive.append(plain)
-            flat = torch.empty(0, dtype=plain.dtype)
-            flat.set_(storage, 0, (storage.nbytes() // plain.itemsize,), (1,))
+            base = self._bases[storage._cdata] = self.collector.unique_name("memory")
+            self._alive.append(detached)
+            flat = torch.empty(0, dtype=detached.dtype)
+            flat.set_(storage, 0, (storage.nbytes() // detached.itemsize,), (1,))
             self.statements.append(f"{base} = {self._numbers(flat)}")
-        return f"torch.as_strided({base}, {tuple(plain.shape)}, {plain.stride()}, {offset})"
+        return f"torch.as_strided({base}, {tuple(detached.shape)}, {detached.stride()}, {offset})"
 
     def _tuple(self, value: Any) -> str:
         items = self._items(value)
@@ -184,11 +184,11 @@ class Writer:
 
     def _callable(self, value: Any) -> str:
         if isinstance(value, functools.partial):
-            words = [self.write(value.func), *map(self.write, value.args)]
-            words += [f"{key}={self.write(item)}" for key, item in value.keywords.items()]
+            arguments = [self.write(value.func), *map(self.write, value.args)]
+            arguments += [f"{key}={self.write(item)}" for key, item in value.keywords.items()]
             self.collector.imports.add("import functools")
-            return f"functools.partial({', '.join(words)})"
-        spelled = _spelled(value)
+            return f"functools.partial({', '.join(arguments)})"
+        spelled = _public_name(value)
         if spelled is not None:
             if spelled.split(".")[0] in ("operator", "math"):
                 self.collector.imports.add(f"import {spelled.split('.')[0]}")
@@ -221,52 +221,54 @@ class Writer:
 
     def instance(self, value: Any, **texts: str) -> str:
         """An object of a dataclass by the fields that differ from their defaults, or by the texts given."""
-        words = []
+        arguments = []
         for field in dataclasses.fields(value):
             item = getattr(value, field.name)
             factory = field.default_factory
             default = field.default if factory is dataclasses.MISSING else factory()
-            usual = not isinstance(item, torch.Tensor) and type(item) is type(default) and item == default
+            is_default = (
+                not isinstance(item, torch.Tensor) and type(item) is type(default) and item == default
+            )
             if field.name in texts:
-                words.append(f"{field.name}={texts[field.name]}")
-            elif field.init and field.name[0] != "_" and not usual:
-                words.append(f"{field.name}={self.write(item)}")
+                arguments.append(f"{field.name}={texts[field.name]}")
+            elif field.init and field.name[0] != "_" and not is_default:
+                arguments.append(f"{field.name}={self.write(item)}")
         name = self.collector.require(type(value).__module__, type(value).__qualname__)
-        return f"{name}({', '.join(words)})"
+        return f"{name}({', '.join(arguments)})"
 
     def record(self, value: Any, attributes: Iterable[str]) -> str:
         """An object of a class of the same name with those of the attributes that have a text."""
-        words: list[str] = []
+        arguments: list[str] = []
         for name in sorted(attributes):
             method = inspect.getattr_static(type(value), name, None)
             is_method = isinstance(method, types.FunctionType) and name not in getattr(value, "__dict__", ())
             if name.startswith("__") or is_method:
                 continue
             try:
-                words.append(f"{name}={self.write(getattr(value, name))}")
+                arguments.append(f"{name}={self.write(getattr(value, name))}")
             except (AttributeError, Unwritable):
                 continue
         self.collector.imports.add("import types")
-        return f"type({type(value).__name__!r}, (types.SimpleNamespace,), {{}})({', '.join(words)})"
+        return f"type({type(value).__name__!r}, (types.SimpleNamespace,), {{}})({', '.join(arguments)})"
 
 
-def numbers(tensor: torch.Tensor) -> str:
+def tensor_literal(tensor: torch.Tensor) -> str:
     """A contiguous CPU tensor of any shape: by its numbers if they are few, else by its compressed bytes.
 
     Raises :class:`Unwritable` if there are too many bytes.
     """
-    dtype, shape, wide = tensor.dtype, tuple(tensor.shape), _THROUGH.get(tensor.dtype)
+    dtype, shape, wider_dtype = tensor.dtype, tuple(tensor.shape), _THROUGH.get(tensor.dtype)
     if tensor.numel() == 0:
         return f"torch.empty({shape}, dtype={dtype})"
-    if tensor.numel() > 4 and wide is None and not dtype.is_complex:
+    if tensor.numel() > 4 and wider_dtype is None and not dtype.is_complex:
         first = tensor.flatten()[0]
         if bool((tensor == first).all()) and not bool(tensor.is_floating_point() and (first == 0)):
-            return f"torch.full({shape}, {_listed(first.item())}, dtype={dtype})"
+            return f"torch.full({shape}, {_number_literal(first.item())}, dtype={dtype})"
     if tensor.numel() <= READABLE:
-        if wide is not None:
-            return f"torch.tensor({_listed(tensor.to(wide).tolist())}, dtype={wide}).to({dtype})"
-        return f"torch.tensor({_listed(tensor.tolist())}, dtype={dtype})"
-    data = bits(tensor.clone())
+        if wider_dtype is not None:
+            return f"torch.tensor({_number_literal(tensor.to(wider_dtype).tolist())}, dtype={wider_dtype}).to({dtype})"
+        return f"torch.tensor({_number_literal(tensor.tolist())}, dtype={dtype})"
+    data = bytes_of_storage(tensor.clone())
     if len(data) > LARGEST:
         raise Unwritable(f"a tensor of {len(data)} bytes is too large for a snippet")
     text = base64.b85encode(zlib.compress(data, 9)).decode()
@@ -274,11 +276,11 @@ def numbers(tensor: torch.Tensor) -> str:
     return f"torch.frombuffer({memory}, dtype={dtype}).reshape({shape})"
 
 
-def _listed(value: Any) -> str:
+def _number_literal(value: Any) -> str:
     if isinstance(value, list):
-        return f"[{', '.join(map(_listed, value))}]"
+        return f"[{', '.join(map(_number_literal, value))}]"
     if isinstance(value, complex):
-        return f"complex({_listed(value.real)}, {_listed(value.imag)})"
+        return f"complex({_number_literal(value.real)}, {_number_literal(value.imag)})"
     if isinstance(value, float) and not math.isfinite(value):
         return "math.nan" if math.isnan(value) else "math.inf" if value > 0 else "-math.inf"
     return repr(value)
@@ -287,10 +289,10 @@ def _listed(value: Any) -> str:
 @functools.cache
 def _names() -> dict[int, tuple[str, Any]]:
     names: dict[int, tuple[str, Any]] = {}
-    for prefix, place in _NAMED.items():
-        for name in dir(place):
+    for prefix, namespace in _NAMED.items():
+        for name in dir(namespace):
             try:
-                value = getattr(place, name)
+                value = getattr(namespace, name)
             except Exception:
                 continue
             public = not name.startswith("_") or prefix == "torch.Tensor"
@@ -299,16 +301,16 @@ def _names() -> dict[int, tuple[str, Any]]:
     return names
 
 
-def _spelled(value: Any) -> str | None:
+def _public_name(value: Any) -> str | None:
     """The public name of a function or class of torch, or of a builtin."""
     name, named = _names().get(id(value), ("", None))
     if name and named is value:
         return name
-    word = getattr(value, "__name__", None)
-    for prefix, place in _NAMED.items() if isinstance(word, str) else ():
+    value_name = getattr(value, "__name__", None)
+    for prefix, namespace in _NAMED.items() if isinstance(value_name, str) else ():
         try:  # bound methods of C functions are made anew each time
-            if getattr(place, word, None) == value:  # type: ignore[arg-type]
-                return f"{prefix}.{word}".lstrip(".")
+            if getattr(namespace, value_name, None) == value:  # type: ignore[arg-type]
+                return f"{prefix}.{value_name}".lstrip(".")
         except Exception:
             continue
     ops = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)

@@ -60,7 +60,7 @@ for turn in (1, 2):
     check(found, turn)"""
 
 
-def write(trial: Trial, program: Program, *, advice: str) -> Script:
+def write_program_snippet(trial: Trial, program: Program, *, advice: str) -> Script:
     """The script of a program that fails.
 
     Raises :class:`~conformance.reproduction.module_ast.Unwritable` if the device offers too little for it.
@@ -71,27 +71,29 @@ def write(trial: Trial, program: Program, *, advice: str) -> Script:
     collector = Collector(REPLACED)
     collector.reserve((program_checks.__name__, "DEVICE"), "DEVICE")
     marks = program.marks() if trial.entry.modes == ("lazy",) else ()
-    lines = [*program.lines(marks), f"return [{', '.join(program.names)}]"]
-    word = {"lazy": "mark_step", "graph": "graph"}.get(target.mode, "")
-    imported, hook = _hook(target, word) if word else ("", "")
+    lines = [*program.step_lines(marks), f"return [{', '.join(program.names)}]"]
+    hook_name = {"lazy": "mark_step", "graph": "graph"}.get(target.mode, "")
+    imported, hook = _hook(target, hook_name) if hook_name else ("", "")
     body = "\n".join(lines).replace("mark_step()", f"{hook}()")
-    words = f"backend={target.compile_backend!r}"
+    compile_arguments = f"backend={target.compile_backend!r}"
     if target.compile_options:
-        words += f", options={target.compile_options!r}"
+        compile_arguments += f", options={target.compile_options!r}"
     run = {
         "eager": lambda: _PLAIN,
         "lazy": lambda: _LAZY.format(mark_step=hook),
-        "compile": lambda: _COMPILED.format(words=words),
+        "compile": lambda: _COMPILED.format(words=compile_arguments),
         "graph": lambda: _REPLAYED.format(graph=hook),
     }[target.mode]()
     main = imported + _MAIN.format(
         inputs=_inputs(program, {"compile": 2, "graph": 3}.get(target.mode, 1)),
-        names=", ".join(program.names[: len(program.given)]),
+        names=", ".join(program.names[: len(program.input_specs)]),
         body=textwrap.indent(body, "    "),
         check=collector.require(program_checks.__name__, "check_registers"),
         run=run,
     )
-    return script.write(trial, collector, [], main, form="one program, held against the CPU", advice=advice)
+    return script.write_script(
+        trial, collector, [], main, form="one program, held against the CPU", advice=advice
+    )
 
 
 def _inputs(program: Program, turns: int) -> str:
@@ -103,12 +105,12 @@ def _inputs(program: Program, turns: int) -> str:
     return "[" + ", ".join(f"[{row}]" for row in rows) + "]"
 
 
-def _hook(target: Target, word: str) -> tuple[str, str]:
+def _hook(target: Target, hook_name: str) -> tuple[str, str]:
     """The import that a hook of the target file needs, and the expression for it."""
-    if word not in target.hooks:
-        if word == "graph":
+    if hook_name not in target.hooks:
+        if hook_name == "graph":
             return "", "torch.accelerator.Graph"
-        raise Unwritable(f"the target has no hook {word}")
-    module, _, attribute = target.hooks[word].partition(":")
+        raise Unwritable(f"the target has no hook {hook_name}")
+    module, _, attribute = target.hooks[hook_name].partition(":")
     imported = "" if module == target.module else f"import {module}\n\n\n"
     return imported, f"{module}.{attribute}"

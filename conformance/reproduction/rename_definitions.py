@@ -127,8 +127,8 @@ class Rewriter(ast.NodeTransformer):
 
     def _annotation(self, node: ast.expr | None) -> Any:
         # The bench of programs belongs to the suite; torch never sees a function that takes it.
-        kept = self.keeps_annotations and node is not None and ast.unparse(node) != "Lab"
-        return self.visit(node) if kept and node is not None else None
+        is_retained = self.keeps_annotations and node is not None and ast.unparse(node) != "Lab"
+        return self.visit(node) if is_retained and node is not None else None
 
     def visit_arg(self, node: ast.arg) -> ast.AST:
         """Drop the annotation of an argument unless torch may read it."""

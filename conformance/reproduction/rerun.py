@@ -46,7 +46,7 @@ class Trial:
 
     def run(self) -> Result:
         """The result now; errors of the check are failures of kind ``harness``."""
-        forget_oracles()
+        clear_reference_caches()
         return self.executor._check(self.entry, self.subject, self.id)
 
     def sets(self) -> dict[Key, list[Any]]:
@@ -54,7 +54,7 @@ class Trial:
         if self.subject.kind not in _CACHES:
             return {}
         cache, members_of, _ = _CACHES[self.subject.kind]
-        return {key: members_of(made) for key, made in cache.get(self.subject.name, {}).items()}
+        return {key: members_of(sample_set) for key, sample_set in cache.get(self.subject.name, {}).items()}
 
     @contextlib.contextmanager
     def with_sets(self, sets: dict[Key, list[Any]]) -> Iterator[None]:
@@ -65,7 +65,7 @@ class Trial:
             yield
         finally:
             self._put(before)
-            forget_oracles()
+            clear_reference_caches()
 
     def _put(self, sets: dict[Key, list[Any]]) -> None:
         if self.subject.kind in _CACHES:
@@ -86,27 +86,29 @@ class Trial:
         with self.with_sets(sets):
             return not self.run().failures
 
-    def fails(self, sets: dict[Key, list[Any]], wanted: str) -> Failure | None:
+    def fails(self, sets: dict[Key, list[Any]], wanted_signature: str) -> Failure | None:
         """The failure of that signature which the check finds with these samples, or None."""
         with self.with_sets(sets):
             result = self.run()
-        return next((failure for failure in result.failures if signature(failure) == wanted), None)
+        return next(
+            (failure for failure in result.failures if failure_signature(failure) == wanted_signature), None
+        )
 
 
-def forget_oracles() -> None:
+def clear_reference_caches() -> None:
     """Drop all oracle values: they are kept by the number of a sample."""
-    oracle.forget()
-    module_oracle.forget()
-    optimizer_oracle.forget()
+    oracle.clear_cache()
+    module_oracle.clear_cache()
+    optimizer_oracle.clear_cache()
 
 
 #: For each kind of subject: the cache of its sets of samples, a set's members, and a set of members.
 _CACHES: dict[str, tuple[Any, Callable[[Any], list[Any]], Callable[[str, list[Any]], Any]]] = {
-    "operator": (samples._cache, lambda made: list(made.chosen(None)), samples.SampleSet),
-    "overload": (recorded_calls._cache, lambda made: list(made.chosen(None)), samples.SampleSet),
+    "operator": (samples._cache, lambda sample_set: list(sample_set.chosen(None)), samples.SampleSet),
+    "overload": (recorded_calls._cache, lambda sample_set: list(sample_set.chosen(None)), samples.SampleSet),
     "module": (
         module_samples._cache,
-        lambda made: list(made.samples),
+        lambda sample_set: list(sample_set.samples),
         lambda _, members: module_samples.ModuleSamples(members),
     ),
     "optimizer": (optimizer_samples._cache, list, lambda _, members: members),
@@ -120,7 +122,7 @@ _QUOTING = (Kind.EXCEPTION, Kind.REFUSED, Kind.ERROR_TYPE, Kind.MESSAGE, Kind.HA
 _EXPECTATION = re.compile(r" where |, expected |, but ")
 
 
-def signature(failure: Failure) -> str:
+def failure_signature(failure: Failure) -> str:
     """The kind of a failure and the form of its message, which are equal for failures of the same fault.
 
     Numbers, lists, and the arguments in words are left out of it: a smaller sample has others.

@@ -12,14 +12,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.reproduction.dead_code import needed
+from conformance.reproduction.dead_code import needed_statements
 from conformance.reproduction.inline_source import Collector, text_of
 from conformance.reproduction.module_ast import Place
 from conformance.reproduction.rerun import Trial
 from conformance.reproduction.snippet_data import STANDINS
 
 #: Seconds that one run of a snippet may take.
-PATIENCE = 120.0
+TIMEOUT_SECONDS = 120.0
 
 #: Definitions of the suite, with the shorter one of the stand-ins that snippets get in the place of each.
 _REPLACED = {
@@ -35,7 +35,7 @@ _REPLACED = {
     "samples.sample_limit": ("limit",),
     "subjects.torch_databases": ("find",),
     "device.process_state": ("seed",),
-    "oracle.reference": ("announce",),
+    "oracle.reference": ("announce_digest",),
     "oracle.replay_data": ("other_samples",),
     "properties.mode_exclusions": ("reasons",),
     "properties.operators.dtypes": ("first_samples",),
@@ -50,7 +50,7 @@ REPLACED: dict[Place, Place] = {
 }
 
 #: Runs a script as one that cannot import the suite.
-_ALONE = """
+_RUN_WITHOUT_SUITE = """
 import runpy, sys
 for name in ("conformance", "expecttest"):
     sys.modules[name] = None
@@ -95,12 +95,12 @@ def title_of(trial: Trial) -> str:
     return f"{trial.id} on target {name}, mode {trial.target.mode}"
 
 
-def write(
+def write_script(
     trial: Trial, collector: Collector, statements: Sequence[str], main: str, *, form: str, advice: str
 ) -> Script:
     """The script that runs ``main`` after those of the definitions and ``statements`` that it needs."""
     nodes = [*collector.nodes, *ast.parse("\n".join(statements)).body]
-    code = text_of(needed(nodes, main))
+    code = text_of(needed_statements(nodes, main))
     text = _TEMPLATE.format(
         title=title_of(trial),
         statement=trial.entry.statement,
@@ -110,7 +110,7 @@ def write(
         code=code,
         main=main,
     )
-    return Script(collector.named(text), form)
+    return Script(collector.with_readable_names(text), form)
 
 
 def _imports(collector: Collector, backend: str | None, text: str) -> str:
@@ -127,12 +127,14 @@ def _imports(collector: Collector, backend: str | None, text: str) -> str:
     return "\n".join([*standard, *torchs, *([f"import {backend}"] if backend else [])])
 
 
-def run(text: str, seconds: float = PATIENCE, arguments: Sequence[str] = ()) -> tuple[int | None, str]:
+def run_script(
+    text: str, seconds: float = TIMEOUT_SECONDS, arguments: Sequence[str] = ()
+) -> tuple[int | None, str]:
     """(exit code, output) of a script in a process that cannot import the suite; None: it took too long."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "snippet.py"
         path.write_text(text)
-        command = [sys.executable, "-W", "ignore", "-c", _ALONE, str(path), *arguments]
+        command = [sys.executable, "-W", "ignore", "-c", _RUN_WITHOUT_SUITE, str(path), *arguments]
         try:
             done = subprocess.run(
                 command,

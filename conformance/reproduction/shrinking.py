@@ -19,14 +19,14 @@ import torch
 from conformance.framework import trees
 from conformance.model.verdicts import Failure
 from conformance.oracle import relations
-from conformance.reproduction.rerun import Key, Trial, signature
+from conformance.reproduction.rerun import Key, Trial, failure_signature
 from conformance.samples.operators import Sample
 from conformance.samples.random_programs.program import Program
-from conformance.samples.random_programs.shrink import shorter
+from conformance.samples.random_programs.shrink import smaller_programs
 
 _SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 #: Seconds that shrinking may take.
-BUDGET = 30.0
+BUDGET_SECONDS = 30.0
 #: A change of one leaf of a sample's arguments; it returns the leaf itself if it changes nothing.
 Change = Callable[[Any], Any]
 
@@ -38,41 +38,48 @@ class Shrunk:
     sets: dict[Key, list[Any]]
     failure: Failure
     tried: int = 0
-    taken: int = 0
-    words: str = ""
+    accepted: int = 0
+    summary: str = ""
     sample: Any = None
 
 
-def shrink(
-    trial: Trial, failure: Failure, *, number: int | None, budget: float = BUDGET, simplify: bool = True
+def shrink_samples(
+    trial: Trial,
+    failure: Failure,
+    *,
+    number: int | None,
+    budget: float = BUDGET_SECONDS,
+    simplify: bool = True,
 ) -> Shrunk:
     """The smallest samples found, in ``budget`` seconds, on which the check still fails as it did.
 
     ``number`` is the sample to begin with (default: that of the failure); with ``simplify`` False the sample
     is only set apart from the others.
     """
-    until = time.perf_counter() + budget
+    deadline = time.perf_counter() + budget
     sets = trial.sets()
-    shrunk = _alone(trial, sets, failure, number)
+    shrunk = _single_failing_sample(trial, sets, failure, number)
     if shrunk is None:
-        words = "it takes several samples to fail" if sets else "the property makes its own samples"
-        return Shrunk(sets, failure, words=f"not shrunk: {words}")
+        reason = "it takes several samples to fail" if sets else "the property makes its own samples"
+        return Shrunk(sets, failure, summary=f"not shrunk: {reason}")
     sample = shrunk.sample
     is_random = getattr(sample, "random", False)
     if isinstance(sample, Sample):
         is_random = relations.is_random(trial.subject.name, sample)
     if is_random:
-        shrunk.words += ", not shrunk: its values are random, so that few of them may agree by chance"
+        shrunk.summary += ", not shrunk: its values are random, so that few of them may agree by chance"
     elif simplify and isinstance(sample, Sample):
-        _simplify(trial, shrunk, until, candidates)
+        _simplify(trial, shrunk, deadline, simpler_samples)
     elif simplify and isinstance(sample, Program):
-        _simplify(trial, shrunk, until, shorter)
+        _simplify(trial, shrunk, deadline, smaller_programs)
     elif simplify and hasattr(sample, "constructor") and hasattr(sample, "call"):
-        _simplify(trial, shrunk, until, _calls)
+        _simplify(trial, shrunk, deadline, _simpler_module_calls)
     return shrunk
 
 
-def _alone(trial: Trial, sets: dict[Key, list[Any]], failure: Failure, number: int | None) -> Shrunk | None:
+def _single_failing_sample(
+    trial: Trial, sets: dict[Key, list[Any]], failure: Failure, number: int | None
+) -> Shrunk | None:
     """One sample as the only one of all sets, if that is enough to fail."""
     first = number if number is not None else failure.sample
     for key, members in sets.items():
@@ -80,59 +87,63 @@ def _alone(trial: Trial, sets: dict[Key, list[Any]], failure: Failure, number: i
         if number is None:
             order += [sample for sample in members if sample.index != first][:3]
         for sample in order:
-            alone = sample.replace(index=0) if isinstance(sample, Sample) else sample
-            chosen: dict[Key, list[Any]] = {other: [] for other in sets}
-            chosen[key] = [alone]
-            choices = [chosen]
+            single_sample = sample.replace(index=0) if isinstance(sample, Sample) else sample
+            single_set: dict[Key, list[Any]] = {other_key: [] for other_key in sets}
+            single_set[key] = [single_sample]
+            choices = [single_set]
             # A check may look up the same sample by its number in another set, as that with gradients.
-            twins = [other for other in sets if other != key and other[0] == key[0] == "samples"]
+            twins = [
+                other_key for other_key in sets if other_key != key and other_key[0] == key[0] == "samples"
+            ]
             if isinstance(sample, Sample) and twins and first is not None:
-                same = [twin.replace(index=0) for twin in sets[twins[0]] if twin.index == first]
-                choices += [{**chosen, twins[0]: same}] if same else []
+                same_sample = [twin.replace(index=0) for twin in sets[twins[0]] if twin.index == first]
+                choices += [{**single_set, twins[0]: same_sample}] if same_sample else []
             for choice in choices:
-                again = trial.fails(choice, signature(failure))
-                if again is not None:
-                    return Shrunk(choice, again, sample=alone, words=f"sample {sample.index} alone")
+                new_failure = trial.fails(choice, failure_signature(failure))
+                if new_failure is not None:
+                    return Shrunk(
+                        choice, new_failure, sample=single_sample, summary=f"sample {sample.index} alone"
+                    )
     return None
 
 
-def _simplify(trial: Trial, shrunk: Shrunk, until: float, simpler: Callable[[Any], Iterator[Any]]) -> None:
+def _simplify(trial: Trial, shrunk: Shrunk, deadline: float, simpler: Callable[[Any], Iterator[Any]]) -> None:
     """Replace the sample by simpler ones as long as one of them fails as it does."""
-    wanted = signature(shrunk.failure)
+    wanted_signature = failure_signature(shrunk.failure)
     key = next(key for key, members in shrunk.sets.items() if any(x is shrunk.sample for x in members))
     correct = trial.on_cpu()
     if correct is not None and not correct.holds(shrunk.sets):
         correct = None  # it says nothing if the CPU fails as well
     waiting = simpler(shrunk.sample)
     while (candidate := next(waiting, None)) is not None:
-        if time.perf_counter() >= until:
-            shrunk.words += f"; stopped after {shrunk.tried} candidates"
+        if time.perf_counter() >= deadline:
+            shrunk.summary += f"; stopped after {shrunk.tried} candidates"
             return
         shrunk.tried += 1
         sets = {**shrunk.sets, key: [candidate]}
-        again = trial.fails(sets, wanted)
-        if again is not None and (correct is None or correct.holds(sets)):
-            shrunk.sets, shrunk.sample, shrunk.failure = sets, candidate, again
-            shrunk.taken += 1
+        new_failure = trial.fails(sets, wanted_signature)
+        if new_failure is not None and (correct is None or correct.holds(sets)):
+            shrunk.sets, shrunk.sample, shrunk.failure = sets, candidate, new_failure
+            shrunk.accepted += 1
             waiting = simpler(candidate)
 
 
-def candidates(sample: Sample) -> Iterator[Sample]:
+def simpler_samples(sample: Sample) -> Iterator[Sample]:
     """Simpler samples, the greatest simplifications first."""
     for name in sample.kwargs:
         yield sample.replace(kwargs={key: value for key, value in sample.kwargs.items() if key != name})
     if sample.args:
         yield sample.replace(args=sample.args[:-1])
-    input, *args = map(_shorter, (sample.input, *sample.args))
+    input, *args = map(_first_tensor_only, (sample.input, *sample.args))
     if any(new is not old for new, old in zip((input, *args), (sample.input, *sample.args), strict=True)):
         yield sample.replace(input=input, args=tuple(args))
-    for change in itertools.chain(_smaller(sample), _plainer(sample)):
+    for change in itertools.chain(_with_smaller_tensors(sample), _with_simpler_values(sample)):
         candidate = _changed(sample, change)
         if candidate is not None:
             yield candidate
 
 
-def _shorter(tree: Any) -> Any:
+def _first_tensor_only(tree: Any) -> Any:
     """A list or tuple of tensors cut to its first one."""
     able = type(tree) in (list, tuple) and len(tree) > 1
     return tree[:1] if able and all(isinstance(x, torch.Tensor) for x in tree) else tree
@@ -164,17 +175,17 @@ def _strided(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.layout is torch.strided and not value.is_nested
 
 
-def _own(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def _copy_with_own_memory(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """A plain tensor of its own memory, which requires grad if ``like`` does."""
-    plain = tensor.detach().resolve_conj().resolve_neg()
-    return plain.clone(memory_format=torch.contiguous_format).requires_grad_(like.requires_grad)
+    resolved = tensor.detach().resolve_conj().resolve_neg()
+    return resolved.clone(memory_format=torch.contiguous_format).requires_grad_(like.requires_grad)
 
 
 def _swapped(value: Any, old: Any, new: Any) -> Any:
     return new if value is old else value
 
 
-def _smaller(sample: Sample) -> Iterator[Change]:
+def _with_smaller_tensors(sample: Sample) -> Iterator[Change]:
     """Fewer dimensions and shorter ones, in all tensors alike or in one alone."""
     tensors = [tensor for tensor in sample.tensors() if _strided(tensor)]
     for rank in sorted({tensor.dim() for tensor in tensors if tensor.dim() > 0}, reverse=True):
@@ -189,7 +200,7 @@ def _smaller(sample: Sample) -> Iterator[Change]:
         for dim, length in enumerate(tensor.shape):
             for new in dict.fromkeys((1, length // 2)):
                 if 0 < new < length:
-                    shorter = _own(tensor.detach().narrow(dim, 0, new), tensor)
+                    shorter = _copy_with_own_memory(tensor.detach().narrow(dim, 0, new), tensor)
                     yield functools.partial(_swapped, old=tensor, new=shorter)
 
 
@@ -197,7 +208,7 @@ def _flattened(value: Any, rank: int, end: int) -> Any:
     """A tensor of that rank without its first or last dimension."""
     if not _strided(value) or value.dim() != rank or value.shape[end] == 0:
         return value
-    return _own(value.detach().select(end, 0), value)
+    return _copy_with_own_memory(value.detach().select(end, 0), value)
 
 
 def _cut(value: Any, old: int, new: int, numbers: bool, layout: bool) -> Any:
@@ -216,64 +227,64 @@ def _cut(value: Any, old: int, new: int, numbers: bool, layout: bool) -> Any:
     # Whole numbers may be places in a dimension that has become shorter.
     if value.dtype in _SIGNED and value.numel() and int(value.min()) >= 0 and int(value.max()) < old:
         part = part.remainder(new)
-    return part.requires_grad_(value.requires_grad) if layout else _own(part, value)
+    return part.requires_grad_(value.requires_grad) if layout else _copy_with_own_memory(part, value)
 
 
-def _plainer(sample: Sample) -> Iterator[Change]:
+def _with_simpler_values(sample: Sample) -> Iterator[Change]:
     """Simpler memory and values, one tensor or number after the other."""
     for leaf in trees.leaves(sample.arguments):
-        for new in _plainer_leaf(leaf):
+        for new in _simpler_leaves(leaf):
             yield functools.partial(_swapped, old=leaf, new=new)
 
 
-def _plainer_leaf(leaf: Any) -> Iterator[Any]:
+def _simpler_leaves(leaf: Any) -> Iterator[Any]:
     if isinstance(leaf, (bool, int)):
         yield from (new for new in (type(leaf)(0), type(leaf)(1)) if abs(new) < abs(leaf))
     elif isinstance(leaf, float):
         values = (0.0, 1.0, 0.5, round(leaf, 0))
         yield from (new for new in values if (len(repr(new)), repr(new)) < (len(repr(leaf)), repr(leaf)))
     elif _strided(leaf) and leaf.numel():
-        plain = _own(leaf, leaf)
+        simple = _copy_with_own_memory(leaf, leaf)
         views = (
             leaf.untyped_storage().nbytes() != leaf.numel() * leaf.itemsize or leaf.is_conj() or leaf.is_neg()
         )
         if views or not leaf.is_contiguous() or leaf.storage_offset():
-            yield plain  # values of memory that matters are left alone
+            yield simple  # values of memory that matters are left alone
         elif leaf.numel() <= 4096:
-            yield from _plainer_values(plain.detach(), leaf.requires_grad)
+            yield from _simpler_tensors(simple.detach(), leaf.requires_grad)
 
 
-def _plainer_values(plain: torch.Tensor, requires_grad: bool) -> Iterator[torch.Tensor]:
+def _simpler_tensors(values: torch.Tensor, requires_grad: bool) -> Iterator[torch.Tensor]:
     """Tensors whose values take less to write."""
     changes: list[Callable[[torch.Tensor], torch.Tensor]] = [torch.zeros_like, torch.ones_like]
-    if plain.is_floating_point():
+    if values.is_floating_point():
         changes += [
             torch.round,
             lambda x: (x * 4).round() / 4,
             lambda x: (x.double() * 100).round().div(100).to(x.dtype),
         ]
-    elif plain.is_complex():
+    elif values.is_complex():
         changes.append(lambda x: torch.view_as_complex(torch.view_as_real(x).round()))
     for change in changes:
         try:
-            new = change(plain)
+            new = change(values)
         except (RuntimeError, NotImplementedError):
             continue
-        if _cost(new) < _cost(plain):
+        if _literal_length(new) < _literal_length(values):
             yield new.requires_grad_(requires_grad)
 
 
-def _cost(tensor: torch.Tensor) -> int:
+def _literal_length(tensor: torch.Tensor) -> int:
     return sum(len(repr(value)) for value in tensor.flatten().tolist())
 
 
-def _calls(sample: Any) -> Iterator[Any]:
+def _simpler_module_calls(sample: Any) -> Iterator[Any]:
     """Simpler calls of a module: fewer keywords of the constructor, smaller arguments."""
     args, kwargs = sample.constructor
     for name in kwargs:
         rest = {key: value for key, value in kwargs.items() if key != name}
         yield dataclasses.replace(sample, constructor=(args, rest), _module=None)
     call_args, call_kwargs = sample.call
-    for smaller in candidates(Sample(0, call_args, (), call_kwargs)):
+    for smaller in simpler_samples(Sample(0, call_args, (), call_kwargs)):
         if isinstance(smaller.input, tuple):
             yield dataclasses.replace(sample, call=(smaller.input, smaller.kwargs), _module=None)

@@ -14,7 +14,7 @@ from conformance.reproduction import (
     shrinking,
 )
 from conformance.reproduction.module_ast import Unwritable
-from conformance.reproduction.rerun import Trial, signature
+from conformance.reproduction.rerun import Trial, failure_signature
 from conformance.reproduction.script import Script
 from conformance.reproduction.shrinking import Shrunk
 from conformance.samples.random_programs.program import Program
@@ -32,13 +32,13 @@ class Snippet:
     notes: list[str]
 
 
-def make(
+def make_snippet(
     trial: Trial,
     failure: Failure,
     *,
     number: int | None = None,
     simplify: bool = True,
-    seconds: float = shrinking.BUDGET,
+    seconds: float = shrinking.BUDGET_SECONDS,
 ) -> Snippet:
     """The shortest script that shows a failure, on the smallest sample found in that many ``seconds``.
 
@@ -46,28 +46,28 @@ def make(
     """
     if trial.target.elsewhere:
         raise Unwritable("it takes several processes")
-    shrunk = shrinking.shrink(trial, failure, number=number, budget=seconds, simplify=simplify)
+    shrunk = shrinking.shrink_samples(trial, failure, number=number, budget=seconds, simplify=simplify)
     notes: list[str] = []
     last: Snippet | None = None
     with trial.with_sets(shrunk.sets):
-        for kind, write in (("short", _of_one_call), ("whole", _of_the_check)):
+        for form_name, write in (("short", _short_form), ("whole", _whole_check_form)):
             try:
-                written = write(trial, shrunk)
+                snippet_script = write(trial, shrunk)
             except Unwritable as error:
-                notes.append(f"no {kind} form: {error}")
+                notes.append(f"no {form_name} form: {error}")
                 continue
-            code, output = script.run(written.text)
+            code, output = script.run_script(snippet_script.text)
             shows = code == 1 and "WRONG" in output
-            if shows and kind == "short" and not trial.target.is_cpu:
+            if shows and form_name == "short" and not trial.target.is_cpu:
                 # A call that fails on the CPU too says nothing about the device.
-                on_cpu, _ = script.run(written.text, arguments=("cpu",))
+                on_cpu, _ = script.run_script(snippet_script.text, arguments=("cpu",))
                 if on_cpu != 0:
-                    notes.append(f"{written.form}: the CPU fails it as well")
+                    notes.append(f"{snippet_script.form}: the CPU fails it as well")
                     continue
-            last = Snippet(written.text, written.form, shrunk, shows, output, notes)
+            last = Snippet(snippet_script.text, snippet_script.form, shrunk, shows, output, notes)
             if shows:
                 return last
-            notes.append(f"{written.form}: the failure did not show (exit code {code})")
+            notes.append(f"{snippet_script.form}: the failure did not show (exit code {code})")
     if last is None:
         raise Unwritable("; ".join(notes))
     return last
@@ -78,19 +78,19 @@ def _advice(trial: Trial) -> str:
     return f"Exits with 1 and says WRONG while the failure is there, with 0 once it is gone.{on_cpu}"
 
 
-def _of_one_call(trial: Trial, shrunk: Shrunk) -> Script:
+def _short_form(trial: Trial, shrunk: Shrunk) -> Script:
     if isinstance(shrunk.sample, Program):
-        return program_snippet.write(trial, shrunk.sample, advice=_advice(trial))
+        return program_snippet.write_program_snippet(trial, shrunk.sample, advice=_advice(trial))
     if trial.subject.kind != "operator":
         raise Unwritable(f"a check of kind {trial.subject.kind!r} is more than one call")
     if trial.target.mode != "eager" or trial.target.rehearses:
         raise Unwritable(f"mode {trial.target.mode!r} takes more than one call")
-    comparison = call_recorder.record(trial, signature(shrunk.failure))
+    comparison = call_recorder.record_failed_comparison(trial, failure_signature(shrunk.failure))
     if comparison is None:
         raise Unwritable("the failure is not one of a single call's values, metadata or errors")
-    return call_snippet.write(trial, comparison, advice=_advice(trial))
+    return call_snippet.write_call_snippet(trial, comparison, advice=_advice(trial))
 
 
-def _of_the_check(trial: Trial, shrunk: Shrunk) -> Script:
+def _whole_check_form(trial: Trial, shrunk: Shrunk) -> Script:
     only = shrunk.failure.sample if shrunk.sample is None else None
-    return check_snippet.write(trial, advice=_advice(trial), only=only)
+    return check_snippet.write_check_snippet(trial, advice=_advice(trial), only=only)

@@ -35,16 +35,18 @@ def check_values(
     if result.shape != expected.shape:
         print(f"WRONG: the shape is {list(result.shape)} where {list(expected.shape)} is expected")
         sys.exit(1)
-    got, want = host(result), host(expected)
-    difference = (got - want).abs()
-    good = (difference <= allowed) | (got == want) | (got.isnan() & want.isnan())
-    if not want.is_complex():
-        good |= (got == want.sign() * math.inf) & (want.abs() + allowed > largest)
-    if not good.all():
-        worst = torch.where(good, -1.0, difference.nan_to_num(nan=math.inf) - allowed).argmax()
+    actual, expected_host = host(result), host(expected)
+    difference = (actual - expected_host).abs()
+    is_correct = (
+        (difference <= allowed) | (actual == expected_host) | (actual.isnan() & expected_host.isnan())
+    )
+    if not expected_host.is_complex():
+        is_correct |= (actual == expected_host.sign() * math.inf) & (expected_host.abs() + allowed > largest)
+    if not is_correct.all():
+        worst = torch.where(is_correct, -1.0, difference.nan_to_num(nan=math.inf) - allowed).argmax()
         print(
-            f"WRONG: {int((~good).sum())} of {good.numel()} elements; element {int(worst)} is "
-            f"{got.flatten()[worst].item()!r} where {want.flatten()[worst].item()!r} is expected "
+            f"WRONG: {int((~is_correct).sum())} of {is_correct.numel()} elements; element {int(worst)} is "
+            f"{actual.flatten()[worst].item()!r} where {expected_host.flatten()[worst].item()!r} is expected "
             f"(allowed difference {allowed.flatten()[worst].item():.3g})"
         )
         sys.exit(1)
@@ -59,13 +61,13 @@ def metadata_of(tensor: torch.Tensor) -> dict[str, Any]:
 def check_metadata(call: Callable[[Any], Any], expected: dict[str, Any]) -> None:
     """End the script with 1 if metadata of the result differ from the expected ones."""
     on_cpu, on_device = metadata_of(call("cpu")), metadata_of(call(DEVICE))
-    print("on the CPU:", {word: on_cpu[word] for word in expected})
+    print("on the CPU:", {field: on_cpu[field] for field in expected})
     print("expected: ", expected)
-    print(f"on {DEVICE}:", {word: on_device[word] for word in expected})
-    for word, value in expected.items():
-        if on_device[word] != value:
-            print(f"WRONG: {word} is {on_device[word]} where {value} is expected")
-    if any(on_device[word] != value for word, value in expected.items()):
+    print(f"on {DEVICE}:", {field: on_device[field] for field in expected})
+    for field, value in expected.items():
+        if on_device[field] != value:
+            print(f"WRONG: {field} is {on_device[field]} where {value} is expected")
+    if any(on_device[field] != value for field, value in expected.items()):
         sys.exit(1)
     print("ok: the metadata is the expected one")
 

@@ -10,7 +10,7 @@ import torch
 from conformance import torch_testing_internals
 from conformance.framework import tolerances
 from conformance.oracle import replay_data
-from conformance.oracle.relations.registry import promise_of
+from conformance.oracle.relations.registry import relation_of
 from conformance.properties.mode_exclusions import reasons
 from conformance.properties.modules import _module_checks as module_properties
 from conformance.properties.operators.dtypes import first_samples
@@ -22,12 +22,12 @@ from conformance.samples.operators import dtype_of
 from conformance.subjects.torch_databases import find
 
 STANDINS = "conformance.reproduction.snippet_runtime"
-PROMISES: Place = ("conformance.oracle.relations.registry", "PROMISES")
+RELATIONS: Place = ("conformance.oracle.relations.registry", "RELATIONS")
 #: Tables of operators in the modes' files.
 TABLES = ("no_graph", "no_backward_graph", "no_inplace_graph", "host", "no_kernels", "host_sometimes")
 
 
-class Data:
+class SnippetData:
     """Computes the values of data that the code of a snippet asks for, by the places of their definitions.
 
     ``only`` is the number of the one error input to keep; without ``rules`` the check is not run to see which
@@ -68,10 +68,10 @@ class Data:
             "OTHERS": self._others,
         }
         self.values = {(STANDINS, name): value for name, value in values.items()}
-        self.values[PROMISES] = lambda: {self.name: promise_of(self.name)} if promise_of(self.name) else {}
+        self.values[RELATIONS] = lambda: {self.name: relation_of(self.name)} if relation_of(self.name) else {}
 
-    def _sets(self, word: str) -> dict[Any, list[Any]]:
-        return {key: samples for key, samples in self.trial.sets().items() if key[0] == word and samples}
+    def _sets(self, set_kind: str) -> dict[Any, list[Any]]:
+        return {key: samples for key, samples in self.trial.sets().items() if key[0] == set_kind and samples}
 
     def _pristine(self) -> Any:
         return find(self.subject.kind, self.name).info
@@ -86,7 +86,7 @@ class Data:
 
         if self.rules_by_run:
             module_properties.rule_of.cache_clear()
-            with call_recorder.replaced(rule, watched):
+            with call_recorder.replaced_everywhere(rule, watched):
                 self.trial.run()
             module_properties.rule_of.cache_clear()
         if self.subject.kind == "operator":
@@ -138,10 +138,10 @@ class Data:
 
     def _others(self) -> dict[Any, list[Any]]:
         """The samples of other seeds, if they have the form of the samples whose data they may replace."""
-        others = {}
+        samples_by_seed = {}
         for (_, name, grad), samples in self._sets("samples").items():
-            for word in replay_data.SEEDS:
-                drawn = replay_data.other_samples(self.name, dtype_of(name), grad, word)[: len(samples)]
-                if len(drawn) == len(samples) and all(map(replay_data.same_form, samples, drawn)):
-                    others[(dtype_of(name), grad, word)] = drawn
-        return others
+            for seed_word in replay_data.SEEDS:
+                drawn = replay_data.other_samples(self.name, dtype_of(name), grad, seed_word)[: len(samples)]
+                if len(drawn) == len(samples) and all(map(replay_data.have_same_form, samples, drawn)):
+                    samples_by_seed[(dtype_of(name), grad, seed_word)] = drawn
+        return samples_by_seed

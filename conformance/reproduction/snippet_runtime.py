@@ -57,9 +57,9 @@ class Recorder:
         self.comparisons = 0
         self.is_idle = False
         self.failures = 0
-        self.found: list[tuple[Kind, str]] = []
+        self.recorded_failures: list[tuple[Kind, str]] = []
         self.reason = ""
-        self.left: list[str] = []
+        self.omitted_texts: list[str] = []
         self.samples_used = 0
 
     @property
@@ -79,11 +79,11 @@ class Recorder:
     def fail(self, kind: Kind, message: str, *, sample: int | None = None) -> None:
         """Print a failure."""
         self.failures += 1
-        self.found.append((kind, message))
+        self.recorded_failures.append((kind, message))
         self.say(f"WRONG ({kind.value}): {message}")
 
     def say(self, text: str) -> None:
-        """Print, or keep for whoever absorbs this trial."""
+        """Print a text, or keep it until this scratch recorder is merged."""
         if self.waiting is None:
             print(text)
         else:
@@ -94,29 +94,29 @@ class Recorder:
         """The first of the waiting words."""
         return self.waiting[0] if self.waiting else ""
 
-    def trial(self) -> Recorder:
-        """A recorder of what may not count."""
+    def scratch(self) -> Recorder:
+        """Return an empty recorder for provisional observations."""
         return Recorder(self.id, self.seed, self.about_emptiness, [])
 
     @property
     def kinds(self) -> frozenset[Kind]:
         """The kinds of the failures so far."""
-        return frozenset(kind for kind, _ in self.found)
+        return frozenset(kind for kind, _ in self.recorded_failures)
 
     def only(self, kinds: Any) -> Recorder:
-        """Return a trial with the failures of some kinds alone."""
-        other = self.trial()
-        for kind, message in self.found:
+        """Return a scratch recorder with the failures of some kinds."""
+        scratch = self.scratch()
+        for kind, message in self.recorded_failures:
             if kind in kinds:
-                other.fail(kind, message)
-        return other
+                scratch.fail(kind, message)
+        return scratch
 
-    def absorb(self, other: Recorder) -> None:
-        """Count what a trial found."""
-        self.comparisons += other.comparisons
-        self.is_idle |= other.is_idle
-        self.failures += other.failures
-        for text in other.waiting or []:
+    def merge(self, scratch: Recorder) -> None:
+        """Add the observations of a scratch recorder."""
+        self.comparisons += scratch.comparisons
+        self.is_idle |= scratch.is_idle
+        self.failures += scratch.failures
+        for text in scratch.waiting or []:
             self.say(text)
 
     def note(self, text: str) -> None:
@@ -131,20 +131,20 @@ class Recorder:
         """Print that the check ended there."""
         self.say("the rest was not reached")
 
-    def left_out(self, dtypes: Any) -> None:
+    def omit_for_dtypes(self, dtypes: Any) -> None:
         """Print what the target does not declare."""
         self.is_idle = True
         text = f"left out: {', '.join(sorted(dtypes))} is not declared"
-        if text not in self.left:
-            self.left.append(text)
+        if text not in self.omitted_texts:
+            self.omitted_texts.append(text)
             self.say(text)
 
     def vacuous(self, reason: str) -> None:
         """Keep the reason for which nothing was shown."""
         self.reason = reason
 
-    def idle(self, reason: str) -> None:
-        """Say that nothing may be due."""
+    def allow_nothing_compared(self, reason: str) -> None:
+        """Allow this result to pass without a comparison."""
         self.is_idle = True
         self.say(f"note: {reason}")
 
@@ -282,7 +282,7 @@ def seed(value: int, target: Any) -> None:
     torch.manual_seed(value)
 
 
-def announce(operator: str, dtype: str, index: int, found: Any) -> None:
+def announce_digest(operator: str, dtype: str, index: int, value: Any) -> None:
     """Do nothing: only a run announces values of its oracle."""
 
 

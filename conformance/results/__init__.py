@@ -1,1 +1,1 @@
-"""The way from events of a run to verdicts and to the results document."""
+"""From the events of a run to verdicts and the results document."""

@@ -13,10 +13,10 @@ from conformance.expectations.aliases import Aliases
 from conformance.model.messages import message_shape
 from conformance.model.records import Digests, Leg, ResultRow, TargetRecord
 from conformance.model.verdicts import ResultId, Verdict
-from conformance.results.merge import spoken
+from conformance.results.merge import describe_option
 
-#: The distance of a verdict from a pass. A step up is a regression, even if an expectation or a declaration
-#: announces it: that says why, not that it works.
+#: The distance of a verdict from a pass. An increase is a regression, even if an expectation or a declaration
+#: covers it: these explain a failure and do not remove it.
 _DISTANCE = {
     Verdict.PASS: 0,
     Verdict.XPASS: 0,
@@ -25,13 +25,13 @@ _DISTANCE = {
     Verdict.XFAIL: 2,
 }
 _FAILS = 3
-#: Verdicts of results that fail in one way, which a later run may compare with its own.
+#: Verdicts of failing results, whose failures can be compared with the failures of a later run.
 _FAILING = frozenset(
     {Verdict.FAIL, Verdict.CRASH, Verdict.TIMEOUT, Verdict.ERROR, Verdict.VACUOUS, Verdict.XFAIL}
 )
-#: Samples of a changed failure that are named.
-_NAMED = 5
-#: What must agree between two legs for a result that is gone to count.
+#: Maximum number of samples in the description of a changed failure.
+_MAX_SAMPLES = 5
+#: Fields that must agree between two legs so that a vanished result is a regression.
 _SAME: tuple[Literal["level", "shard", "selection", "samples"], ...] = (
     "level",
     "shard",
@@ -42,9 +42,9 @@ _SAME: tuple[Literal["level", "shard", "selection", "samples"], ...] = (
 
 @dataclasses.dataclass(frozen=True)
 class ResultChange:
-    """One result in both runs; a verdict is None if the run does not have it.
+    """One result in both runs; a verdict is None if the run does not have the result.
 
-    ``how`` says in words how a failure changed.
+    ``how`` describes how a failure changed.
     """
 
     id: str
@@ -53,8 +53,8 @@ class ResultChange:
     row: ResultRow
     how: str = ""
 
-    def words(self) -> str:
-        """The verdicts before and after."""
+    def verdicts(self) -> str:
+        """Return the verdicts before and after."""
         return f"{self.old or 'absent'} → {self.new or 'absent'}"
 
 
@@ -65,7 +65,7 @@ class Difference:
     old: Leg
     new: Leg
     regressed: list[ResultChange] = dataclasses.field(default_factory=list)
-    #: Results that fail in both runs, but not in the same way: a new defect may stand behind an old one.
+    #: Results that fail in both runs, but differently: an old defect may hide a new one.
     changed: list[ResultChange] = dataclasses.field(default_factory=list)
     fixed: list[ResultChange] = dataclasses.field(default_factory=list)
     excused: list[ResultChange] = dataclasses.field(default_factory=list)
@@ -74,12 +74,12 @@ class Difference:
     vanished: list[ResultChange] = dataclasses.field(default_factory=list)
     unchanged: int = 0
     notes: list[str] = dataclasses.field(default_factory=list)
-    #: The reason for which results that are gone do not count, or the empty string if they do.
+    #: The reason for which vanished results are not regressions; empty if they are.
     excuse: str = ""
 
     @property
     def counted(self) -> list[ResultChange]:
-        """The results that are worse: regressed, failing in another way, or gone without a reason."""
+        """The results that are worse: regressed, failing differently, or vanished without a reason."""
         return [*self.regressed, *self.changed, *(() if self.excuse else self.vanished)]
 
     @property
@@ -90,7 +90,7 @@ class Difference:
 
 @dataclasses.dataclass
 class Report:
-    """All pairs of legs, and the legs that only one of the runs has."""
+    """All pairs of legs, and notes on legs that only one of the runs has."""
 
     pairs: list[Difference]
     notes: list[str]
@@ -101,9 +101,9 @@ class Report:
         return any(pair.worse for pair in self.pairs)
 
 
-def compare(old: Sequence[Leg], new: Sequence[Leg], aliases: Aliases | None = None) -> Report:
-    """Compare the legs of two runs; UsageError if they have no mode in common."""
-    known = Aliases.load() if aliases is None else aliases
+def compare_runs(old: Sequence[Leg], new: Sequence[Leg], aliases: Aliases | None = None) -> Report:
+    """Compare the legs of two runs; raise UsageError if they have no mode in common."""
+    alias_table = Aliases.load() if aliases is None else aliases
     pairs, notes = _pairs(old, new)
     if not pairs:
         have = [", ".join(sorted({leg["mode"] for leg in legs})) or "no leg" for legs in (old, new)]
@@ -111,11 +111,13 @@ def compare(old: Sequence[Leg], new: Sequence[Leg], aliases: Aliases | None = No
             f"the runs have no leg in common (the old one has {have[0]}, the new one {have[1]}); compare "
             "runs of one mode"
         )
-    return Report([_difference(*pair, known) for pair in pairs], notes)
+    return Report([_difference(*pair, alias_table) for pair in pairs], notes)
 
 
 def _pairs(old: Sequence[Leg], new: Sequence[Leg]) -> tuple[list[tuple[Leg, Leg]], list[str]]:
-    """Legs that belong together: of one target, mode and build, else the only two of a mode that are left."""
+    """Return pairs of corresponding legs: of one target, mode and build, else the only remaining two of a
+    mode.
+    """
     keys = (
         lambda leg: (leg["target"]["name"], leg["name"]),
         lambda leg: (leg["target"]["name"], leg["mode"]),
@@ -142,7 +144,7 @@ def _title(leg: Leg) -> str:
     return f"leg {leg['name']} of {leg['target']['name']}"
 
 
-def fails(verdict: str | None) -> bool:
+def is_failure(verdict: str | None) -> bool:
     """Return True if a verdict is an unexpected failure."""
     return verdict is not None and _distance(verdict) == _FAILS
 
@@ -160,14 +162,14 @@ def _difference(old: Leg, new: Leg, aliases: Aliases) -> Difference:
     before = {aliases.resolve(row["id"]): row for row in old["results"]}
     after = {aliases.resolve(row["id"]): row for row in new["results"]}
     for name, row in after.items():
-        was = before.get(name)
-        change = ResultChange(name, was and was["verdict"], row["verdict"], row)
-        if was is None:
+        old_row = before.get(name)
+        change = ResultChange(name, old_row and old_row["verdict"], row["verdict"], row)
+        if old_row is None:
             difference.added.append(change)
             continue
-        start, end = _distance(was["verdict"]), _distance(row["verdict"])
+        start, end = _distance(old_row["verdict"]), _distance(row["verdict"])
         if start == end and (
-            how := changed_failure(was, row, same_suite=same_suite, same_samples=same_samples)
+            how := changed_failure(old_row, row, same_suite=same_suite, same_samples=same_samples)
         ):
             difference.changed.append(dataclasses.replace(change, how=how))
         elif end > start:
@@ -187,10 +189,10 @@ def _difference(old: Leg, new: Leg, aliases: Aliases) -> Difference:
 def changed_failure(
     old: ResultRow, new: ResultRow, *, same_suite: bool = True, same_samples: bool = True
 ) -> str:
-    """Return how a failure is another one, in words; empty if it is the same, or nothing can be compared.
+    """Return a description of how a failure changed; empty if it is the same or cannot be compared.
 
-    Kinds of failure always compare. Another version of the suite may word a message differently and number
-    its samples differently; another torch has other samples.
+    Kinds of failure are always compared. Messages and sample indices are compared only within one version of
+    the suite, samples only within one torch minor.
     """
     if any(Verdict(row["verdict"]) not in _FAILING or row.get("intermittent") for row in (old, new)):
         return ""
@@ -202,14 +204,14 @@ def changed_failure(
     if same_samples:
         samples = [set(row.get("failed_samples", ())) for row in (old, new)]
         if more := samples[1] - samples[0]:
-            return f"samples that did not fail before: {_some(sorted(more))}"
+            return f"samples that did not fail before: {_listed(sorted(more))}"
         if fewer := samples[0] - samples[1]:
-            return f"samples that do not fail any more: {_some(sorted(fewer))}"
-    said = [_shapes(row) for row in (old, new)]
-    if added := [words for words in said[1] if words not in said[0]]:
-        return f"it says: {added[0]}"
-    gone = [words for words in said[0] if words not in said[1]]
-    return f"it does not say any more: {gone[0]}" if gone else ""
+            return f"samples that do not fail any more: {_listed(sorted(fewer))}"
+    messages = [_shapes(row) for row in (old, new)]
+    if added := [text for text in messages[1] if text not in messages[0]]:
+        return f"new message: {added[0]}"
+    removed = [text for text in messages[0] if text not in messages[1]]
+    return f"message that no longer occurs: {removed[0]}" if removed else ""
 
 
 def _shapes(row: ResultRow) -> list[str]:
@@ -220,47 +222,49 @@ def _shapes(row: ResultRow) -> list[str]:
     ]
 
 
-def _some(numbers: list[int]) -> str:
-    named = ", ".join(map(str, numbers[:_NAMED]))
-    return named if len(numbers) <= _NAMED else f"{named} and {len(numbers) - _NAMED} more"
+def _listed(numbers: list[int]) -> str:
+    named = ", ".join(map(str, numbers[:_MAX_SAMPLES]))
+    return named if len(numbers) <= _MAX_SAMPLES else f"{named} and {len(numbers) - _MAX_SAMPLES} more"
 
 
 def _notes(old: Leg, new: Leg) -> list[str]:
-    """Notes on what else differs between two legs."""
+    """Return notes on all other differences between two legs."""
     notes = []
     if old["torch"] != new["torch"]:
         notes.append(f"torch {old['torch']}, now {new['torch']}")
     if old["target"]["name"] != new["target"]["name"]:
         notes.append(f"target {old['target']['name']}, now {new['target']['name']}")
-    words = {"suite": "the suite", "target": "the target file", "expectations": "the expectations"}
-    for word, what in words.items():
-        if old["digests"].get(word) != new["digests"].get(word):
-            notes.append(f"{what} is another one" if word != "expectations" else f"{what} are other ones")
+    labels = {"suite": "the suite", "target": "the target file", "expectations": "the expectations"}
+    for field, label in labels.items():
+        if old["digests"].get(field) != new["digests"].get(field):
+            notes.append(f"{label} {'has' if field != 'expectations' else 'have'} changed")
     if old["digests"].get("backend") != new["digests"].get("backend"):
-        notes.append("the backend is another build")
-    for word in _SAME:
-        if old[word] != new[word]:
-            notes.append(f"{word} {spoken(word, old[word])}, now {spoken(word, new[word])}")
-    for leg, which in ((old, "old"), (new, "new")):
+        notes.append("the backend is a different build")
+    for field in _SAME:
+        if old[field] != new[field]:
+            notes.append(
+                f"{field} {describe_option(field, old[field])}, now {describe_option(field, new[field])}"
+            )
+    for leg, run_name in ((old, "old"), (new, "new")):
         if not leg["complete"]:
-            notes.append(f"the {which} run is incomplete ({leg['missing']['count']} results are missing)")
+            notes.append(f"the {run_name} run is incomplete ({leg['missing']['count']} results are missing)")
     return notes
 
 
 def _excuse(old: Leg, new: Leg) -> str:
-    """The reason for which a result that is gone from the new leg is not a regression; empty if it is one.
+    """Return the reason for which a result that the new leg lacks is not a regression; empty if it is one.
 
-    If suite, torch, level, shard, selection and samples agree, the same results were due: what is missing
-    was lost, or was taken out of the target file. Otherwise a different set of results may have been due.
+    If suite, torch, level, shard, selection and samples agree, both runs planned the same results. A missing
+    result was then lost, or was removed in the target file. Otherwise the plans may differ.
     """
-    if not new["complete"] and all(old[word] == new[word] for word in _SAME):
+    if not new["complete"] and all(old[field] == new[field] for field in _SAME):
         return ""
     if _minor(old["torch"]) != _minor(new["torch"]):
-        return "torch is another one"
+        return "torch is a different minor version"
     if old["digests"].get("suite") != new["digests"].get("suite"):
-        return "the suite is another one"
-    differ = [word for word in _SAME if old[word] != new[word]]
-    return f"{' and '.join(differ)} differ" if differ else ""
+        return "the suite has changed"
+    changed_fields = [field for field in _SAME if old[field] != new[field]]
+    return f"{' and '.join(changed_fields)} differ" if changed_fields else ""
 
 
 def _minor(version: str) -> str:
@@ -287,7 +291,7 @@ def _head(leg: Leg) -> _LegHead:
 
 
 def to_json(report: Report) -> dict[str, object]:
-    """Everything about a comparison, for programs."""
+    """Return the comparison as JSON, for programs."""
     lists = ("regressed", "changed", "fixed", "excused", "still_failing", "added", "vanished")
     return {
         "schema": 1,

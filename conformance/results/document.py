@@ -1,4 +1,4 @@
-"""The results file: made from a journal, checked against its schema, read with a limit on its size."""
+"""The results file: created from a journal, validated against its schema, read with a limit on its size."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ from conformance.model.records import (
 from conformance.model.schema import Schema, SchemaError
 from conformance.plan.run_request import Request
 from conformance.results import exit_codes, final_verdicts, journal
-from conformance.results.leg_summary import SHOWN, Judgement, ordered, report
-from conformance.results.run_state import Ledger
+from conformance.results.leg_summary import MAX_LISTED, LegSummary, expectation_report, ordered_totals
+from conformance.results.run_state import RunState
 
-#: 2: legs name their build and torch, may stand for shards and for runs that could not start.
-#: 3: legs have the state of each expectation, attempts the kinds of their failures. Version 2 is still read.
+#: Version 2: legs name their build and torch, and may represent shards and runs that could not start.
+#: Version 3: legs have the state of each expectation, and attempts have kinds of failure. Version 2 is still
+#: read.
 SCHEMA = 3
 #: Larger files are not read: a full leg has about 30 MiB, and a results file may come from anywhere.
 MAX_BYTES = 1 << 30
-#: What a leg has a digest of.
+#: The names of a leg's digests.
 _DIGESTS = ("suite", "manifest", "target", "expectations", "torch", "backend")
 
 
-def leg(ledger: Ledger, book: TargetExpectations, *, today: datetime.date | None = None) -> Leg:
-    """The leg that a ledger describes: one mode of one target on one build."""
-    header = ledger.header
+def leg_of_run(run_state: RunState, book: TargetExpectations, *, today: datetime.date | None = None) -> Leg:
+    """Return the leg for the state of a run: one mode of one target on one build."""
+    header = run_state.header
     if header is None:
         raise KeyError("run")
     torch_version = header["facts"]["torch"]["version"]
-    judgement = final_verdicts.judge(ledger, header, book, today or datetime.date.today())
-    oracle = ledger.oracle_check or {"checked": 0, "differences": []}
+    judgement = final_verdicts.judge_leg(run_state, header, book, today or datetime.date.today())
+    oracle = run_state.oracle_check or {"checked": 0, "differences": []}
     return {
         "name": header["name"],
         "build": installed_torch.folder_label(torch_version),
@@ -58,35 +59,35 @@ def leg(ledger: Ledger, book: TargetExpectations, *, today: datetime.date | None
         "facts": header["facts"],
         "digests": header["digests"],
         "left_out": header["left_out"],
-        "seconds": round(ledger.seconds, 3),
+        "seconds": round(run_state.seconds, 3),
         "exit": judgement.exit,
         "complete": judgement.complete,
-        "problems": [*ledger.problems, *judgement.expectations["problems"]],
+        "problems": [*run_state.problems, *judgement.expectations["problems"]],
         "expectations": judgement.expectations,
         "missing": judgement.missing,
         "planned": judgement.planned,
         "totals": judgement.totals,
         "case_totals": judgement.case_totals,
         "cases": judgement.cases,
-        "oracle": {"checked": oracle["checked"], "differences": oracle["differences"][:SHOWN]},
+        "oracle": {"checked": oracle["checked"], "differences": oracle["differences"][:MAX_LISTED]},
         "results": list(judgement.rows),
     }
 
 
 def _installed() -> TorchFacts:
-    """The facts of torch that are available without importing it."""
+    """Return the facts about torch that are available without importing it."""
     try:
         return describe.describe_environment().facts()
     except UsageError:
         return {"revision": None}
 
 
-def not_run(
-    options: Request, mode: str, torch_version: str, why: str, *, code: int = exit_codes.USAGE
+def leg_not_run(
+    options: Request, mode: str, torch_version: str, reason: str, *, code: int = exit_codes.USAGE
 ) -> Leg:
-    """The leg of a mode that did not start: nothing in it but the reason and the exit code."""
+    """Return the leg of a mode that did not start, with only the reason and the exit code."""
     target = options.target
-    known: Digests = {"suite": digests.suite_digest(), "target": target.digest}
+    known_digests: Digests = {"suite": digests.suite_digest(), "target": target.digest}
     return {
         "name": installed_torch.leg_name(torch_version, mode),
         "build": installed_torch.folder_label(torch_version),
@@ -105,13 +106,13 @@ def not_run(
             "torch": {**_installed(), "version": torch_version},
             "backend": {"module": target.module, "version": None, "digest": None, "abi": None},
         },
-        "digests": {name: known.get(name) for name in _DIGESTS},
+        "digests": {name: known_digests.get(name) for name in _DIGESTS},
         "left_out": 0,
         "seconds": 0.0,
         "exit": code,
         "complete": False,
-        "problems": [why],
-        "expectations": report([], mode, whole=False),
+        "problems": [reason],
+        "expectations": expectation_report([], mode, whole=False),
         "missing": {"count": 0, "first": []},
         "planned": 0,
         "totals": {},
@@ -122,51 +123,53 @@ def not_run(
     }
 
 
-def document(legs: list[Leg]) -> Document:
-    """The results document of one or several legs."""
+def results_document(legs: list[Leg]) -> Document:
+    """Return the results document of one or several legs."""
     counts: collections.Counter[str] = collections.Counter()
     for entry in legs:
         counts.update(entry["totals"])
     return {
         "schema": SCHEMA,
         "suite": conformance.__version__,
-        "exit": exit_codes.worst(entry["exit"] for entry in legs),
+        "exit": exit_codes.worst_exit_code(entry["exit"] for entry in legs),
         "complete": bool(legs) and all(entry["complete"] for entry in legs),
-        "totals": ordered(counts),
+        "totals": ordered_totals(counts),
         "legs": legs,
     }
 
 
-def from_journal(path: Path, book: TargetExpectations) -> Leg:
-    """The leg that a journal describes; UsageError if it has no header."""
-    events, damaged = journal.read(path)
-    ledger = Ledger()
+def leg_from_journal(path: Path, book: TargetExpectations) -> Leg:
+    """Return the leg of a journal; raise UsageError if the journal has no header."""
+    events, damaged = journal.read_journal(path)
+    run_state = RunState()
     for event in events:
-        ledger.apply(event)
-    if ledger.header is None:
+        run_state.apply(event)
+    if run_state.header is None:
         raise UsageError(
             f"journal {path} has no run event; it is not the journal of a run, or its start is damaged"
         )
     if damaged:
-        ledger.problems.append(f"{damaged} damaged lines in {path.name}")
+        run_state.problems.append(f"{damaged} damaged lines in {path.name}")
     try:
-        journal_leg = leg(ledger, book)
-        checked(document([journal_leg]))
+        journal_leg = leg_of_run(run_state, book)
+        validated(results_document([journal_leg]))
     except (KeyError, TypeError, ValueError, AttributeError, LookupError) as error:
         raise UsageError(f"journal {path} is damaged: {type(error).__name__}: {error}") from None
     journal_leg["digests"] = {**journal_leg["digests"], "expectations": book.digest}
     return journal_leg
 
 
-def checked(data: object) -> Document:
-    """Return a parsed results file as a document; SchemaError names the first deviation from the schema."""
+def validated(data: object) -> Document:
+    """Return a parsed results file as a document; raise SchemaError for the first deviation from the
+    schema.
+    """
     Schema.load("results").validate(data)
     return cast("Document", data)
 
 
-def write(path: Path, results: Document) -> None:
-    """Check a document against its schema and write it; the file appears whole or not at all."""
-    results = checked(_characters(results))
+def write_results(path: Path, results: Document) -> None:
+    """Validate a document against its schema and write it atomically."""
+    results = validated(_with_valid_characters(results))
     scratch = path.with_suffix(".part")
     with scratch.open("w") as file:
         file.write(json.dumps(results, separators=(",", ":")))
@@ -174,9 +177,9 @@ def write(path: Path, results: Document) -> None:
     scratch.replace(path)
 
 
-def _characters(results: Document) -> Document:
-    """A document with ``?`` for halves of characters, which a device may put into a message and nothing can
-    write down or show.
+def _with_valid_characters(results: Document) -> Document:
+    """Return a document with ``?`` for lone surrogates, which a device may put into a message and no file can
+    store.
     """
     text = json.dumps(results, ensure_ascii=False)
     try:
@@ -187,8 +190,8 @@ def _characters(results: Document) -> Document:
     return results
 
 
-def read(path: Path, *, limit: int = MAX_BYTES) -> Document:
-    """Read and check a results file; UsageError if it is absent, too large, or something else."""
+def read_results(path: Path, *, limit: int = MAX_BYTES) -> Document:
+    """Read and validate a results file; raise UsageError if it is absent, too large or invalid."""
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -198,37 +201,37 @@ def read(path: Path, *, limit: int = MAX_BYTES) -> Document:
     if size > limit:
         raise UsageError(f"results {path} have {size} bytes; at most {limit} are read")
     try:
-        results = checked(json.loads(path.read_text(), parse_constant=_no_number))
+        results = validated(json.loads(path.read_text(), parse_constant=_reject_constant))
         for number, entry in enumerate(results["legs"]):
             _check_counts(f".legs[{number}]", entry)
     except (ValueError, SchemaError, RecursionError) as error:
-        # Of the document as a whole there is no place to name, and none stands before the colon.
+        # The path of the whole document is empty, so that the message starts with the colon.
         wrong = str(error).removeprefix(": ")
         raise UsageError(f"results {path} do not follow the schema: {wrong}") from None
     return results
 
 
-def _no_number(word: str) -> float:
-    raise ValueError(f"{word} is not a number in JSON")
+def _reject_constant(constant: str) -> float:
+    raise ValueError(f"{constant} is not a number in JSON")
 
 
-def _check_counts(where: str, leg: Leg) -> None:
-    """Raise SchemaError unless the sums of a leg follow from its rows."""
-    seen = set()
+def _check_counts(path: str, leg: Leg) -> None:
+    """Raise SchemaError unless the sums of a leg match its rows."""
+    result_ids = set()
     for row in leg["results"]:
-        if row["id"] in seen:
-            raise SchemaError(f"{where}: result {row['id']!r} appears twice")
-        seen.add(row["id"])
-    judgement = Judgement.of(leg)
+        if row["id"] in result_ids:
+            raise SchemaError(f"{path}: result {row['id']!r} appears twice")
+        result_ids.add(row["id"])
+    judgement = LegSummary.of(leg)
     counts: dict[str, tuple[object, object]] = {
         "cases": (leg["cases"], judgement.cases),
         "totals": (leg["totals"], judgement.totals),
         "case_totals": (leg["case_totals"], judgement.case_totals),
         "planned": (leg["planned"], judgement.planned),
     }
-    for word, (stated, counted) in counts.items():
+    for field, (stated, counted) in counts.items():
         if stated != counted:
-            raise SchemaError(f"{where}: {word} is not what the results add up to")
+            raise SchemaError(f"{path}: {field} is not what the results add up to")
     missing = leg["missing"]
-    if len(missing["first"]) != min(missing["count"], SHOWN):
-        raise SchemaError(f"{where}: missing.first does not name the first of {missing['count']} results")
+    if len(missing["first"]) != min(missing["count"], MAX_LISTED):
+        raise SchemaError(f"{path}: missing.first does not name the first of {missing['count']} results")

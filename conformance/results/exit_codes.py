@@ -1,16 +1,16 @@
-"""Exit codes of a run, and which of several counts."""
+"""Exit codes of a run, and the precedence among the codes of several runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-#: All results are as expected; some are not; the run could not start; results that were due are missing.
+#: All results are as expected; some are not; the run could not start; planned results are missing.
 OK, UNEXPECTED, USAGE, INCOMPLETE = 0, 1, 2, 3
 
-#: The first of these codes that one of several runs has is the code of all.
+#: The exit code of several runs is the first of these codes that one of them has.
 PRECEDENCE = (USAGE, INCOMPLETE, UNEXPECTED, OK)
 
 
-def worst(codes: Iterable[int]) -> int:
-    """The exit code of several runs; OK if there is none."""
+def worst_exit_code(codes: Iterable[int]) -> int:
+    """Return the exit code of several runs; OK for an empty list."""
     return min(codes, key=PRECEDENCE.index, default=OK)

@@ -1,4 +1,4 @@
-"""From attempts to verdicts: what a result counts as once expectations are held against it."""
+"""From attempts to final verdicts: expectations and waivers are applied to the results."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from conformance.model.records import AttemptRow, AttemptSummary, Header, Result
 from conformance.model.verdicts import Verdict
 from conformance.plan.levels import manifest
 from conformance.plan.plan import Plan
-from conformance.results.leg_summary import SHOWN, Judgement, report
-from conformance.results.run_state import BAD, Ledger, final_attempt
+from conformance.results.leg_summary import MAX_LISTED, LegSummary, expectation_report
+from conformance.results.run_state import BAD, RunState, final_attempt
 
 #: Verdicts that an expectation can excuse.
 _EXCUSABLE = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value)
 
-#: Characters kept of what one attempt among several said.
+#: Maximum length of the message of one attempt among several.
 MAX_ATTEMPT_MESSAGE = 1000
 
 
@@ -32,51 +32,53 @@ class JudgedRows:
     obsolete: list[Expectation]
 
 
-def judge(ledger: Ledger, header: Header, book: TargetExpectations, day: datetime.date) -> Judgement:
-    """The judgement of a leg from the events of its run, on a day that decides which entries have expired."""
-    plan = Plan.from_json(ledger.plan) if ledger.plan is not None else Plan([])
+def judge_leg(
+    run_state: RunState, header: Header, book: TargetExpectations, day: datetime.date
+) -> LegSummary:
+    """Return the summary of a leg from the state of its run. ``day`` decides which entries have expired."""
+    plan = Plan.from_json(run_state.plan) if run_state.plan is not None else Plan([])
     mode, torch_version = header["mode"], header["facts"]["torch"]["version"]
-    outcome = decide(
-        ledger.attempts,
+    judged = final_rows(
+        run_state.attempts,
         book.active(mode, day, torch_version),
         lambda entry, matched: expected.has_all_results(entry, matched, header),
     )
-    waive(outcome.rows, manifest.waiver_links(torch_version, mode, outcome.rows))
-    due = list(plan.result_ids())
-    missing = [result_id for result_id in due if result_id not in outcome.rows]
-    differences = ledger.oracle_check["differences"] if ledger.oracle_check is not None else []
+    apply_waivers(judged.rows, manifest.waiver_links(torch_version, mode, judged.rows))
+    planned = list(plan.result_ids())
+    missing = [result_id for result_id in planned if result_id not in judged.rows]
+    differences = run_state.oracle_check["differences"] if run_state.oracle_check is not None else []
     complete = (
         not missing
-        and not ledger.interrupted
+        and not run_state.interrupted
         and not differences
-        # A shard may be empty; a whole run may not.
-        and (bool(plan.cases) or (ledger.plan is not None and header["shard"] != "1/1"))
-        and ledger.end is not None
-        and ledger.end.get("complete", True)
+        # A shard may be empty; a run without shards may not.
+        and (bool(plan.cases) or (run_state.plan is not None and header["shard"] != "1/1"))
+        and run_state.end is not None
+        and run_state.end.get("complete", True)
     )
-    records = expected.entry_records(outcome.rows, book, mode, torch_version, day)
-    return Judgement(
-        rows=[outcome.rows[result_id] for result_id in due if result_id in outcome.rows],
+    records = expected.entry_records(judged.rows, book, mode, torch_version, day)
+    return LegSummary(
+        rows=[judged.rows[result_id] for result_id in planned if result_id in judged.rows],
         left_out=header["left_out"],
-        missing={"count": len(missing), "first": missing[:SHOWN]},
+        missing={"count": len(missing), "first": missing[:MAX_LISTED]},
         complete=complete,
-        expectations=report(records, mode, whole=complete and expected.is_unrestricted(header)),
+        expectations=expectation_report(records, mode, whole=complete and expected.is_unrestricted(header)),
     )
 
 
-def decide(
+def final_rows(
     attempts: Mapping[str, list[AttemptRow]],
     expectations: list[Expectation],
     covers: Callable[[Expectation, int], bool] = lambda entry, matched: True,
 ) -> JudgedRows:
-    """The final row of every result.
+    """Return the final row of every result.
 
     A failing result becomes ``xfail`` if expectations name every kind of failure that it showed in any
-    attempt. If all results that an expectation matches pass, they become ``xpass``: the entry must go, unless
-    it speaks of some processors alone. Only entries count for which ``covers``, given the number of matches,
-    says that all their results are here.
+    attempt. If all results that an expectation matches pass, they become ``xpass``: the entry must be
+    removed, unless it is limited to some processors. Only entries are considered for which ``covers``, given
+    the number of matches, returns True: the leg has all their results.
     """
-    rows = {result_id: _row(kept) for result_id, kept in attempts.items()}
+    rows = {result_id: _final_row(rows_of_attempts) for result_id, rows_of_attempts in attempts.items()}
     if not expectations:
         return JudgedRows(rows, [])
     index = Index(rows)
@@ -99,17 +101,17 @@ def decide(
         if entry in obsolete:
             for result_id in ids:
                 rows[result_id]["verdict"] = Verdict.XPASS.value
-                _note(rows[result_id], f"passes although {entry.kind.value} is expected; remove {entry}")
+                _add_note(rows[result_id], f"passes although {entry.kind.value} is expected; remove {entry}")
     for result_id, entries in by_result.items():
-        _excuse(rows[result_id], entries)
+        _excuse_expected(rows[result_id], entries)
     return JudgedRows(rows, obsolete)
 
 
-def waive(rows: Mapping[str, ResultRow], waivers: Mapping[str, Mapping[str, str]]) -> None:
-    """Excuse the failures for which torch itself is at fault, whatever the target expects.
+def apply_waivers(rows: Mapping[str, ResultRow], waivers: Mapping[str, Mapping[str, str]]) -> None:
+    """Turn failures of torch itself into ``xfail``, whatever the target expects.
 
-    ``waivers`` are links by kind of failure by result id, those of the manifest that speak of this mode and
-    torch. A row becomes ``xfail`` if they name every kind of failure that it showed.
+    ``waivers`` are the manifest's links for this mode and torch, by kind of failure by result id. A row
+    becomes ``xfail`` if they name every kind of failure that it showed.
     """
     for result_id, links in waivers.items():
         row = rows.get(result_id)
@@ -119,36 +121,36 @@ def waive(rows: Mapping[str, ResultRow], waivers: Mapping[str, Mapping[str, str]
         if kinds and kinds <= set(links):
             row["verdict"] = Verdict.XFAIL.value
             for kind in sorted(kinds):
-                _note(row, f"waived for every backend, since torch itself is at fault: {links[kind]}")
+                _add_note(row, f"waived for every backend, since torch itself is at fault: {links[kind]}")
 
 
 def _passes(row: ResultRow) -> bool:
     return bool(row["verdict"] in (Verdict.PASS.value, Verdict.XPASS.value))
 
 
-def _row(attempts: list[AttemptRow]) -> ResultRow:
-    verdict, shown = final_attempt(attempts)
-    row = cast("ResultRow", {key: value for key, value in shown.items() if key != "attempt"})
+def _final_row(attempts: list[AttemptRow]) -> ResultRow:
+    verdict, shown_attempt = final_attempt(attempts)
+    row = cast("ResultRow", {key: value for key, value in shown_attempt.items() if key != "attempt"})
     row["verdict"] = verdict
     if len(attempts) > 1:
-        row["attempts"] = [_attempt(kept) for kept in attempts]
+        row["attempts"] = [_attempt_summary(attempt) for attempt in attempts]
     return row
 
 
-def _attempt(kept: AttemptRow) -> AttemptSummary:
-    """The summary of one attempt among several: its verdict and, if it was bad, the kinds of failure."""
+def _attempt_summary(attempt: AttemptRow) -> AttemptSummary:
+    """Return the summary of one attempt of several: its verdict and, if it failed, the kinds of failure."""
     summary: AttemptSummary = {
-        "verdict": kept["verdict"],
-        "seconds": kept.get("seconds", 0.0),
-        "attempt": kept.get("attempt", 1),
+        "verdict": attempt["verdict"],
+        "seconds": attempt.get("seconds", 0.0),
+        "attempt": attempt.get("attempt", 1),
     }
-    if kept["verdict"] in BAD and kept.get("failures"):
-        summary["kinds"] = list(dict.fromkeys(failure["kind"] for failure in kept["failures"]))
-        summary["message"] = kept["failures"][0]["message"][:MAX_ATTEMPT_MESSAGE]
+    if attempt["verdict"] in BAD and attempt.get("failures"):
+        summary["kinds"] = list(dict.fromkeys(failure["kind"] for failure in attempt["failures"]))
+        summary["message"] = attempt["failures"][0]["message"][:MAX_ATTEMPT_MESSAGE]
     return summary
 
 
-def _excuse(row: ResultRow, entries: list[Expectation]) -> None:
+def _excuse_expected(row: ResultRow, entries: list[Expectation]) -> None:
     if row["verdict"] not in _EXCUSABLE:
         return
     kinds = expected.failure_kinds(row)
@@ -156,8 +158,8 @@ def _excuse(row: ResultRow, entries: list[Expectation]) -> None:
         row["verdict"] = Verdict.XFAIL.value
         for entry in entries:
             if entry.kind.value in kinds:
-                _note(row, f"expected until {entry.until}: {entry.reason}, {entry.link}")
+                _add_note(row, f"expected until {entry.until}: {entry.reason}, {entry.link}")
 
 
-def _note(row: ResultRow, text: str) -> None:
+def _add_note(row: ResultRow, text: str) -> None:
     row["notes"] = [*row.get("notes", ()), text]

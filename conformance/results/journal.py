@@ -1,4 +1,4 @@
-"""The journal of a run: one JSON object a line, appended by every process, readable after any crash."""
+"""The journal of a run: one JSON object per line, appended by every process, readable after any crash."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from conformance.model.records import Event
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: Every line starts like this, which is how a line that follows a torn one is found again.
+#: The beginning of every line, by which the event after a torn line is found.
 _START = '{"event":'
 MAX_BYTES = 4 << 30
 
 
 class Journal:
-    """Writes events. Each is one ``write`` to a file opened for appending: processes never mix lines."""
+    """Writes events. Each event is one ``write`` to a file opened for appending, so that processes never mix
+    lines.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -61,7 +63,7 @@ class Journal:
     @overload
     def write(self, event: Literal["interrupted"]) -> None: ...
     def write(self, event: str, **fields: object) -> None:
-        """Append one event; OSError if the disk takes less than the whole line."""
+        """Append one event; raise OSError if the disk stores less than the whole line."""
         line = json.dumps({"event": event, **fields}, separators=(",", ":")).encode() + b"\n"
         written = os.write(self._file, line)
         if written != len(line):
@@ -70,7 +72,9 @@ class Journal:
             )
 
     def lock(self) -> bool:
-        """Take the journal for this process until it ends or closes it; False if another one has it."""
+        """Lock the journal for this process until it exits or closes the file; return False if it is already
+        locked.
+        """
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -78,12 +82,12 @@ class Journal:
         return True
 
     def close(self) -> None:
-        """Close the file, and with it release the lock."""
+        """Close the file, which releases the lock."""
         os.close(self._file)
 
 
 def oracle_events(journal: Journal) -> Callable[[str, str, int, str], None]:
-    """Return a function that writes each announced oracle value to a journal."""
+    """Return a function that writes the digest of each reference value to a journal."""
 
     def write(operator: str, dtype: str, index: int, digest: str) -> None:
         journal.write("oracle", op=operator, dtype=dtype, index=index, digest=digest)
@@ -91,11 +95,11 @@ def oracle_events(journal: Journal) -> Callable[[str, str, int, str], None]:
     return write
 
 
-def decode(line: str) -> tuple[list[Event], bool]:
-    """The events of one line, and whether the line was damaged.
+def decode_line(line: str) -> tuple[list[Event], bool]:
+    """Return the events of one line, and whether the line was damaged.
 
-    A process that dies while it writes leaves a torn line, and the next event then stands on the same line. A
-    quotation mark inside of a JSON string is escaped, so the start of an event cannot occur in one.
+    A process that dies while writing leaves a torn line, and the next event follows on the same line. A
+    quotation mark inside a JSON string is escaped, so the start of an event cannot occur in a string.
     """
     line = line.strip()
     if not line:
@@ -116,7 +120,7 @@ def decode(line: str) -> tuple[list[Event], bool]:
 
 
 class Tail:
-    """Reads a journal that is still being written, from where the last call ended."""
+    """Reads a journal that is still being written, from the end of the last call."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -125,7 +129,7 @@ class Tail:
         self._rest = b""
 
     def read(self, *, final: bool = False) -> Iterator[Event]:
-        """The events since the last call; with ``final`` also what an unfinished last line yields."""
+        """Yield the events since the last call; ``final`` also decodes an unfinished last line."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self._position)
@@ -136,13 +140,15 @@ class Tail:
         lines = (self._rest + data).split(b"\n")
         self._rest = b"" if final else lines.pop()
         for line in lines:
-            events, damaged = decode(line.decode("utf-8", "replace"))
+            events, damaged = decode_line(line.decode("utf-8", "replace"))
             self.damaged += damaged
             yield from events
 
 
-def read(path: Path) -> tuple[list[Event], int]:
-    """All events of a finished journal and the number of damaged lines; UsageError if it is not one."""
+def read_journal(path: Path) -> tuple[list[Event], int]:
+    """Return all events of a finished journal and the number of damaged lines; raise UsageError if it cannot
+    be read.
+    """
     try:
         size = path.stat().st_size
     except OSError as error:

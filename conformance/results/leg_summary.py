@@ -1,8 +1,8 @@
-"""The judgement of a leg: the final verdicts of its results, and everything that follows from them.
+"""The summary of a leg: the final verdicts of its results, and everything that follows from them.
 
-:func:`conformance.results.final_verdicts.judge` makes it from the events of a run, :mod:`conformance.results.merge`
-from the shards of a leg, and :meth:`Judgement.of` counts a finished leg again, for readers that do not trust
-its sums: the check of a results file, and certificates.
+:func:`conformance.results.final_verdicts.judge_leg` creates it from the state of a run,
+:mod:`conformance.results.merge` from the shards of a leg. :meth:`LegSummary.of` recounts a finished leg for
+code that does not trust its sums: the validation of a results file, and certificates.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from conformance.model.records import ExpectationRecord, ExpectationReport, Leg,
 from conformance.model.verdicts import Verdict
 from conformance.results import exit_codes
 
-#: A leg keeps this many ids of missing results, and differences of the oracle.
-SHOWN = 100
+#: Maximum number of ids of missing results, and of reference value differences, in a leg.
+MAX_LISTED = 100
 
 
 @dataclasses.dataclass(frozen=True)
-class Judgement:
-    """The rows of a leg with their final verdicts, the results that it lacks, and its expectations.
+class LegSummary:
+    """The final rows of a leg, its missing results and its expectations, with everything that follows from
+    them.
 
-    ``left_out`` is the number of results that the user's selection left out. ``complete`` is not only that
-    nothing is missing: the run came to its end, and the oracle gave the same values again.
+    ``left_out`` is the number of results that the user's selection omits. ``complete`` means that no result
+    is missing, that the run finished, and that the recheck reproduced the reference values.
     """
 
     rows: Sequence[ResultRow]
@@ -36,16 +37,16 @@ class Judgement:
     expectations: ExpectationReport
 
     @staticmethod
-    def of(leg: Leg) -> Judgement:
-        """Count the rows of a leg again; nothing that it says in sum is used but what rows cannot show."""
-        return Judgement(
+    def of(leg: Leg) -> LegSummary:
+        """Recount the rows of a leg. Its own sums are used only for numbers that rows cannot show."""
+        return LegSummary(
             rows=leg["results"],
             left_out=leg["left_out"],
             missing=leg["missing"],
             complete=leg["complete"],
             expectations=leg["expectations"]
             if "expectations" in leg
-            else report([], leg["mode"], whole=False),
+            else expectation_report([], leg["mode"], whole=False),
         )
 
     @functools.cached_property
@@ -58,24 +59,24 @@ class Judgement:
 
     @functools.cached_property
     def totals(self) -> Totals:
-        """Numbers of results by verdict; what the user's selection left out counts as ``skip``."""
+        """Numbers of results by verdict; results that the user's selection omits count as ``skip``."""
         counts = collections.Counter(row["verdict"] for row in self.rows)
         counts[Verdict.SKIP.value] += self.left_out
-        return ordered(counts)
+        return ordered_totals(counts)
 
     @functools.cached_property
     def case_totals(self) -> Totals:
         """Numbers of cases by verdict."""
-        return ordered(collections.Counter(self.cases.values()))
+        return ordered_totals(collections.Counter(self.cases.values()))
 
     @property
     def planned(self) -> int:
-        """The number of results that were due."""
+        """The number of planned results."""
         return len(self.rows) + self.missing["count"]
 
     @property
     def unexpected(self) -> int:
-        """The number of results whose verdict is an unexpected one."""
+        """The number of results with an unexpected verdict."""
         return sum(count for verdict, count in self.totals.items() if Verdict(verdict).unexpected)
 
     @property
@@ -87,8 +88,8 @@ class Judgement:
         return exit_codes.UNEXPECTED if wrong or self.unexpected else exit_codes.OK
 
 
-def report(records: list[ExpectationRecord], mode: str, *, whole: bool) -> ExpectationReport:
-    """The expectations of a leg. Of a part of one, only expired entries are problems."""
+def expectation_report(records: list[ExpectationRecord], mode: str, *, whole: bool) -> ExpectationReport:
+    """Return the expectations of a leg. In a restricted leg only expired entries are problems."""
     problems = (
         entry_states.entry_problems(records, mode)
         if whole
@@ -97,6 +98,6 @@ def report(records: list[ExpectationRecord], mode: str, *, whole: bool) -> Expec
     return {"judged": whole, "problems": problems, "entries": records}
 
 
-def ordered(counts: collections.Counter[str]) -> Totals:
-    """Counts by verdict, the worst first."""
+def ordered_totals(counts: collections.Counter[str]) -> Totals:
+    """Return counts by verdict, the worst first."""
     return {verdict.value: counts[verdict.value] for verdict in Verdict if counts[verdict.value]}

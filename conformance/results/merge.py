@@ -1,4 +1,4 @@
-"""Putting results together: legs of several modes and builds side by side, shards of one leg into one."""
+"""Merge results: legs of several modes and builds side by side, shards of one leg into one."""
 
 from __future__ import annotations
 
@@ -10,173 +10,197 @@ from conformance.errors import UsageError
 from conformance.expectations import entry_states
 from conformance.model.records import Leg
 from conformance.results import exit_codes
-from conformance.results.leg_summary import SHOWN, Judgement, report
+from conformance.results.leg_summary import MAX_LISTED, LegSummary, expectation_report
 
-#: Digests that agree between all legs of a file, and those that agree between legs of one target.
+#: Digests that must agree between all legs of a file, and digests that must agree within one target.
 _EVERYWHERE = ("suite",)
 _SAME_TARGET = ("target", "expectations")
-#: Besides all digests, what must agree between the parts of one leg.
+#: Fields that must agree between the parts of one leg, besides all digests.
 _SAME_LEG: tuple[Literal["level", "selection", "samples"], ...] = ("level", "selection", "samples")
-#: What it means, in words, that something was not asked for.
+#: The meaning of an option that was not given.
 _NONE = {"selection": "the whole level"}
 _ITSELF_INCOMPLETE = re.compile(r"shard [\d,]+/\d+ is incomplete")
 
 
-def merge(sources: Sequence[tuple[str, Leg]], *, assembled: bool = False) -> list[Leg]:
-    """The legs of one results document, from legs and the names of where they come from.
+def merge_legs(sources: Sequence[tuple[str, Leg]], *, assembled: bool = False) -> list[Leg]:
+    """Return the legs of one results document, from legs and the names of their sources.
 
-    A leg of which shards are missing is incomplete, even if only one shard is there: a job that was lost must
-    not go by unseen. If the legs of one run are ``assembled``, a shard is all that it was to be.
+    A leg without some of its shards is incomplete, even if only one shard is present: a lost job must be
+    noticed. If the legs of one run are ``assembled``, a single shard is complete by itself.
 
     Raises:
         UsageError: two legs were made by different suites, target files or expectations, or two parts of one
-            leg do not belong together; the sentence names both and what differs.
+            leg do not belong together. The message names both and the difference.
     """
     groups: dict[tuple[str, str], list[tuple[str, Leg]]] = {}
     for source, leg in sources:
-        for other_source, other in sources[:1]:
-            _agree(other_source, other, source, leg, _EVERYWHERE, "use one version of the suite for both")
+        for earlier_source, earlier_leg in sources[:1]:
+            _check_digests(
+                earlier_source, earlier_leg, source, leg, _EVERYWHERE, "use one version of the suite for both"
+            )
         groups.setdefault((leg["target"]["name"], leg["name"]), []).append((source, leg))
     first_of: dict[str, tuple[str, Leg]] = {}
     for source, leg in sources:
-        other_source, other = first_of.setdefault(leg["target"]["name"], (source, leg))
-        _agree(other_source, other, source, leg, _SAME_TARGET, "run both with the same files")
-    return [_one(parts, assembled=assembled) for parts in groups.values()]
+        earlier_source, earlier_leg = first_of.setdefault(leg["target"]["name"], (source, leg))
+        _check_digests(earlier_source, earlier_leg, source, leg, _SAME_TARGET, "run both with the same files")
+    return [_merge_parts(parts, assembled=assembled) for parts in groups.values()]
 
 
-def _agree(
-    first_source: str, first: Leg, source: str, leg: Leg, words: Sequence[str], advice: str, *, what: str = ""
+def _check_digests(
+    first_source: str,
+    first: Leg,
+    source: str,
+    leg: Leg,
+    digest_names: Sequence[str],
+    advice: str,
+    *,
+    description: str = "",
 ) -> None:
-    wrong = list(_differences(first, leg, words))
+    wrong = list(_differences(first, leg, digest_names))
     if wrong:
-        where = what or f"{first['name']} of {first_source} and {leg['name']} of {source}"
-        raise UsageError(f"{where} cannot be merged, {' and '.join(wrong)}; {advice}")
+        subject = description or f"{first['name']} of {first_source} and {leg['name']} of {source}"
+        raise UsageError(f"{subject} cannot be merged, {' and '.join(wrong)}; {advice}")
 
 
-def _differences(first: Leg, leg: Leg, words: Sequence[str]) -> Iterator[str]:
-    """The differences in words. A leg that did not start has no digests that could differ."""
+def _differences(first: Leg, leg: Leg, digest_names: Sequence[str]) -> Iterator[str]:
+    """Yield the differences in words. A leg that did not start lacks digests, which therefore cannot
+    differ.
+    """
     started = first["planned"] and leg["planned"]
-    for word in words:
-        first_digest, digest = first["digests"].get(word), leg["digests"].get(word)
+    for name in digest_names:
+        first_digest, digest = first["digests"].get(name), leg["digests"].get(name)
         if first_digest != digest and (started or (first_digest is not None and digest is not None)):
-            yield f"their digests of {word} differ ({_short(first_digest)} and {_short(digest)})"
+            both = f"{_short_digest(first_digest)} and {_short_digest(digest)}"
+            yield f"their digests of {name} differ ({both})"
 
 
-def _short(text: str | None) -> str:
-    """The beginning of a digest; versions, which are digests too, in full."""
+def _short_digest(text: str | None) -> str:
+    """Return the beginning of a digest; versions, which are digests too, are returned in full."""
     return "none" if text is None else text[:12] if len(text) == 64 else text
 
 
-def _one(parts: list[tuple[str, Leg]], *, assembled: bool) -> Leg:
-    """One leg from its parts; the part itself if it is whole, or all that there should be."""
+def _merge_parts(parts: list[tuple[str, Leg]], *, assembled: bool) -> Leg:
+    """Return one leg from its parts; the part itself if it is complete or the only one planned."""
     source, first = parts[0]
     if len(parts) == 1 and (assembled or first["shard"] == "1/1"):
         return first
     for other_source, part in parts[1:]:
-        what = f"the two parts of leg {first['name']}, {source} and {other_source},"
-        # What was asked for comes first: with another level, the digest of its manifest is another one too.
-        asked = [
-            f"their {key} differs ({spoken(key, first[key])} and {spoken(key, part[key])})"
+        description = f"the two parts of leg {first['name']}, {source} and {other_source},"
+        # Compare the options first: with a different level, the manifest digest differs as well.
+        option_differences = [
+            f"their {key} differs ({describe_option(key, first[key])} and {describe_option(key, part[key])})"
             for key in _SAME_LEG
             if first[key] != part[key]
         ]
-        if asked:
-            raise UsageError(f"{what} cannot be merged, {' and '.join(asked)}; leave one out")
-        words = tuple(first["digests"])
-        _agree(source, first, other_source, part, words, "they are results of different things", what=what)
-    return _join(_shards(first["name"], parts), [leg for _, leg in parts])
+        if option_differences:
+            raise UsageError(
+                f"{description} cannot be merged, {' and '.join(option_differences)}; leave one out"
+            )
+        digest_names = tuple(first["digests"])
+        _check_digests(
+            source,
+            first,
+            other_source,
+            part,
+            digest_names,
+            "they are results of different things",
+            description=description,
+        )
+    return _joined_leg(_shards(first["name"], parts), [leg for _, leg in parts])
 
 
-def spoken(key: str, value: object) -> str:
-    """An option of a leg in words: no selection is the whole level."""
+def describe_option(key: str, value: object) -> str:
+    """Return the value of a leg's option as text; no selection is the whole level."""
     return str(_NONE.get(key, value) if value is None else value)
 
 
 def _shards(name: str, parts: list[tuple[str, Leg]]) -> tuple[list[int], int]:
-    """The numbers of the shards, and how many there are in all; UsageError if one appears twice."""
-    seen: dict[int, str] = {}
+    """Return the numbers of the shards and their total count; raise UsageError if one appears twice."""
+    source_of_shard: dict[int, str] = {}
     counts = set()
     for source, leg in parts:
         numbers, count = _numbers(leg)
         counts.add(count)
         for number in numbers:
-            if number in seen and len(counts) == 1:
+            if number in source_of_shard and len(counts) == 1:
                 raise UsageError(
-                    f"shard {number}/{count} of leg {name} is in {seen[number]} and in {source}; "
+                    f"shard {number}/{count} of leg {name} is in {source_of_shard[number]} and in {source}; "
                     "leave one out"
                 )
-            seen[number] = source
+            source_of_shard[number] = source
     if len(counts) > 1:
-        words = " and ".join(leg["shard"] for _, leg in parts)
-        raise UsageError(f"the parts of leg {name} are shards {words}; run it again in shards of one number")
-    return sorted(seen), counts.pop()
+        shard_texts = " and ".join(leg["shard"] for _, leg in parts)
+        raise UsageError(
+            f"the parts of leg {name} are shards {shard_texts}; run it again in shards of one number"
+        )
+    return sorted(source_of_shard), counts.pop()
 
 
 def _numbers(leg: Leg) -> tuple[list[int], int]:
-    """The numbers of the shards in a leg, and how many there are in all."""
+    """Return the numbers of the shards in a leg, and their total count."""
     numbers, _, count = leg["shard"].partition("/")
     return [int(number) for number in numbers.split(",")], int(count)
 
 
-def absent(leg: Leg) -> str | None:
-    """The shards that were missing from a merge, in words; None also for a shard that was not merged."""
+def missing_shards(leg: Leg) -> str | None:
+    """Return a description of the shards that a merge lacked; None also for a shard that was not merged."""
     numbers, count = _numbers(leg)
-    words = _absent(numbers, count)
-    return words if words and _problem(words) in leg["problems"] else None
+    description = _missing_text(numbers, count)
+    return description if description and _missing_problem(description) in leg["problems"] else None
 
 
-def _absent(numbers: Sequence[int], count: int) -> str:
+def _missing_text(numbers: Sequence[int], count: int) -> str:
     names = [f"{number}/{count}" for number in range(1, count + 1) if number not in numbers]
     if len(names) < 2:
         return "".join(f"shard {name} is missing" for name in names)
     return f"shards {', '.join(names[:-1])} and {names[-1]} are missing"
 
 
-def _problem(absent: str) -> str:
+def _missing_problem(absent: str) -> str:
     return f"{absent}; merge what is missing too"
 
 
-def alone(leg: Leg) -> Leg:
-    """A leg as it was before a merge found that others are missing: its own results may be complete."""
-    words = absent(leg)
-    if words is None:
+def before_merge(leg: Leg) -> Leg:
+    """Return a leg as it was before a merge found missing shards: its own results may be complete."""
+    description = missing_shards(leg)
+    if description is None:
         return leg
-    problems = [problem for problem in leg["problems"] if problem != _problem(words)]
+    problems = [problem for problem in leg["problems"] if problem != _missing_problem(description)]
     whole = not any(map(_ITSELF_INCOMPLETE.fullmatch, problems))
     return {**leg, "problems": problems, "complete": whole}
 
 
 def own_problems(leg: Leg) -> list[str]:
-    """The problems of a leg other than those of its expectations."""
+    """Return the problems of a leg, without the problems of its expectations."""
     of_expectations = leg["expectations"]["problems"] if "expectations" in leg else []
     return [problem for problem in leg["problems"] if problem not in of_expectations]
 
 
-def _join(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
+def _joined_leg(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
     numbers, count = shards
-    legs = [alone(part) for part in parts]
+    legs = [before_merge(part) for part in parts]
     problems = [problem for leg in legs for problem in own_problems(leg)]
     for leg in legs:
         if not leg["complete"] and not any(map(_ITSELF_INCOMPLETE.fullmatch, leg["problems"])):
             problems.append(f"shard {leg['shard']} is incomplete")
-    missing = _absent(numbers, count)
+    missing = _missing_text(numbers, count)
     if missing:
-        problems.append(_problem(missing))
+        problems.append(_missing_problem(missing))
     planned = sum(leg["planned"] for leg in legs)
     complete = not missing and all(leg["complete"] for leg in legs)
     if complete and not planned:
         problems.append("no shard has a result")
         complete = False
     joined: Leg = {**legs[0], "shard": "1/1" if not missing else f"{','.join(map(str, numbers))}/{count}"}
-    judgement = Judgement(
+    judgement = LegSummary(
         rows=[row for leg in legs for row in leg["results"]],
         left_out=sum(leg["left_out"] for leg in legs),
         missing={
             "count": sum(leg["missing"]["count"] for leg in legs),
-            "first": [name for leg in legs for name in leg["missing"]["first"]][:SHOWN],
+            "first": [name for leg in legs for name in leg["missing"]["first"]][:MAX_LISTED],
         },
         complete=complete,
-        expectations=report(
+        expectations=expectation_report(
             entry_states.join_records(
                 leg["expectations"]["entries"] for leg in legs if "expectations" in leg
             ),
@@ -186,7 +210,7 @@ def _join(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
             and all("expectations" in leg for leg in legs),
         ),
     )
-    # The code of a part that lacked nothing but other shards is that of its rows, which are judged here.
+    # If a part lacked only other shards, its own exit code is ignored: its rows are judged here.
     both = zip(parts, legs, strict=True)
     codes = [part["exit"] for part, leg in both if leg["complete"] == part["complete"]]
     return {
@@ -195,7 +219,7 @@ def _join(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
         "seconds": round(sum(leg["seconds"] for leg in legs), 3),
         "workers": max(leg["workers"] for leg in legs),
         "left_out": judgement.left_out,
-        "exit": exit_codes.worst([*codes, judgement.exit]),
+        "exit": exit_codes.worst_exit_code([*codes, judgement.exit]),
         "complete": complete,
         "problems": problems + judgement.expectations["problems"],
         "expectations": judgement.expectations,
@@ -206,7 +230,7 @@ def _join(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
         "cases": judgement.cases,
         "oracle": {
             "checked": sum(leg["oracle"]["checked"] for leg in legs),
-            "differences": [line for leg in legs for line in leg["oracle"]["differences"]][:SHOWN],
+            "differences": [line for leg in legs for line in leg["oracle"]["differences"]][:MAX_LISTED],
         },
         "results": list(judgement.rows),
     }

@@ -1,4 +1,4 @@
-"""The ledger: what the events of a journal say about each result and each worker."""
+"""The run state: the state of each result and worker, rebuilt from the journal's events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conformance.model import records
 from conformance.model.records import AttemptRow, Event, FailureRow
 from conformance.model.verdicts import Kind, Verdict
 
-#: Verdicts that say that something went wrong in an attempt.
+#: Verdicts of a failed attempt.
 BAD = frozenset(
     verdict.value
     for verdict in (Verdict.CRASH, Verdict.TIMEOUT, Verdict.ERROR, Verdict.FAIL, Verdict.VACUOUS)
@@ -23,13 +23,13 @@ _LOST = (Verdict.CRASH.value, Verdict.TIMEOUT.value)
 
 
 def unusable(message: str) -> str:
-    """Return the message with which a worker reports a device that it left unusable."""
+    """Return the message with which a worker reports that a result left the device unusable."""
     return f"left the device unusable: {message}"
 
 
 @dataclasses.dataclass
 class Worker:
-    """The state of a worker: the result that it works on, the last that it finished, and its own end."""
+    """The state of a worker: its current result, its last finished result, and its own end event."""
 
     name: str
     open: str | None = None
@@ -37,16 +37,16 @@ class Worker:
     last: str | None = None
     probing: str | None = None
     ended: str | None = None
-    buried: bool = False
+    recorded_as_lost: bool = False
 
 
-class Ledger:
-    """Takes events in order. All attempts at a result are kept."""
+class RunState:
+    """The state of a run, updated by events in order. All attempts at a result are kept."""
 
     def __init__(self) -> None:
         self.attempts: dict[str, list[AttemptRow]] = {}
         self.workers: dict[str, Worker] = {}
-        #: None until the event ``run`` was taken.
+        #: None until the event ``run`` was applied.
         self.header: records.Header | None = None
         self.plan: records.PlanTable | None = None
         self.end: records.EndEvent | None = None
@@ -54,16 +54,16 @@ class Ledger:
         self.oracle_check: records.OracleCheck | None = None
         self.problems: list[str] = []
         self.interrupted = False
-        #: Workers that started since a result last passed.
+        #: Number of workers that started since a result last passed.
         self.starts_without_pass = 0
-        #: Seconds of all runs that went into this journal, as far as they came to an end.
+        #: Total seconds of all finished runs in this journal.
         self.seconds = 0.0
         self.rounds = 0
-        #: Results after which the device was being probed when a run was killed.
+        #: Results whose known-answer probe was running when a run was killed.
         self.unprobed: set[str] = set()
 
     def apply(self, event: Event) -> None:
-        """Take one event. Kinds that this version does not know are ignored; a malformed one is a problem."""
+        """Apply one event. Unknown kinds are ignored; a malformed event is recorded as a problem."""
         try:
             self._take(event)
         except (KeyError, TypeError, ValueError) as error:
@@ -113,17 +113,19 @@ class Ledger:
         self.header = cast("records.Header", fields) if fields else None
 
     def _on_resume(self) -> None:
-        """A run goes on. Whoever worked before was killed with it: what they owe is no failure."""
+        """Apply the resumption of a run. The earlier workers were killed with the run, so their open results
+        are not failures.
+        """
         for worker in self.workers.values():
-            if worker.ended is None and not worker.buried:
-                worker.buried = True
+            if worker.ended is None and not worker.recorded_as_lost:
+                worker.recorded_as_lost = True
                 if worker.probing is not None:
                     self.unprobed.add(worker.probing)
         self.end, self.interrupted, self.oracle_check = None, False, None
         self.starts_without_pass = 0
 
     def _on_worker(self, event: records.WorkerEvent) -> None:
-        # The number of a process, and with it the name, may come again once a run has been resumed.
+        # A resumed run may reuse a process id and therefore a worker name.
         name = str(event.get("worker", "?"))
         self.workers[name] = Worker(name)
         self.starts_without_pass += 1
@@ -157,17 +159,21 @@ class Ledger:
 
     def _on_lost(self, event: records.LostEvent) -> None:
         worker = self._worker(event)
-        worker.buried = True
+        worker.recorded_as_lost = True
         if worker.probing is not None:
             self._poison(worker.probing, "the process ended while the known-answer probe ran")
             worker.probing = None
 
     def dead(self) -> list[Worker]:
-        """Workers that neither said that they end nor were given up; call it when all processes are gone."""
-        return [worker for worker in self.workers.values() if worker.ended is None and not worker.buried]
+        """Return the workers that ended without an end event and are not recorded as lost. All processes must
+        have exited.
+        """
+        return [
+            worker for worker in self.workers.values() if worker.ended is None and not worker.recorded_as_lost
+        ]
 
     def last_attempt(self) -> int:
-        """The highest number of an attempt at any result."""
+        """Return the highest attempt number of any result."""
         return max((row.get("attempt", 1) for rows in self.attempts.values() for row in rows), default=0)
 
     def tried(self, result_id: str, attempt: int) -> bool:
@@ -175,7 +181,7 @@ class Ledger:
         return any(row.get("attempt", 1) == attempt for row in self.attempts.get(result_id, ()))
 
     def to_retry(self) -> list[str]:
-        """Results whose only attempt was lost, or was blamed for an unusable device."""
+        """Return the results whose only attempt was lost, or was blamed for an unusable device."""
         return [
             result_id
             for result_id, rows in self.attempts.items()
@@ -188,11 +194,13 @@ def _poisoned(row: AttemptRow) -> bool:
 
 
 def final_attempt(rows: Sequence[AttemptRow]) -> tuple[str, AttemptRow]:
-    """The verdict of all attempts at a result, before expectations, and the attempt that shows it best.
+    """Return the verdict of all attempts at a result, before expectations, and the attempt that represents
+    it.
 
-    A good last attempt after a bad one is ``flaky``; if the last one is bad, the worst counts. An attempt
-    that was blamed for an unusable device does not count against a later, bad one in a fresh process that was
-    not; that a device broke stays in its failures, and no expectation of another kind excuses it.
+    If the last attempt passes after a failed one, the verdict is ``flaky``. If the last attempt fails, the
+    worst verdict counts. An attempt that was blamed for an unusable device is ignored if a later attempt in a
+    new process fails without being blamed. The failures then still include the broken device, and no
+    expectation of a different kind excuses it.
     """
     last = rows[-1]
     bad = [row for row in rows if row["verdict"] in BAD]

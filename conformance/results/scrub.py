@@ -1,4 +1,4 @@
-"""Removal of what a certificate leaves out: host names, paths, users, and variables not on the list."""
+"""Remove host names, paths, users and unlisted variables from the data of a certificate."""
 
 from __future__ import annotations
 
@@ -17,33 +17,35 @@ _PATH = re.compile(
     r"|file:/{1,3}\S+"
     r"|(?<!\w)[A-Za-z]:\\[^\s'\",;)]*"
 )
-#: user@host and host names with dots, as they stand in errors of sockets and file systems.
+#: user@host and host names with dots, as in errors of sockets and file systems.
 _HOST = re.compile(
     r"(?<![\w/.@-])\w[\w.-]*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?![\w/])|\b(?:\d{1,3}\.){3}\d{1,3}\b"
 )
-#: Keys of ``facts`` that a certificate keeps; whatever else a run knew of its machine goes.
+#: Keys of ``facts`` that a certificate keeps. All other facts about the machine are removed.
 _TORCH = ("version", "revision", "kind", "evidence", "abi", "debug", "wheel")
 _BACKEND = ("module", "version", "digest", "abi")
 
 
-def text(words: str) -> str:
-    """A text without paths and host names."""
-    return _HOST.sub("<host>", _PATH.sub("<path>", words))
+def scrub_text(raw_text: str) -> str:
+    """Return a text without paths and host names."""
+    return _HOST.sub("<host>", _PATH.sub("<path>", raw_text))
 
 
-def scrubbed(value: Any) -> Any:
-    """A JSON value with every text in it scrubbed; keys are names that the suite gives."""
+def scrub_value(value: Any) -> Any:
+    """Return a JSON value with every text in it scrubbed; keys are unchanged, because the suite defines
+    them.
+    """
     if isinstance(value, str):
-        return text(value)
+        return scrub_text(value)
     if isinstance(value, list):
-        return [scrubbed(item) for item in value]
+        return [scrub_value(item) for item in value]
     if isinstance(value, dict):
-        return {key: scrubbed(item) for key, item in value.items()}
+        return {key: scrub_value(item) for key, item in value.items()}
     return value
 
 
-def without_host(value: Any) -> Any:
-    """A JSON value without the name of this machine, which only the machine itself can know to leave out."""
+def without_host_name(value: Any) -> Any:
+    """Return a JSON value without the name of this machine, which only this machine can recognise."""
     names = {platform.node(), platform.node().partition(".")[0]} - {"", "localhost"}
     expression = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(names)) or "(?!)")
 
@@ -59,46 +61,53 @@ def without_host(value: Any) -> Any:
     return walk(value)
 
 
-def leg(whole: Leg) -> Leg:
-    """A leg as a bundle holds it."""
-    kept = scrubbed(
-        {key: value for key, value in whole.items() if key not in ("facts", "digests", "results")}
+def scrub_leg(original: Leg) -> Leg:
+    """Return a scrubbed leg."""
+    scrubbed_leg = scrub_value(
+        {key: value for key, value in original.items() if key not in ("facts", "digests", "results")}
     )
-    kept["digests"] = dict(whole["digests"])
-    kept["facts"] = facts(whole["facts"])
-    kept["results"] = [row(each) for each in whole["results"]]
-    return cast("Leg", kept)
+    scrubbed_leg["digests"] = dict(original["digests"])
+    scrubbed_leg["facts"] = scrub_facts(original["facts"])
+    scrubbed_leg["results"] = [scrub_row(each) for each in original["results"]]
+    return cast("Leg", scrubbed_leg)
 
 
-def row(whole: ResultRow) -> ResultRow:
-    """A row of results: ids stay as they are, messages and notes are scrubbed."""
-    kept = {
-        key: scrubbed(value) if key in ("failures", "notes", "attempts") else value
-        for key, value in whole.items()
+def scrub_row(original: ResultRow) -> ResultRow:
+    """Return a scrubbed result row: messages and notes are scrubbed, ids are unchanged."""
+    scrubbed_row = {
+        key: scrub_value(value) if key in ("failures", "notes", "attempts") else value
+        for key, value in original.items()
     }
-    return cast("ResultRow", kept)
+    return cast("ResultRow", scrubbed_row)
 
 
-def facts(whole: Facts) -> Facts:
-    """The facts that a certificate keeps: versions, the kind of system, variables of the allow-list."""
-    known: Mapping[str, object] = whole.get("torch", {})
-    backend: Mapping[str, object] = whole.get("backend", {})
-    variables = {str(key): str(value) for key, value in whole.get("environment", {}).items()}
-    kept = {
-        "python": text(str(whole.get("python", ""))),
-        "platform": system(str(whole.get("platform", ""))),
-        "torch": {key: known[key] for key in _TORCH if key in known},
+def scrub_facts(original: Facts) -> Facts:
+    """Return the facts that a certificate contains: versions, the kind of system, variables of the
+    allow-list.
+    """
+    torch_facts: Mapping[str, object] = original.get("torch", {})
+    backend: Mapping[str, object] = original.get("backend", {})
+    variables = {str(key): str(value) for key, value in original.get("environment", {}).items()}
+    scrubbed_facts = {
+        "python": scrub_text(str(original.get("python", ""))),
+        "platform": system_name(str(original.get("platform", ""))),
+        "torch": {key: torch_facts[key] for key in _TORCH if key in torch_facts},
         "backend": {key: backend[key] for key in _BACKEND if key in backend},
         "environment": installed_torch.recorded_variables(variables),
-        "extra": list(whole.get("extra", ())),
+        "extra": list(original.get("extra", ())),
     }
-    return cast("Facts", kept)
+    return cast("Facts", scrubbed_facts)
 
 
-def system(name_of_system: str) -> str:
-    """``Linux x86_64``: neither the release of the kernel, which may be anybody's, nor anything else."""
+def system_name(name_of_system: str) -> str:
+    """Return ``Linux x86_64``, without the kernel release or other details."""
     name = next(
-        (word for word in ("Linux", "Darwin", "macOS", "Windows") if name_of_system.startswith(word)), "other"
+        (
+            system_prefix
+            for system_prefix in ("Linux", "Darwin", "macOS", "Windows")
+            if name_of_system.startswith(system_prefix)
+        ),
+        "other",
     )
     machine = re.search(r"\b(x86_64|AMD64|aarch64|arm64|ppc64le|s390x|riscv64)\b", name_of_system)
     return f"{name} {machine.group(1)}" if machine else name

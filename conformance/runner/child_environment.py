@@ -11,10 +11,10 @@ from conformance.process_control import exit_with_parent, memory_limit
 
 
 def variables(request: Request, mode: str) -> dict[str, str]:
-    """Return the environment variables of a process that works for a run in a mode.
+    """Return the environment variables of a child process for a mode of a run.
 
-    Backends that register themselves for autoloading stay away unless the user asks for them: the
-    target's own module is imported by name, and no other backend may become the accelerator.
+    Autoloading of backends is disabled unless the user enables it: the target's own module is imported by
+    name, and no other backend may become the accelerator.
     """
     variables = dict(os.environ)
     variables.pop("PYTEST_ADDOPTS", None)

@@ -35,7 +35,7 @@ from conformance.plan.plan import Plan
 from conformance.plan.run_request import Request
 from conformance.results import document, run_folder
 from conformance.results.journal import Journal, Tail
-from conformance.results.run_state import Ledger
+from conformance.results.run_state import RunState
 from conformance.runner import child_environment
 from conformance.runner.prestarted_worker import WarmWorker
 from conformance.runner.progress import Progress
@@ -45,37 +45,37 @@ from conformance.runner.pytest_rounds import Rounds, TooManyLostWorkers
 _PREPARE_SECONDS = 600
 #: Recorded seconds of a selection up to which one worker is as fast as several, which all import first.
 _ONE_WORKER = 20
-#: Oracle values for which a process of its own pays, which loads torch's databases first.
+#: Minimum number of reference values for one more process, which has to load torch's databases first.
 _EVENTS = 200
 
 
 class NothingToRun(UsageError):
-    """The level, shard or ``-k`` leaves no result in this mode."""
+    """The level, shard or ``-k`` selects no result in this mode."""
 
 
 class Interrupted(Exception):
-    """The user stopped the run; carries the legs that were found so far."""
+    """The user stopped the run; ``legs`` are the legs so far."""
 
-    def __init__(self, found: list[Leg]) -> None:
+    def __init__(self, legs: list[Leg]) -> None:
         super().__init__("interrupted")
-        self.found = found
+        self.legs = legs
 
 
-def prepare(options: Request, mode: str) -> Prepared:
-    """Bring the target up in a process of its own; UsageError if that fails."""
-    return cast("Prepared", _answer(options, mode))
+def bring_up_target(options: Request, mode: str) -> Prepared:
+    """Bring the target up in a separate process; raise UsageError if that fails."""
+    return cast("Prepared", _bring_up_output(options, mode))
 
 
 def result_names(options: Request, mode: str) -> dict[str, PlanTable]:
-    """The plan of the full level by mode, from a target that is brought up only if its names need it.
+    """Return the plan of the full level by mode. The target is brought up only if its names require it.
 
-    UsageError if they cannot be had.
+    Raise UsageError if the names cannot be determined.
     """
-    return cast("ResultNames", _answer(options, mode, "--names"))["names"]
+    return cast("ResultNames", _bring_up_output(options, mode, "--names"))["names"]
 
 
-def _answer(options: Request, mode: str, *arguments: str) -> object:
-    """The answer of the process that brings a target up; UsageError if there is none, or it says why not."""
+def _bring_up_output(options: Request, mode: str, *arguments: str) -> object:
+    """Return the output of the process that brings a target up; raise UsageError if it failed."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "answer.json"
         command = [
@@ -90,7 +90,7 @@ def _answer(options: Request, mode: str, *arguments: str) -> object:
         for module in options.extra:
             command += ["--extra", module]
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 env=child_environment.variables(options, mode),
                 capture_output=True,
@@ -99,50 +99,53 @@ def _answer(options: Request, mode: str, *arguments: str) -> object:
             )
         except subprocess.TimeoutExpired:
             raise UsageError(
-                f"target {options.target.name!r} is not up in {_PREPARE_SECONDS} s; see 'conformance doctor'"
+                f"target {options.target.name!r} was not brought up within {_PREPARE_SECONDS} s; run "
+                "'conformance doctor'"
             ) from None
         try:
             answer: Mapping[str, object] = json.loads(file.read_text())
         except (OSError, ValueError):
-            words = done.stderr.strip()[-2000:]
+            last_output = process.stderr.strip()[-2000:]
             raise UsageError(
                 f"target {options.target.name!r} could not be brought up: the process ended with "
-                f"{done.returncode}; its last words were:\n{words}"
+                f"{process.returncode}; the end of its output is:\n{last_output}"
             ) from None
     if "error" in answer:
         raise UsageError(str(answer["error"]))
     return answer
 
 
-def choose(options: Request, mode: str, answer: Prepared) -> tuple[Plan, Plan, int]:
-    """The plan of the level, the part of it that runs, and how many results ``-k`` left out."""
-    level = Plan.from_json(answer["plan"])
+def select_results(options: Request, mode: str, prepared: Prepared) -> tuple[Plan, Plan, int]:
+    """Return the plan of the level, the part of it that runs, and the number of results that ``-k`` omits."""
+    level = Plan.from_json(prepared["plan"])
     if not level.cases:
         raise NothingToRun(
             f"target {options.target.name!r} has no case at level {options.level!r} in mode {mode}; "
-            "check its dtypes, or take a broader level"
+            "check its dtypes, or use a broader level"
         )
     part = level.shard(options.shard, mode)
     chosen = part if options.select is None else part.select(selection.parse_selection(options.select))
     if not chosen.cases and not _empty_by_number(options, level):
         if options.select is None:
             raise NothingToRun(f"shard {options.shard} holds no case; use fewer shards")
-        raise NothingToRun(f"-k {options.select!r} selects nothing of {len(part)} results; loosen it")
+        raise NothingToRun(
+            f"-k {options.select!r} matches none of {len(part)} results; write a broader expression"
+        )
     return level, chosen, len(part) - len(chosen)
 
 
 def _empty_by_number(options: Request, level: Plan) -> bool:
-    """Return True if a part is empty only because its run has more shards than cases.
+    """Return True if a part is empty only because the run has more shards than cases.
 
-    Such a part is a result: without it, its merge could not tell an empty shard from a lost one.
+    An empty part is a valid result. Otherwise a merge could not distinguish an empty shard from a lost one.
     """
     if not options.part or options.shard.count == 1:
         return False
     return options.select is None or bool(level.select(selection.parse_selection(options.select)).cases)
 
 
-def run(options: Request, mode: str, folder: Path, *, loud: bool = True) -> Leg:
-    """Run one leg and return it; Interrupted on Ctrl-C, UsageError if it cannot start."""
+def run_new_leg(options: Request, mode: str, folder: Path, *, loud: bool = True) -> Leg:
+    """Run one leg and return it; raise Interrupted on Ctrl-C and UsageError if it cannot start."""
     started = datetime.datetime.now(datetime.timezone.utc)
     clock = time.monotonic()
     book = entries.load_expectations(
@@ -151,13 +154,13 @@ def run(options: Request, mode: str, folder: Path, *, loud: bool = True) -> Leg:
     # A selection is small, as a rule, and one worker enough: it imports while the target is brought up.
     warm = None if options.select is None else WarmWorker(child_environment.variables(options, mode))
     try:
-        return _run(options, mode, folder, book, started, clock, warm, loud=loud)
+        return _run_leg(options, mode, folder, book, started, clock, warm, loud=loud)
     finally:
         if warm is not None:
             warm.close()
 
 
-def _run(
+def _run_leg(
     options: Request,
     mode: str,
     folder: Path,
@@ -168,25 +171,25 @@ def _run(
     *,
     loud: bool,
 ) -> Leg:
-    answer = prepare(options, mode)
-    level, plan, left_out = choose(options, mode, answer)
+    prepared = bring_up_target(options, mode)
+    level, plan, left_out = select_results(options, mode, prepared)
     if options.select is None:
-        _check_patterns(book, answer, mode, started.date())
-    run_folder.clear(folder)
+        _check_patterns(book, prepared, mode, started.date())
+    run_folder.clear_folder(folder)
     journal = Journal(folder / "journal.jsonl")
     journal.lock()
-    words = header(options, mode, answer, level, book, started, left_out)
-    words["reach"] = reach(book, answer, mode)
-    journal.write("run", **words)
+    header_fields = journal_header(options, mode, prepared, level, book, started, left_out)
+    header_fields["reach"] = wildcard_reach(book, prepared, mode)
+    journal.write("run", **header_fields)
     journal.write("plan", **plan.to_json())
-    ledger = Ledger()
-    progress = Progress(ledger, len(plan), label=words["name"], loud=loud)
-    rounds = Rounds(options, mode, folder, journal, Tail(folder / "journal.jsonl"), ledger, progress.show)
+    run_state = RunState()
+    progress = Progress(run_state, len(plan), label=header_fields["name"], loud=loud)
+    rounds = Rounds(options, mode, folder, journal, Tail(folder / "journal.jsonl"), run_state, progress.show)
     rounds.warm = warm
-    return finish(rounds, lambda: work(rounds, plan), progress, book, started.date(), clock)
+    return finish_leg(rounds, lambda: run_rounds(rounds, plan), progress, book, started.date(), clock)
 
 
-def finish(
+def finish_leg(
     rounds: Rounds,
     working: Callable[[], None],
     progress: Progress,
@@ -194,30 +197,30 @@ def finish(
     today: datetime.date,
     clock: float,
 ) -> Leg:
-    """Do the work of a leg to its end, whatever comes between, and return it; Interrupted on Ctrl-C."""
-    journal, ledger = rounds.journal, rounds.ledger
+    """Finish the work of a leg, whatever happens, and return the leg; raise Interrupted on Ctrl-C."""
+    journal, run_state = rounds.journal, rounds.run_state
     stopped = False
     try:
         working()
-        check_oracle(rounds)
+        recheck_oracle_values(rounds)
     except TooManyLostWorkers as error:
         journal.write("problem", message=str(error))
     except KeyboardInterrupt:
         stopped = True
         journal.write("interrupted")
     journal.write("end", seconds=round(time.monotonic() - clock, 3))
-    rounds.absorb(final=True)
+    rounds.read_events(final=True)
     progress.close()
     journal.close()
-    finished = document.leg(ledger, book, today=today)
+    finished = document.leg_of_run(run_state, book, today=today)
     if stopped:
         raise Interrupted([finished])
     return finished
 
 
-def work(rounds: Rounds, plan: Plan) -> None:
-    """Rounds until every result is there, then the second attempts, one process and nothing beside it."""
-    attempts, unprobed = rounds.ledger.attempts, rounds.ledger.unprobed
+def run_rounds(rounds: Rounds, plan: Plan) -> None:
+    """Run rounds until every result exists, then retry lost results in one process without parallel work."""
+    attempts, unprobed = rounds.run_state.attempts, rounds.run_state.unprobed
     idle = 0
     pending = plan.select(lambda result_id: result_id not in attempts or result_id in unprobed)
     while pending.cases and idle < 3:
@@ -229,34 +232,34 @@ def work(rounds: Rounds, plan: Plan) -> None:
         rounds.run(pending, workers=workers, attempt=1)
         pending = plan.select(lambda result_id: result_id not in attempts)
         idle = idle + 1 if len(attempts) == before else 0
-    retry = plan.only(rounds.ledger.to_retry())
+    retry = plan.only(rounds.run_state.to_retry())
     idle = 0
     while retry.cases and idle < 3:
         before = len(retry)
         rounds.run(retry, workers=1, attempt=2, patient=True)
-        retry = retry.only(rounds.ledger.to_retry())
+        retry = retry.only(rounds.run_state.to_retry())
         idle = idle + 1 if len(retry) == before else 0
 
 
 def _seconds(mode: str, plan: Plan) -> float:
-    """The seconds that the subjects of a plan took when they were recorded, or parts of split ones."""
-    known = shards.recorded_seconds().get(mode, {})
-    found: dict[str, float] = {}
+    """Return the recorded seconds of a plan's subjects, or of its properties if a subject is split."""
+    recorded = shards.recorded_seconds().get(mode, {})
+    seconds_by_entry: dict[str, float] = {}
     for case in plan.cases:
         names = (
             shards.entry_name(case.kind, case.subject, case.property),
             shards.entry_name(case.kind, case.subject),
         )
-        name = next((one for one in names if one in known), names[1])
-        found[name] = known.get(name, 0.5)
-    return sum(found.values())
+        name = next((candidate for candidate in names if candidate in recorded), names[1])
+        seconds_by_entry[name] = recorded.get(name, 0.5)
+    return sum(seconds_by_entry.values())
 
 
-def check_oracle(rounds: Rounds) -> None:
-    """Compute the journalled oracle values anew in processes that never load the backend."""
+def recheck_oracle_values(rounds: Rounds) -> None:
+    """Recompute the recorded reference values in processes that never load the backend."""
     events: list[OracleValue] = [
         {"operator": operator, "dtype": dtype, "index": index, "digest": digest}
-        for (operator, dtype, index), digest in sorted(rounds.ledger.oracle.items())
+        for (operator, dtype, index), digest in sorted(rounds.run_state.oracle.items())
     ]
     if not events:
         return
@@ -268,7 +271,7 @@ def check_oracle(rounds: Rounds) -> None:
     rounds.journal.write(
         "oracle-check",
         checked=sum(check["checked"] for check in checks),
-        differences=[words for check in checks for words in check["differences"]],
+        differences=[difference for check in checks for difference in check["differences"]],
     )
 
 
@@ -282,52 +285,63 @@ def _recheck(rounds: Rounds, events: list[OracleValue]) -> OracleCheck:
         command += ["--samples", rounds.options.samples]
         for module in rounds.options.extra:
             command += ["--extra", module]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        process = subprocess.run(command, env=environment, capture_output=True, text=True)
     try:
-        checked: OracleCheck = json.loads(done.stdout.splitlines()[-1])
+        checked: OracleCheck = json.loads(process.stdout.splitlines()[-1])
     except (ValueError, IndexError):
-        words = done.stderr.strip()[-1000:]
-        checked = {"checked": 0, "differences": [f"the oracle check ended with {done.returncode}: {words}"]}
+        last_output = process.stderr.strip()[-1000:]
+        checked = {
+            "checked": 0,
+            "differences": [f"the oracle check ended with {process.returncode}: {last_output}"],
+        }
     return checked
 
 
-def _check_patterns(book: TargetExpectations, answer: Prepared, mode: str, day: datetime.date) -> None:
-    """Raise UsageError for expectations that speak of nothing that exists."""
-    index = Index(Plan.from_json(answer["full"]).result_ids())
-    active = book.active(mode, day, answer["facts"]["torch"]["version"])
+def _check_patterns(book: TargetExpectations, prepared: Prepared, mode: str, day: datetime.date) -> None:
+    """Raise UsageError for expectations that match no existing result."""
+    index = Index(Plan.from_json(prepared["full"]).result_ids())
+    active = book.active(mode, day, prepared["facts"]["torch"]["version"])
     lost = [entry for entry in active if not index.matching(entry.id)]
     if lost:
         names = "; ".join(f"{entry}{did_you_mean(index, entry.id)}" for entry in lost[:10])
         raise UsageError(f"{len(lost)} expectations match no result: {names}; remove or rename them")
 
 
-def reach(book: TargetExpectations, answer: Prepared, mode: str) -> dict[str, int]:
-    """The number of results to which each entry with a wildcard applies in a mode, run or not."""
-    here = {tuple(words) for words in answer["here"]}
-    full = Plan([case for case in Plan.from_json(answer["full"]).cases if (case.kind, case.property) in here])
+def wildcard_reach(book: TargetExpectations, prepared: Prepared, mode: str) -> dict[str, int]:
+    """Return the number of results in a mode that each entry with a wildcard matches, run or not."""
+    mode_properties = {tuple(pair) for pair in prepared["here"]}
+    full = Plan(
+        [
+            case
+            for case in Plan.from_json(prepared["full"]).cases
+            if (case.kind, case.property) in mode_properties
+        ]
+    )
     index = Index(full.result_ids())
-    version = answer["facts"]["torch"]["version"]
-    spoken = {entry.id for entry in book.entries if entry.applies_to(mode, version)}
-    return {pattern: len(index.matching(pattern)) for pattern in sorted(spoken) if not is_literal(pattern)}
+    version = prepared["facts"]["torch"]["version"]
+    patterns = {entry.id for entry in book.entries if entry.applies_to(mode, version)}
+    return {pattern: len(index.matching(pattern)) for pattern in sorted(patterns) if not is_literal(pattern)}
 
 
 def did_you_mean(index: Index, pattern: str) -> str:
-    """Words that name what a pattern which matches nothing may have meant."""
+    """Return a suggestion for a pattern that matches nothing, or an empty text."""
     candidates = index.nearest(pattern)
     return f" (did you mean {' or '.join(candidates)}?)" if candidates else ""
 
 
-def header(
+def journal_header(
     options: Request,
     mode: str,
-    answer: Prepared,
+    prepared: Prepared,
     level: Plan,
     book: TargetExpectations,
     started: datetime.datetime,
     left_out: int,
 ) -> Header:
-    """The first event of a journal: what is run, on what, and how to go on with it."""
-    facts = answer["facts"]
+    """Return the first event of a journal: the options of the run, the target, and the data needed to resume
+    it.
+    """
+    facts = prepared["facts"]
     target = options.target
     return {
         "name": installed_torch.leg_name(facts["torch"]["version"], mode),

@@ -1,4 +1,4 @@
-"""Several modes of a target, one leg after the other; every process that loads the backend has one mode."""
+"""Run several modes of a target, one leg after the other; a process that loads the backend has one mode."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from conformance.results import document, exit_codes, run_folder
 from conformance.runner import leg
 
 
-def run(options: Request) -> list[Leg]:
-    """Run a leg per mode into ``legs/BUILD-MODE``; return the legs, also if the user stops it.
+def run_modes(options: Request) -> list[Leg]:
+    """Run a leg per mode into ``legs/BUILD-MODE``; return the legs, also if the user stops the run.
 
-    A mode that cannot start does not keep the others from running: it is a leg with exit code 2. One for
-    which the user's selection leaves nothing is left out.
+    A mode that cannot start does not prevent the other modes: it becomes a leg with exit code 2. A mode in
+    which the user's selection matches nothing is omitted.
 
     Raises:
-        UsageError: no mode has anything to run.
+        UsageError: no mode has a result to run.
     """
-    run_folder.clear(options.output)
+    run_folder.clear_folder(options.output)
     build = installed_torch.version()
 
     def one(mode: str) -> Leg:
-        return leg.run(options, mode, options.output / "legs" / installed_torch.leg_name(build, mode))
+        return leg.run_new_leg(options, mode, options.output / "legs" / installed_torch.leg_name(build, mode))
 
-    return each(options, one)
+    return run_each_mode(options, one)
 
 
-def each(options: Request, run_mode: Callable[[str], Leg]) -> list[Leg]:
-    """The legs that ``run_mode`` returns for the modes of a run."""
+def run_each_mode(options: Request, run_mode: Callable[[str], Leg]) -> list[Leg]:
+    """Return the legs that ``run_mode`` returns for the modes of a run."""
     build = installed_torch.version()
     legs: list[Leg] = []
     for mode in options.modes:
@@ -44,17 +44,17 @@ def each(options: Request, run_mode: Callable[[str], Leg]) -> list[Leg]:
             print(f"mode {mode} is left out: {nothing}", file=sys.stderr)
             continue
         except leg.Interrupted as stop:
-            legs += stop.found
+            legs += stop.legs
             output_files.write_reports(folder, legs[-1:])
             raise leg.Interrupted(legs) from None
         except KeyboardInterrupt:
             # Before the leg had a journal. The file must not read as if the modes so far were all.
-            why = "stopped by the user before it began"
-            legs.append(document.not_run(options, mode, build, why, code=exit_codes.INCOMPLETE))
+            reason = "stopped by the user before it began"
+            legs.append(document.leg_not_run(options, mode, build, reason, code=exit_codes.INCOMPLETE))
             raise leg.Interrupted(legs) from None
         except UsageError as error:
             print(f"mode {mode} did not run: {error}", file=sys.stderr)
-            legs.append(document.not_run(options, mode, build, str(error)))
+            legs.append(document.leg_not_run(options, mode, build, str(error)))
             continue
         output_files.write_reports(folder, legs[-1:])
     if not legs:

@@ -8,16 +8,16 @@ from typing import TextIO
 
 from conformance.model.verdicts import Verdict
 from conformance.report.durations import duration
-from conformance.results.run_state import Ledger
+from conformance.results.run_state import RunState
 
 
 class Progress:
-    """Shows how far a ledger has come. Counts last attempts, before expectations."""
+    """Shows the progress of a run. It counts last attempts, before expectations."""
 
     def __init__(
-        self, ledger: Ledger, planned: int, *, label: str, loud: bool = True, out: TextIO = sys.stderr
+        self, run_state: RunState, planned: int, *, label: str, loud: bool = True, out: TextIO = sys.stderr
     ) -> None:
-        self.ledger = ledger
+        self.run_state = run_state
         self.planned = planned
         self.label = label
         self.loud = loud
@@ -30,7 +30,7 @@ class Progress:
         self._dirty = False
 
     def show(self) -> None:
-        """Show the present state if it is time to."""
+        """Show the current state if the interval has passed."""
         now = time.monotonic()
         if not self.loud or now < self._next:
             return
@@ -44,20 +44,21 @@ class Progress:
         self.out.flush()
 
     def close(self) -> None:
-        """Leave the line."""
+        """Clear the line."""
         if self._dirty:
             self.out.write("\r\x1b[K")
             self.out.flush()
 
     def line(self, seconds: float) -> str:
-        """One line: share, counts, rate and the time that is left. Which failures are expected is known at
-        the end, when all attempts are in.
+        """Return one line: share, counts, rate and remaining time.
+
+        Failures include expected ones. Expectations are applied at the end, when all attempts are complete.
         """
-        done = len(self.ledger.attempts)
-        bad = sum(1 for rows in self.ledger.attempts.values() if Verdict(rows[-1]["verdict"]).unexpected)
+        done = len(self.run_state.attempts)
+        bad = sum(1 for rows in self.run_state.attempts.values() if Verdict(rows[-1]["verdict"]).unexpected)
         rate = done / seconds if seconds > 0 else 0.0
-        left = duration((self.planned - done) / rate) if rate else "?"
+        time_left = duration((self.planned - done) / rate) if rate else "?"
         share = 100 * done // max(1, self.planned)
         failing = f"{bad} failing, expected ones included" if bad else "none failing"
         counts = f"{done}/{self.planned} results ({share} %), {failing}"
-        return f"{self.label}: {counts}, {rate:.0f}/s, {left} left"
+        return f"{self.label}: {counts}, {rate:.0f}/s, {time_left} left"

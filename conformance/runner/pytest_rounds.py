@@ -17,7 +17,7 @@ from conformance.process_control import supervisor
 from conformance.process_control.child import Child, How
 from conformance.process_control.watchdog import last_words
 from conformance.results.journal import Journal, Tail
-from conformance.results.run_state import Ledger, Worker
+from conformance.results.run_state import RunState, Worker
 from conformance.runner import child_environment
 from conformance.runner.prestarted_worker import WarmWorker
 
@@ -34,21 +34,21 @@ class TooManyLostWorkers(Exception):
 
 @dataclasses.dataclass
 class Rounds:
-    """Runs rounds for one leg and keeps its ledger up to date."""
+    """Runs rounds for one leg and keeps its run_state up to date."""
 
     options: Request
     mode: str
     folder: Path
     journal: Journal
     tail: Tail
-    ledger: Ledger
+    run_state: RunState
     progress: Callable[[], None]
     number: int = 0
     #: A process that has begun to import; the first round takes it.
     warm: WarmWorker | None = None
 
     def run(self, plan: Plan, *, workers: int, attempt: int, patient: bool = False) -> None:
-        """Run a plan once. Every result that was lost with its worker is in the ledger afterwards.
+        """Run a plan once. Every result that was lost with its worker is in the run_state afterwards.
 
         A ``patient`` round goes on however many workers it loses: what it holds was lost before.
 
@@ -74,7 +74,7 @@ class Rounds:
             file.unlink(missing_ok=True)
             if warm is not None:
                 warm.copy_log(log)
-            self.absorb(final=True)
+            self.read_events(final=True)
         self._record_lost(stalled=end.how is How.STALLED)
 
     def _start(self, arguments: list[str], workers: int, log: Path) -> tuple[Child, WarmWorker | None]:
@@ -108,8 +108,8 @@ class Rounds:
 
     def _heartbeat(self, *, patient: bool) -> bool:
         """Return whether the journal has new events; TooManyLostWorkers if the round should be stopped."""
-        events = self.absorb()
-        if self.ledger.starts_without_pass > MAX_LOSSES + self.options.workers and not patient:
+        events = self.read_events()
+        if self.run_state.starts_without_pass > MAX_LOSSES + self.options.workers and not patient:
             raise TooManyLostWorkers(
                 f"The run was stopped: {MAX_LOSSES} workers in a row ended without a passing result. "
                 "Run `conformance doctor`."
@@ -117,28 +117,28 @@ class Rounds:
         self.progress()
         return events > 0
 
-    def absorb(self, *, final: bool = False) -> int:
+    def read_events(self, *, final: bool = False) -> int:
         """Take the new events of the journal; their number."""
         count = 0
         for event in self.tail.read(final=final):
-            self.ledger.apply(event)
+            self.run_state.apply(event)
             count += 1
         return count
 
     def _record_lost(self, *, stalled: bool) -> None:
         """Record a `crash` or `timeout` result for each lost worker."""
-        for worker in self.ledger.dead():
+        for worker in self.run_state.dead():
             self.journal.write("lost", worker=worker.name)
             owed = self._owed(worker, stalled=stalled)
             if owed is not None:
                 self.journal.write("result", worker=worker.name, result=owed.to_json())
                 if self.options.profile:
                     self._journal_time(worker, owed)
-        self.absorb()
+        self.read_events()
 
     def _journal_time(self, worker: Worker, owed: Result) -> None:
         """Write the time of a result that was lost with its worker: its limit, or none if it crashed."""
-        cases = [] if self.ledger.plan is None else self.ledger.plan["cases"]
+        cases = [] if self.run_state.plan is None else self.run_state.plan["cases"]
         kinds = {(name, subject): kind for kind, name, subject, _ in cases}
         self.journal.write(
             "time",

@@ -1,1 +1,1 @@
-"""Inputs of operators, modules and optimizers, and private copies of them."""
+"""Samples: the inputs of operators, modules and optimizers, and private copies of these inputs."""

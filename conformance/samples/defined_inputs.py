@@ -1,4 +1,4 @@
-"""Inputs of the databases that documentation gives a meaning to on every device."""
+"""Select the inputs of torch's databases whose results documentation defines on every device."""
 
 from __future__ import annotations
 
@@ -7,20 +7,27 @@ from typing import Any
 
 import torch
 
-#: What they give for NaN is written nowhere (sign, sgn), or is another number by their formulas than the
-#: CPU's (x if x > threshold, else value; the root of a sum of squares).
-NAN_IS_FREE = frozenset({"sign", "sgn", "hypot", "threshold", "hardshrink"})
+#: Operators whose result for NaN is unspecified. Documentation does not define it (sign, sgn), or the
+#: documented formula gives another result than the CPU (x if x > threshold, else value; the root of a sum of
+#: squares).
+NAN_IS_UNSPECIFIED = frozenset({"sign", "sgn", "hypot", "threshold", "hardshrink"})
 
 
-def documented(operator: str, made: Sequence[Any]) -> Sequence[Any]:
-    """Return an operator's SampleInputs without what a device is free in: NaN of :data:`NAN_IS_FREE` becomes
-    1, and drivers of lstsq that only the CPU has are left out (torch.linalg.lstsq).
+def with_documented_results(operator: str, sample_inputs: Sequence[Any]) -> Sequence[Any]:
+    """Return the SampleInputs of an operator whose results are documented.
+
+    For operators of :data:`NAN_IS_UNSPECIFIED`, NaN is replaced by 1. For linalg.lstsq, inputs with a driver
+    that only the CPU has are omitted (torch.linalg.lstsq).
     """
     if operator.startswith("linalg.lstsq"):
-        return [one for one in made if one.kwargs.get("driver") in (None, "gels")]
-    if operator.removeprefix("nn.functional.") in NAN_IS_FREE:
-        return [one.transform(_without_nan) for one in made]
-    return made
+        return [
+            sample_input
+            for sample_input in sample_inputs
+            if sample_input.kwargs.get("driver") in (None, "gels")
+        ]
+    if operator.removeprefix("nn.functional.") in NAN_IS_UNSPECIFIED:
+        return [sample_input.transform(_without_nan) for sample_input in sample_inputs]
+    return sample_inputs
 
 
 def _without_nan(leaf: Any) -> Any:

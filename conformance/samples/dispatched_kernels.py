@@ -1,4 +1,4 @@
-"""The kernels that a call runs, as the dispatcher of the CPU shows them."""
+"""Record which kernels a call runs, with the CPU's dispatcher."""
 
 from __future__ import annotations
 
@@ -15,30 +15,33 @@ from conformance.framework import trees
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 
-#: Operators that look at values to raise an error for them; on a device they need the host.
-_CHECKING = frozenset({"_linalg_check_errors", "_assert_async", "equal", "is_nonzero", "allclose"})
-#: Operators that fill or allocate memory; a call that runs nothing else computes nothing.
+#: Operators that read values to raise an error. On a device, the host must wait for these values.
+_VALUE_CHECKS = frozenset({"_linalg_check_errors", "_assert_async", "equal", "is_nonzero", "allclose"})
+#: Operators that only allocate or fill memory. A call that runs no other operator computes nothing.
 _ALLOCATING = frozenset({"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "resize"})
 
 
 @functools.cache
 def base_name(name: str) -> str:
-    """Return ``add`` for ``aten::add.Tensor``, ``aten::add_.Tensor`` and ``aten::add.out``."""
+    """Return the operator name without namespace, overload and in-place suffix.
+
+    Example: ``add`` for ``aten::add.Tensor``, ``aten::add_.Tensor`` and ``aten::add.out``.
+    """
     bare = name.rpartition("::")[2].partition(".")[0]
     return bare.rstrip("_") if not bare.endswith("__") else bare
 
 
 @dataclasses.dataclass
 class Kernels:
-    """``recordable``: kernels that a graph can hold; ``host``: those for which the host needs a value or
-    shape.
+    """The kernels of a call: ``recordable`` kernels can be part of a graph; ``host`` kernels return a value
+    or shape to the host.
     """
 
     recordable: set[str] = dataclasses.field(default_factory=set)
     host: set[str] = dataclasses.field(default_factory=set)
 
 
-class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _KernelRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.kernels = Kernels()
@@ -56,45 +59,47 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def is_view(func: Any) -> bool:
-    """Return whether an overload returns a view of an argument by its schema."""
+    """Return whether the schema of an overload declares that it returns a view of an argument."""
     return any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
 
 
 def needs_host(func: Any, args: Any = ()) -> bool:
-    """Return whether an overload can return only after the host knows values: for a shape, a number or an
+    """Return whether the host must know values before the overload can return: for a shape, a number or an
     error.
     """
     if base_name(func._schema.name) in ("index", "_unsafe_index"):
-        # Tagged for the sake of masks; with numbers for indices the shape is known.
+        # ``index`` has the tag because of boolean masks. With integer indices, the shape is known.
         return any(t.dtype in (torch.bool, torch.uint8) for t in trees.tensors(args[1:2]))
     tags = set(getattr(func, "tags", ()))
     if {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output} & tags:
         return True
-    return base_name(func._schema.name) in _CHECKING
+    return base_name(func._schema.name) in _VALUE_CHECKS
 
 
 def kernels_of(op: Callable[..., Any], sample: Sample) -> Kernels | None:
-    """Return the kernels that a call runs on the CPU; None if the CPU raises."""
+    """Return the kernels that a call runs on the CPU, or None if the call raises an exception."""
     host = to_host(sample)
     with torch.no_grad():
-        return kernels_in(lambda: host.call(op))
+        return kernels_run_by(lambda: host.call(op))
 
 
-def kernels_in(work: Callable[[], Any]) -> Kernels | None:
-    """Return the kernels that some work runs on the CPU; None if it raises."""
-    watch = _Watch()
+def kernels_run_by(function: Callable[[], Any]) -> Kernels | None:
+    """Return the kernels that ``function`` runs on the CPU, or None if ``function`` raises an exception."""
+    recorder = _KernelRecorder()
     try:
-        with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), watch:
-            work()
+        with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), recorder:
+            function()
     except Exception:
         return None
-    return watch.kernels
+    return recorder.kernels
 
 
-def asks_host(work: Callable[[], Any]) -> frozenset[str]:
-    """Return the names of the kernels run on the CPU for which the host needs values, nested ones too.
+def kernels_needing_host(function: Callable[[], Any]) -> frozenset[str]:
+    """Return the names of all kernels, nested ones included, that ``function`` runs on the CPU and for which the
+    host needs values.
 
-    By the profiler: some formulas avoid the host while a dispatch mode is active. Empty if the work fails.
+    The names come from the profiler, because some formulas avoid the host while a dispatch mode is active.
+    The result is empty if ``function`` raises an exception.
     """
     try:
         with (
@@ -102,18 +107,18 @@ def asks_host(work: Callable[[], Any]) -> frozenset[str]:
             torch_testing_internals.quiet(),
             torch_testing_internals.operators_run() as names,
         ):
-            work()
+            function()
     except Exception:
         return frozenset()
-    return frozenset(name for name in map(base_name, names) if _host_by_name(name))
+    return frozenset(name for name in map(base_name, names) if _needs_host_by_name(name))
 
 
 @functools.cache
-def _host_by_name(name: str) -> bool:
-    if name in _CHECKING:
+def _needs_host_by_name(name: str) -> bool:
+    if name in _VALUE_CHECKS:
         return True
     if name in ("index", "_unsafe_index"):
-        return False  # a mask shows by the nonzero that it takes
+        return False  # indexing with a mask also runs nonzero, which is counted instead
     packet = getattr(torch.ops.aten, name, None)
     overloads = packet.overloads() if packet is not None and hasattr(packet, "overloads") else []
     functions = [getattr(packet, overload) for overload in overloads]

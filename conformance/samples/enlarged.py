@@ -1,4 +1,4 @@
-"""Larger samples out of small ones: the same values over and over, in shapes that the CPU takes."""
+"""Enlarge small samples: repeat their values to fill larger shapes that the CPU accepts."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject, find
 
-#: No argument grows beyond so many elements.
-_MOST = 1 << 22
-#: A result has at most so many tensors: of parts that each stay as they were more says nothing.
-_PARTS = 16
-#: The sizes at which a way is tried out.
-_TRIAL = (64, 256)
+#: The maximal number of elements of an argument.
+_MAX_ELEMENTS = 1 << 22
+#: The maximal number of tensors in a result. If a result grows by more tensors of the same size, a large
+#: sample checks nothing new.
+_MAX_RESULT_TENSORS = 16
+#: The sizes at which an enlargement is tried.
+_TRIAL_SIZES = (64, 256)
 
 
 @dataclasses.dataclass(frozen=True)
 class AxisGrowth:
-    """Growth of one tensor, to a length that the first tensor's elements and the wanted size decide."""
+    """Growth of one tensor, to a length computed from the first tensor and the requested size."""
 
     length: Callable[[torch.Tensor, int], int]
     grow: Callable[[torch.Tensor, int], torch.Tensor]
-    #: The dimension that grows; None if it is a new one.
+    #: The dimension that grows; None if a new dimension is added.
     dimension: int | None
 
 
-def _flat() -> AxisGrowth:
-    """One dimension of exactly that size."""
+def _one_dimension() -> AxisGrowth:
+    """Return the growth to one dimension of exactly the requested size."""
     return AxisGrowth(
         lambda tensor, size: size,
         lambda tensor, length: tensor.reshape(-1)[torch.arange(length) % tensor.numel()],
@@ -43,9 +44,10 @@ def _flat() -> AxisGrowth:
     )
 
 
-def _longer(dimension: int) -> AxisGrowth:
-    """That dimension longer, so that there are at least so many elements; never shorter: what names places in
-    it would name some that are gone.
+def _longer_dimension(dimension: int) -> AxisGrowth:
+    """Return the growth of a dimension until the tensor has at least the requested number of elements.
+
+    The dimension never becomes shorter, because indices into it would be out of range.
     """
 
     def length(tensor: torch.Tensor, size: int) -> int:
@@ -58,8 +60,8 @@ def _longer(dimension: int) -> AxisGrowth:
     return AxisGrowth(length, grow, dimension)
 
 
-def _batched() -> AxisGrowth:
-    """A new first dimension."""
+def _new_first_dimension() -> AxisGrowth:
+    """Return the growth by a new first dimension."""
     return AxisGrowth(
         lambda tensor, size: math.ceil(size / tensor.numel()),
         lambda tensor, length: tensor.expand(length, *tensor.shape).clone(),
@@ -67,17 +69,18 @@ def _batched() -> AxisGrowth:
     )
 
 
-_CHANGES = (_flat(), _longer(0), _longer(-1), _batched())
+_GROWTHS = (_one_dimension(), _longer_dimension(0), _longer_dimension(-1), _new_first_dimension())
 
-#: Which tensors grow with the first one: those of its shape; those as long in the dimension; none.
+#: The tensors that grow with the first tensor: tensors of the same shape; tensors of the same length in the
+#: dimension; none.
 _SCOPES = ("shape", "length", "alone")
 
 
 @dataclasses.dataclass(frozen=True)
 class Enlargement:
-    """Growth of a sample by a change of its first tensor and of those in its ``scope``.
+    """Enlargement of a sample: ``change`` is applied to the first tensor and to the tensors in ``scope``.
 
-    ``grows`` is true if the largest result grows with it.
+    ``grows`` is true if the largest result tensor grows too.
     """
 
     sample: Sample
@@ -85,8 +88,10 @@ class Enlargement:
     scope: str
     grows: bool = True
 
-    def at(self, size: int) -> Sample | None:
-        """Return the sample with about ``size`` elements in a tensor; None if the change does not fit it."""
+    def enlarged_to(self, size: int) -> Sample | None:
+        """Return the sample with about ``size`` elements in a tensor, or None if the change does not fit the
+        sample.
+        """
         host = to_host(self.sample)
         first = next((t for t in host.tensors() if _can_grow(t)), None)
         if first is None:
@@ -104,7 +109,7 @@ class Enlargement:
         except (RuntimeError, IndexError):
             return None
         changed = host.replace(input=input, args=args, kwargs=kwargs)
-        return changed if max(t.numel() for t in changed.tensors()) <= _MOST else None
+        return changed if max(t.numel() for t in changed.tensors()) <= _MAX_ELEMENTS else None
 
     def _takes(self, first: torch.Tensor, tensor: torch.Tensor) -> bool:
         if tensor is first:
@@ -120,26 +125,28 @@ def _can_grow(tensor: torch.Tensor) -> bool:
 
 
 def enlargements(subject: Subject, sample: Sample) -> Iterator[Enlargement]:
-    """Yield the ways to enlarge a sample that the CPU takes, those first whose result grows with it.
+    """Yield the enlargements of a sample that the CPU accepts, first those whose result grows.
 
-    A result that grows faster, such as an outer product, is left out.
+    Enlargements whose result grows faster than the sample, such as an outer product, are omitted.
     """
-    spare: list[Enlargement] = []
+    not_growing: list[Enlargement] = []
     for scope in _SCOPES:
-        for change in _CHANGES:
-            way = Enlargement(sample, change, scope)
-            small, large = (_largest_result(subject, way.at(size)) for size in _TRIAL)
-            if small is None or large is None or large > small * 2 * _TRIAL[1] // _TRIAL[0]:
+        for change in _GROWTHS:
+            enlargement = Enlargement(sample, change, scope)
+            small, large = (_largest_result(subject, enlargement.enlarged_to(size)) for size in _TRIAL_SIZES)
+            if small is None or large is None or large > small * 2 * _TRIAL_SIZES[1] // _TRIAL_SIZES[0]:
                 continue
             if large > small:
-                yield way
+                yield enlargement
             else:
-                spare.append(dataclasses.replace(way, grows=False))
-    yield from spare
+                not_growing.append(dataclasses.replace(enlargement, grows=False))
+    yield from not_growing
 
 
 def _largest_result(subject: Subject, sample: Sample | None) -> int | None:
-    """Return the number of elements of the largest result on the CPU; None if it takes no such sample."""
+    """Return the number of elements of the largest result tensor on the CPU, or None if the CPU refuses the
+    call.
+    """
     if sample is None:
         return None
     info = find(subject.kind, subject.name).info
@@ -148,4 +155,4 @@ def _largest_result(subject: Subject, sample: Sample | None) -> int | None:
     if not outcome.ok:
         return None
     results = trees.tensors(outcome.value)
-    return max((t.numel() for t in results), default=0) if len(results) <= _PARTS else None
+    return max((t.numel() for t in results), default=0) if len(results) <= _MAX_RESULT_TENSORS else None

@@ -1,7 +1,8 @@
-"""Memory between the elements of samples, which torch's makers of samples leave unwritten.
+"""Fill memory gaps: storage bytes between the elements of a sample, which torch's sample generators leave
+unwritten.
 
-A copy to a device copies it too. What was in that memory before is no sample: a device may refuse or round a
-number that it does not have, and would fail at one run and pass at the next.
+A copy to a device copies the gaps too. Unwritten memory may hold numbers that the device refuses or rounds,
+so a check could fail in one run and pass in the next.
 """
 
 from __future__ import annotations
@@ -10,33 +11,33 @@ from collections.abc import Iterable
 
 import torch
 
-#: What the memory holds afterwards.
-FILLING = 85
+#: The value written to the gaps.
+GAP_VALUE = 85
 
 
-def fill(tensors: Iterable[torch.Tensor]) -> None:
-    """Fill what no element of these CPU tensors uses, in the storages that dense ones of one dtype have."""
+def fill_gaps(tensors: Iterable[torch.Tensor]) -> None:
+    """Fill the memory gaps of these CPU tensors, in storages whose tensors are strided and have one dtype."""
     storages: dict[int, list[torch.Tensor]] = {}
     for tensor in tensors:
         if tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized:
             storages.setdefault(tensor.untyped_storage()._cdata, []).append(tensor.detach())
-    for sharing in storages.values():
-        storage = sharing[0].untyped_storage()
-        size, rest = divmod(storage.nbytes(), sharing[0].itemsize)
-        full = any(one.numel() == size and one.is_contiguous() for one in sharing)
-        if full or rest or not size or len({one.dtype for one in sharing}) > 1:
+    for tensors_of_storage in storages.values():
+        storage = tensors_of_storage[0].untyped_storage()
+        size, rest = divmod(storage.nbytes(), tensors_of_storage[0].itemsize)
+        full = any(member.numel() == size and member.is_contiguous() for member in tensors_of_storage)
+        if full or rest or not size or len({member.dtype for member in tensors_of_storage}) > 1:
             continue
         used = torch.zeros(size, dtype=torch.bool)
-        for one in sharing:
-            used[_places(one)] = True
+        for member in tensors_of_storage:
+            used[_element_offsets(member)] = True
         if not bool(used.all()):
-            flat = torch.empty(0, dtype=sharing[0].dtype).set_(storage, 0, (size,), (1,))
-            flat[~used] = FILLING
+            flat = torch.empty(0, dtype=tensors_of_storage[0].dtype).set_(storage, 0, (size,), (1,))
+            flat[~used] = GAP_VALUE
 
 
-def _places(tensor: torch.Tensor) -> torch.Tensor:
-    """Positions of the elements in the storage."""
-    places = torch.tensor([tensor.storage_offset()])
+def _element_offsets(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the storage offsets of the elements."""
+    offsets = torch.tensor([tensor.storage_offset()])
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
-        places = places.unsqueeze(-1) + torch.arange(size) * stride
-    return places.reshape(-1)
+        offsets = offsets.unsqueeze(-1) + torch.arange(size) * stride
+    return offsets.reshape(-1)

@@ -1,8 +1,8 @@
-"""Samples of modules: a module with parameters of its own, and the arguments of one call.
+"""Samples of modules: a module with its own parameters, and the arguments of one call.
 
-They are made on the CPU from a seed of (module, dtype) only, once per process, and shared by all properties.
-The shared modules and arguments are never handed out: :meth:`ModuleSample.module` and
-:meth:`ModuleSample.arguments` make private copies.
+Samples are made on the CPU, from a seed of (module, dtype), once per process. All properties share them. The
+shared modules and arguments are never returned: :meth:`ModuleSample.module` and
+:meth:`ModuleSample.arguments` return private copies.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from conformance import torch_testing_internals
 from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import Copier
-from conformance.samples.operators import dtype_name, evenly
+from conformance.samples.operators import dtype_name, evenly_spaced_indices
 from conformance.subjects.torch_databases import Subject, find
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -25,9 +25,9 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclasses.dataclass
 class ModuleSample:
-    """One call of one module. ``constructor`` and ``call`` hold (args, kwargs) as torch's database made them.
+    """One call of one module. ``constructor`` and ``call`` hold the (args, kwargs) from torch's database.
 
-    ``random`` says that the values of the call come from a random number generator.
+    ``random`` is true if the results depend on a random number generator.
     """
 
     index: int
@@ -50,25 +50,29 @@ class ModuleSample:
     def arguments(
         self, device: torch.device | str = "cpu", dtypes: Mapping[torch.dtype, torch.dtype] | None = None
     ) -> Arguments:
-        """Return a private copy of the call's (args, kwargs); differentiable inputs are leaves that require
+        """Return a private copy of the call's (args, kwargs). Differentiable inputs are leaves that require
         grad.
 
-        Raises :class:`conformance.samples.copies.WrongCopy` if the copy does not hold what was copied.
+        Raise :class:`conformance.samples.copies.WrongCopy` if the copy differs from the original.
         """
         args, kwargs = Copier(torch.device(device), dtypes).tree(self.call)
         return args, kwargs
 
     def construct(self, **factory: Any) -> torch.nn.Module:
-        """Return a new module from private copies of the arguments; ``factory`` may name device and dtype."""
+        """Return a new module made from private copies of the arguments. ``factory`` may contain device and
+        dtype.
+        """
         args, kwargs = copy.deepcopy(self.constructor)
         return self.module_cls(*args, **{**kwargs, **factory})
 
     def describe(self) -> str:
-        """Return the constructor's arguments and the mode in one short line."""
+        """Return the constructor's arguments and the mode in one line of at most 200 characters."""
         args, kwargs = self.constructor
-        words = [_word(arg) for arg in args] + [f"{key}={_word(value)}" for key, value in kwargs.items()]
+        argument_texts = [_describe_argument(arg) for arg in args] + [
+            f"{key}={_describe_argument(value)}" for key, value in kwargs.items()
+        ]
         mode = "train" if self.training else "eval"
-        text = f"{self.module_cls.__name__}({', '.join(words)}) in {mode} mode"
+        text = f"{self.module_cls.__name__}({', '.join(argument_texts)}) in {mode} mode"
         return text if len(text) <= 200 else text[:197] + "..."
 
     def _build(self) -> torch.nn.Module:
@@ -77,30 +81,30 @@ class ModuleSample:
         if is_lazy(module):
             with torch.no_grad():
                 module(*args, **kwargs)
-        _enliven(module)
+        _randomise_constants(module)
         return module
 
 
-def _placeless(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments without a device: the properties themselves choose the device of a module."""
+def _without_device(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments without ``device``, because the properties choose the device of a module."""
     return {key: value for key, value in kwargs.items() if key != "device"}
 
 
-def _word(value: Any) -> str:
+def _describe_argument(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return f"{dtype_name(value.dtype)}{list(value.shape)}"
     return type(value).__name__ if isinstance(value, torch.nn.Module) else repr(value)[:40]
 
 
 def is_lazy(module: torch.nn.Module) -> bool:
-    """Return whether the module still waits for its first input."""
+    """Return whether the module has uninitialised parameters."""
     return isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and module.has_uninitialized_params()
 
 
-def _enliven(module: torch.nn.Module) -> None:
-    """Move parameters and buffers off the constants that torch starts them from.
+def _randomise_constants(module: torch.nn.Module) -> None:
+    """Add random numbers to parameters and buffers whose elements are all equal.
 
-    A device that ignores a weight of one or a bias of zero would else go unseen.
+    Otherwise a device that ignores a weight of one or a bias of zero would not be detected.
     """
     with torch.no_grad():
         for tensor in [*module.parameters(), *module.buffers()]:
@@ -112,13 +116,15 @@ def _enliven(module: torch.nn.Module) -> None:
 
 @dataclasses.dataclass
 class ModuleSamples:
-    """The samples of one (module, dtype): those in train mode, then those in eval mode if it differs."""
+    """The samples of one (module, dtype): samples in train mode, then samples in eval mode if eval mode
+    differs.
+    """
 
     samples: Sequence[ModuleSample]
 
     @property
     def available(self) -> int:
-        """Number of samples."""
+        """The number of samples."""
         return len(self.samples)
 
     def chosen(
@@ -128,8 +134,9 @@ class ModuleSamples:
         *,
         random: bool = False,
     ) -> list[ModuleSample]:
-        """Return at most ``limit`` of the samples that fit, evenly spread; either the random or the other
-        ones.
+        """Return at most ``limit`` samples that fulfil ``such_that``, evenly spread.
+
+        ``random`` selects either the random samples or the deterministic ones.
         """
         fitting = [
             sample
@@ -138,22 +145,22 @@ class ModuleSamples:
         ]
         if limit is None:
             return fitting
-        return [fitting[index] for index in evenly(len(fitting), limit)]
+        return [fitting[index] for index in evenly_spaced_indices(len(fitting), limit)]
 
 
 _cache: SubjectCache[str, ModuleSamples] = SubjectCache()
 
 
 def module_samples(subject: Subject, dtype: torch.dtype) -> ModuleSamples:
-    """Return the shared samples of (module, dtype), made from torch's own record of the module."""
+    """Return the shared samples of (module, dtype), made from torch's own ModuleInfo."""
 
     def make() -> ModuleSamples:
-        return _make(find(subject.kind, subject.name).info, subject.name, dtype)
+        return _make_samples(find(subject.kind, subject.name).info, subject.name, dtype)
 
     return _cache.value(subject.name, dtype_name(dtype), make)
 
 
-def _make(info: Any, name: str, dtype: torch.dtype) -> ModuleSamples:
+def _make_samples(info: Any, name: str, dtype: torch.dtype) -> ModuleSamples:
     samples: list[ModuleSample] = []
     for training in (True, False) if info.train_and_eval_differ else (True,):
         seed = torch_testing_internals.seed_for(
@@ -168,7 +175,7 @@ def _make(info: Any, name: str, dtype: torch.dtype) -> ModuleSamples:
                     training=training,
                     constructor=(
                         tuple(item.constructor_input.args),
-                        _placeless(item.constructor_input.kwargs),
+                        _without_device(item.constructor_input.kwargs),
                     ),
                     call=(tuple(item.forward_input.args), dict(item.forward_input.kwargs)),
                     dtype=dtype,
@@ -182,6 +189,6 @@ def _make(info: Any, name: str, dtype: torch.dtype) -> ModuleSamples:
     return ModuleSamples(samples)
 
 
-def forget() -> None:
-    """Drop all cached samples (for tests)."""
+def clear_cache() -> None:
+    """Delete all cached samples (for tests)."""
     _cache.clear()

@@ -1,8 +1,8 @@
-"""Samples: the inputs on which properties are checked.
+"""Samples of operators: the inputs on which properties are checked.
 
-They are made on the CPU from a seed of (operator, dtype) only, once per process and operator, and shared by
-all properties. The shared ones are never handed to an operator: ``copies.to_device`` and ``copies.to_host``
-make private copies, and :func:`changed` says whether that was kept.
+Samples are made on the CPU, from a seed of (operator, dtype), once per process and operator. All properties
+share them. Operators never receive the shared samples: ``copies.to_device`` and ``copies.to_host`` make
+private copies. :func:`modified_samples` lists the samples that were modified anyway.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from conformance import torch_testing_internals
 from conformance.framework import trees
 from conformance.samples import memory_gaps, sample_limit
 from conformance.samples.cache import SubjectCache
-from conformance.samples.defined_inputs import documented
+from conformance.samples.defined_inputs import with_documented_results
 from conformance.subjects.torch_databases import Subject
 
 
@@ -28,8 +28,8 @@ from conformance.subjects.torch_databases import Subject
 class Sample:
     """The arguments of one call, made on the CPU.
 
-    ``process`` is the function that torch's database wants applied to the result before a gradient is taken.
-    ``stays`` are the positions in ``args`` of tensors that must be on the CPU wherever the input is.
+    ``process`` is a function of torch's database that is applied to the result before a gradient is computed.
+    ``cpu_positions`` holds the positions in ``args`` of tensors that must be on the CPU.
     """
 
     index: int
@@ -38,11 +38,11 @@ class Sample:
     kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
     process: Callable[[Any], Any] | None = None
     broadcasts_input: bool = False
-    stays: frozenset[int] = frozenset()
+    cpu_positions: frozenset[int] = frozenset()
 
     @property
     def arguments(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        """(input, args, kwargs) as one tree."""
+        """The tuple (input, args, kwargs)."""
         return (self.input, self.args, self.kwargs)
 
     def tensors(self) -> list[torch.Tensor]:
@@ -56,22 +56,22 @@ class Sample:
         return new
 
     def call(self, op: Callable[..., Any]) -> Any:
-        """Return what ``op`` returns for the arguments."""
+        """Call ``op`` with the arguments and return its result."""
         return op(self.input, *self.args, **self.kwargs)
 
     def describe(self) -> str:
-        """Return the arguments in one short line, tensors as ``float32[2, 3]``."""
+        """Return the arguments in one line of at most 300 characters, with tensors as ``float32[2, 3]``."""
 
-        def word(value: Any) -> str:
+        def argument_text(value: Any) -> str:
             if isinstance(value, torch.Tensor):
-                text = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-                return text if value.layout is torch.strided else f"{value.layout} {text}"
+                tensor_text = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+                return tensor_text if value.layout is torch.strided else f"{value.layout} {tensor_text}"
             if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
-                return "(" + ", ".join(word(item) for item in value) + ")"
+                return "(" + ", ".join(argument_text(item) for item in value) + ")"
             return repr(value)[:60]
 
-        parts = [word(self.input), *(word(arg) for arg in self.args)]
-        parts += [f"{key}={word(value)}" for key, value in self.kwargs.items()]
+        parts = [argument_text(self.input), *(argument_text(arg) for arg in self.args)]
+        parts += [f"{key}={argument_text(value)}" for key, value in self.kwargs.items()]
         text = ", ".join(parts)
         return text if len(text) <= 300 else text[:297] + "..."
 
@@ -80,16 +80,16 @@ def _has_zero_elements(sample: Sample) -> bool:
     return any(tensor.numel() == 0 for tensor in sample.tensors())
 
 
-def _form(sample: Sample) -> tuple[Any, ...]:
-    """Return ranks of the tensors, types of the other arguments and names of the keywords."""
-    words = [leaf.dim() if isinstance(leaf, torch.Tensor) else type(leaf).__name__
+def _call_form(sample: Sample) -> tuple[Any, ...]:
+    """Return the ranks of the tensors, the types of the other arguments and the keyword names."""
+    leaf_forms = [leaf.dim() if isinstance(leaf, torch.Tensor) else type(leaf).__name__
              for leaf in trees.leaves((sample.input, sample.args))]  # fmt: skip
-    return (tuple(words), tuple(sorted(sample.kwargs)))
+    return (tuple(leaf_forms), tuple(sorted(sample.kwargs)))
 
 
-def evenly(count: int, limit: int) -> list[int]:
-    """Return ``limit`` indices spread evenly over ``range(count)``, the first and the last always
-    among them.
+def evenly_spaced_indices(count: int, limit: int) -> list[int]:
+    """Return ``limit`` indices spread evenly over ``range(count)``, including the first and the
+    last index.
     """
     if count <= limit:
         return list(range(count))
@@ -98,39 +98,40 @@ def evenly(count: int, limit: int) -> list[int]:
     return sorted({round(i * (count - 1) / (limit - 1)) for i in range(limit)})
 
 
-#: A sample with more elements, all tensors together, takes as long as hundreds of others: a result takes few.
-LARGE = 1 << 16
-#: Elements of a reference sample, all tensors together.
-REFERENCE_LARGEST = 5000
+#: A sample with more elements in total takes as long as hundreds of small samples, so a result uses few of
+#: them.
+LARGE_SAMPLE_ELEMENTS = 1 << 16
+#: The maximal number of elements of a reference sample.
+MAX_REFERENCE_ELEMENTS = 5000
 
 
 class SampleSet:
-    """The samples of one (operator, dtype)."""
+    """The samples of one (operator, dtype), or the calls of one (overload, dtype)."""
 
     def __init__(self, name: str, samples: Sequence[Sample]) -> None:
         self.name = name
         self._samples = list(samples)
-        # All at once, as samples may share memory.
-        memory_gaps.fill(tensor for sample in self._samples for tensor in sample.tensors())
-        self._handed_out: dict[int, tuple[int, ...]] = {}
+        # All samples at once, because samples may share memory.
+        memory_gaps.fill_gaps(tensor for sample in self._samples for tensor in sample.tensors())
+        self._fingerprints: dict[int, tuple[int, ...]] = {}
 
     @property
     def available(self) -> int:
-        """Number of samples."""
+        """The number of samples."""
         return len(self._samples)
 
     def __getitem__(self, index: int) -> Sample:
         sample = self._samples[index]
-        if index not in self._handed_out:
-            self._handed_out[index] = fingerprint(sample)
+        if index not in self._fingerprints:
+            self._fingerprints[index] = sample_fingerprint(sample)
         return sample
 
     def chosen(self, limit: int | None) -> list[Sample]:
-        """Return at most about ``limit`` samples: an even choice with the first and the last.
+        """Return about ``limit`` samples, evenly spread, including the first and the last. ``None`` returns
+        all.
 
-        Besides those it takes samples with a tensor of zero elements, at most half as many as the limit; of
-        those with more than :data:`LARGE` elements it takes an eighth of the limit. ``None`` takes all. If
-        the user named the limit it is never exceeded.
+        Up to ``limit / 2`` samples with an empty tensor are added. At most ``limit / 8`` samples have more
+        than :data:`LARGE_SAMPLE_ELEMENTS` elements. If the user set the limit, it is never exceeded.
         """
         if limit is None:
             return [self[i] for i in range(len(self._samples))]
@@ -138,66 +139,65 @@ class SampleSet:
         count = len(affordable)
         if count <= limit:
             return [self[i] for i in affordable]
-        picked = {affordable[i] for i in evenly(count, limit)}
+        picked = {affordable[i] for i in evenly_spaced_indices(count, limit)}
         if sample_limit.exact:
             return [self[i] for i in sorted(picked)]
         empty = [i for i, sample in enumerate(self._samples) if _has_zero_elements(sample)]
-        picked.update(empty[i] for i in evenly(len(empty), max(1, limit // 2)))
+        picked.update(empty[i] for i in evenly_spaced_indices(len(empty), max(1, limit // 2)))
         return [self[i] for i in sorted(picked)]
 
     def _affordable(self, limit: int) -> list[int]:
-        """The indices of all samples but most of the large ones."""
+        """Return the indices of all samples except most of the large ones."""
         large = [
             index
             for index, sample in enumerate(self._samples)
-            if sum(tensor.numel() for tensor in sample.tensors()) > LARGE
+            if sum(tensor.numel() for tensor in sample.tensors()) > LARGE_SAMPLE_ELEMENTS
         ]
         few = max(1, limit // 8)
-        left_out = set(large) - {large[i] for i in evenly(len(large), few)}
-        return [index for index in range(len(self._samples)) if index not in left_out]
+        omitted = set(large) - {large[i] for i in evenly_spaced_indices(len(large), few)}
+        return [index for index in range(len(self._samples)) if index not in omitted]
 
     def varied(self, limit: int | None) -> list[Sample]:
-        """Return at most ``limit`` samples that differ in the form of their call, as far as there are such.
+        """Return at most ``limit`` samples, preferably with different call forms. ``None`` returns all.
 
-        The form is the ranks of the tensors, the types of the arguments and the names of the keywords.
-        ``None`` takes all. Samples without elements come last: what is compiled or captured for them computes
-        nothing.
+        The form consists of the ranks of the tensors, the types of the arguments and the keyword names.
+        Samples without elements come last, because their graphs compute nothing.
         """
         if limit is None or len(self._samples) <= limit:
             return [self[i] for i in range(len(self._samples))]
         firsts: dict[tuple[Any, ...], int] = {}
         for index, sample in enumerate(self._samples):
-            firsts.setdefault((_has_zero_elements(sample), *_form(sample)), index)
+            firsts.setdefault((_has_zero_elements(sample), *_call_form(sample)), index)
         picked = [index for form, index in sorted(firsts.items(), key=lambda item: (item[0][0], item[1]))]
         picked = picked[:limit]
-        for index in evenly(len(self._samples), 2 * limit):
+        for index in evenly_spaced_indices(len(self._samples), 2 * limit):
             if len(picked) < limit and index not in picked:
                 picked.append(index)
         return [self[i] for i in sorted(picked)]
 
     def changed(self) -> list[str]:
-        """Return the names of the handed-out samples that something has written to."""
+        """Return the names of the returned samples whose tensors were modified."""
         return [
             f"{self.name}[{index}]"
-            for index, before in self._handed_out.items()
-            if fingerprint(self._samples[index]) != before
+            for index, before in self._fingerprints.items()
+            if sample_fingerprint(self._samples[index]) != before
         ]
 
 
-def bits(tensor: torch.Tensor) -> bytes:
+def bytes_of_storage(tensor: torch.Tensor) -> bytes:
     """Return the bytes of a strided CPU tensor's storage."""
     storage = tensor.untyped_storage()
     count = storage.nbytes()
     return ctypes.string_at(storage.data_ptr(), count) if count else b""
 
 
-def fingerprint(sample: Sample) -> tuple[int, ...]:
-    """Return version counters and checksums of all strided tensors of a sample."""
+def sample_fingerprint(sample: Sample) -> tuple[int, ...]:
+    """Return the version counters and checksums of all strided tensors of a sample."""
     numbers: list[int] = []
     for tensor in sample.tensors():
         numbers.append(tensor._version)
         if tensor.layout is torch.strided:
-            numbers.append(zlib.crc32(bits(tensor)))
+            numbers.append(zlib.crc32(bytes_of_storage(tensor)))
     return tuple(numbers)
 
 
@@ -207,14 +207,14 @@ _cache: SubjectCache[tuple[Any, ...], SampleSet] = SubjectCache(
 )
 
 
-def forget() -> None:
-    """Drop all cached samples (for tests)."""
+def clear_cache() -> None:
+    """Delete all cached samples (for tests)."""
     _cache.clear()
     _violations.clear()
 
 
-def changed() -> list[str]:
-    """Return the names of shared samples that something wrote to, since the process began."""
+def modified_samples() -> list[str]:
+    """Return the names of shared samples whose tensors were modified since the process started."""
     names = list(_violations)
     for sets in _cache.values():
         for samples in sets.values():
@@ -222,12 +222,12 @@ def changed() -> list[str]:
     return names
 
 
-#: Operators with a tensor argument that must be on the CPU by their documentation: its positions.
+#: Positions of the tensor arguments that must be on the CPU according to the operator's documentation.
 _STAYS = {"tensor_split": frozenset({0})}
 
 
-def wrap(inputs: Sequence[Any], operator: str = "") -> list[Sample]:
-    """Return samples from torch's SampleInputs, numbered in order."""
+def samples_from_inputs(inputs: Sequence[Any], operator: str = "") -> list[Sample]:
+    """Return samples made from torch's SampleInputs, numbered in order."""
     return [
         Sample(
             index,
@@ -249,7 +249,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """Return the dtype of that name; raises LookupError if torch has none."""
+    """Return the dtype with the given name. Raise LookupError if torch has none."""
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
         raise LookupError(f"torch has no dtype named {name!r}")
@@ -258,44 +258,49 @@ def dtype_of(name: str) -> torch.dtype:
 
 def _cached(subject: Subject, key: tuple[Any, ...], make: Callable[[], Sequence[Any]]) -> SampleSet:
     name = "/".join([subject.name, *map(str, key)])
-    return _cache.value(subject.name, key, lambda: SampleSet(name, wrap(make(), subject.name)))
+    return _cache.value(subject.name, key, lambda: SampleSet(name, samples_from_inputs(make(), subject.name)))
 
 
 def samples_of(subject: Subject, dtype: torch.dtype, requires_grad: bool = False) -> SampleSet:
     """Return the shared samples of (operator, dtype).
 
-    With ``requires_grad`` the differentiable inputs require grad.
+    With ``requires_grad``, the differentiable inputs require grad.
     """
     seed = torch_testing_internals.seed_for("operator", subject.name, dtype_name(dtype))
 
     def make() -> Sequence[Any]:
-        made = torch_testing_internals.sample_inputs(
+        sample_inputs = torch_testing_internals.sample_inputs(
             _pristine(subject), dtype, requires_grad=requires_grad, seed=seed
         )
-        return documented(subject.name, made)
+        return with_documented_results(subject.name, sample_inputs)
 
     return _cached(subject, ("samples", dtype_name(dtype), requires_grad), make)
 
 
 def reference_samples_of(subject: Subject, dtype: torch.dtype) -> SampleSet:
-    """Return the broader samples (extremal, small, large, broadcast, scalar) of (operator, dtype).
+    """Return the shared reference samples (extremal, small, large, broadcast, scalar) of (operator, dtype).
 
-    Those of more than :data:`REFERENCE_LARGEST` elements are left out: they have shapes for speed, not values
-    of another kind.
+    Samples with more than :data:`MAX_REFERENCE_ELEMENTS` elements are omitted: they are meant for speed and
+    add no new kinds of values.
     """
     seed = torch_testing_internals.seed_for("reference", subject.name, dtype_name(dtype))
 
     def make() -> Sequence[Any]:
-        made = documented(
+        sample_inputs = with_documented_results(
             subject.name, torch_testing_internals.reference_inputs(_pristine(subject), dtype, seed=seed)
         )
-        return [one for one in made if trees.numel((one.input, one.args, one.kwargs)) <= REFERENCE_LARGEST]
+        return [
+            sample_input
+            for sample_input in sample_inputs
+            if trees.numel((sample_input.input, sample_input.args, sample_input.kwargs))
+            <= MAX_REFERENCE_ELEMENTS
+        ]
 
     return _cached(subject, ("reference", dtype_name(dtype)), make)
 
 
 def _pristine(subject: Subject) -> Any:
-    """Return torch's own record, even if a test hands in a subject whose operator is broken on purpose."""
+    """Return torch's own OpInfo, even if a test passes a subject with an injected fault."""
     from conformance.subjects.torch_databases import find
 
     return find(subject.kind, subject.name).info

@@ -1,6 +1,6 @@
-"""Samples of optimizers: options, parameters, and a sequence of gradients.
+"""Samples of optimizers: options, parameters and a sequence of gradients.
 
-They are made on the CPU from a seed of (optimizer, dtype) only. :meth:`OptimizerSample.problem` makes private
+Samples are made on the CPU from a seed of (optimizer, dtype). :meth:`OptimizerSample.problem` returns private
 copies on a device.
 """
 
@@ -19,13 +19,13 @@ from conformance.samples.copies import Copier
 from conformance.samples.operators import dtype_name
 from conformance.subjects.torch_databases import Subject, find
 
-#: Steps that a run takes.
-STEPS = 4
-#: Shapes of the parameters; the third is laid out in memory with swapped dimensions, the last holds nothing.
+#: The number of optimizer steps in a procedure.
+STEP_COUNT = 4
+#: Shapes of the parameters. The third has swapped dimensions in memory, and the last has no elements.
 _SHAPES: tuple[tuple[int, ...], ...] = ((3, 4), (5,), (4, 3), (), (2, 3, 2), (0, 3))
-#: Muon takes matrices only.
+#: Muon accepts matrices only.
 _MATRICES: tuple[tuple[int, ...], ...] = ((3, 4), (6, 2), (4, 3))
-_SWAPPED = 2
+_SWAPPED_INDEX = 2
 
 Optimizer = torch.optim.Optimizer
 
@@ -37,8 +37,8 @@ class Problem:
     parameters: list[torch.Tensor]
     gradients: list[list[torch.Tensor]]
 
-    def give(self, step: int, parameters: Sequence[torch.Tensor] | None = None) -> None:
-        """Hand the gradients of a step to the parameters."""
+    def set_gradients(self, step: int, parameters: Sequence[torch.Tensor] | None = None) -> None:
+        """Set the gradients of the parameters for a step."""
         for parameter, gradient in zip(parameters or self.parameters, self.gradients[step], strict=True):
             parameter.grad = gradient.clone()
 
@@ -59,7 +59,7 @@ class OptimizerSample:
 
     @property
     def capturable(self) -> bool:
-        """True if the options ask for ``capturable=True``."""
+        """True if the options contain ``capturable=True``."""
         return bool(self.options.get("capturable", False))
 
     @property
@@ -70,13 +70,13 @@ class OptimizerSample:
     def problem(
         self, device: torch.device | str = "cpu", dtypes: Mapping[torch.dtype, torch.dtype] | None = None
     ) -> Problem:
-        """Return private copies of parameters and gradients."""
+        """Return private copies of the parameters and gradients."""
         parameters, gradients = Copier(torch.device(device), dtypes).tree((self.parameters, self.gradients))
         return Problem([parameter.requires_grad_(True) for parameter in parameters], gradients)
 
     def build(self, parameters: Any, **options: Any) -> Optimizer:
-        """Return an optimizer over ``parameters`` with private copies of the options; ``options`` win over
-        them.
+        """Return an optimizer for ``parameters`` with private copies of the sample's options, overridden by
+        ``options``.
         """
         return self.optimizer_cls(parameters, **{**copy.deepcopy(self.options), **options})
 
@@ -90,15 +90,17 @@ _cache: SubjectCache[tuple[str, bool], Sequence[OptimizerSample]] = SubjectCache
 
 
 def optimizer_samples(subject: Subject, dtype: torch.dtype, *, capturable: bool) -> Sequence[OptimizerSample]:
-    """Return the shared samples of (optimizer, dtype); with ``capturable`` also those that ask for it."""
+    """Return the shared samples of (optimizer, dtype). With ``capturable``, samples with ``capturable=True``
+    are included.
+    """
 
     def make() -> Sequence[OptimizerSample]:
-        return _make(find(subject.kind, subject.name).info, subject.name, dtype, capturable)
+        return _make_samples(find(subject.kind, subject.name).info, subject.name, dtype, capturable)
 
     return _cache.value(subject.name, (dtype_name(dtype), capturable), make)
 
 
-def _make(info: Any, name: str, dtype: torch.dtype, capturable: bool) -> list[OptimizerSample]:
+def _make_samples(info: Any, name: str, dtype: torch.dtype, capturable: bool) -> list[OptimizerSample]:
     seed = torch_testing_internals.seed_for("optimizer", name, dtype_name(dtype))
     generator = torch.Generator().manual_seed(seed)
     wide = torch.complex64 if dtype.is_complex else torch.float32
@@ -108,12 +110,13 @@ def _make(info: Any, name: str, dtype: torch.dtype, capturable: bool) -> list[Op
         return normal.t().contiguous().t() if swapped else normal
 
     shapes = _MATRICES if name == "Muon" else _SHAPES
-    if name == "Adafactor":  # divides by the number of elements
+    if name == "Adafactor":  # Adafactor divides by the number of elements
         shapes = tuple(shape for shape in shapes if 0 not in shape)
-    swapped = _SWAPPED if name != "LBFGS" else None  # it takes views of its gradients
+    swapped = _SWAPPED_INDEX if name != "LBFGS" else None  # LBFGS flattens gradients with view
     parameters = [values(shape, index == swapped) for index, shape in enumerate(shapes)]
     gradients = [
-        [values(shape, index == _SWAPPED) for index, shape in enumerate(shapes)] for _ in range(STEPS)
+        [values(shape, index == _SWAPPED_INDEX) for index, shape in enumerate(shapes)]
+        for _ in range(STEP_COUNT)
     ]
     return [
         OptimizerSample(
@@ -131,6 +134,6 @@ def _make(info: Any, name: str, dtype: torch.dtype, capturable: bool) -> list[Op
     ]
 
 
-def forget() -> None:
-    """Drop all cached samples (for tests)."""
+def clear_cache() -> None:
+    """Delete all cached samples (for tests)."""
     _cache.clear()

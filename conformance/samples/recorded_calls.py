@@ -1,4 +1,4 @@
-"""Calls of overloads: recorded on the CPU while operators run on their samples, or built."""
+"""Overload calls: recorded on the CPU while operators run on their samples, or handmade."""
 
 from __future__ import annotations
 
@@ -15,35 +15,43 @@ from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import Copier, to_host
 from conformance.samples.handmade_calls import calls
 from conformance.samples.handmade_calls.calls import Maker
-from conformance.samples.handmade_calls.discriminating import TELLING
-from conformance.samples.operators import LARGE, Sample, SampleSet, dtype_name, dtype_of, evenly, samples_of
+from conformance.samples.handmade_calls.discriminating import DISCRIMINATING_CALLS
+from conformance.samples.operators import (
+    LARGE_SAMPLE_ELEMENTS,
+    Sample,
+    SampleSet,
+    dtype_name,
+    dtype_of,
+    evenly_spaced_indices,
+    samples_of,
+)
 from conformance.subjects.overloads import function_of, name_of
 from conformance.subjects.torch_databases import Subject, find
 
-#: Samples of an operator that are run for their calls.
-_SAMPLES = 8
-#: Calls of an overload that are kept; of one sample at most so many.
-_CALLS = 8
-_OF_ONE_SAMPLE = 2
-#: With so many of one operator no other is asked.
+#: The number of samples of an operator that are run to record its calls.
+_SAMPLES_TO_RUN = 8
+#: The maximal numbers of calls of an overload, in total and from one sample.
+_MAX_CALLS = 8
+_MAX_CALLS_OF_ONE_SAMPLE = 2
+#: If one operator yields this many calls, no further operator is run.
 _ENOUGH = 4
-#: Calls with larger tensors say no more about the overload.
-_LARGEST = 4096
+#: The maximal number of elements of a recorded call. Larger calls reveal nothing more about the overload.
+_MAX_ELEMENTS = 4096
 
 
-class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While active, keeps private copies of the arguments of calls, by the name of their overload.
+class CallRecording(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A dispatch mode that stores private copies of the arguments of one overload's calls.
 
-    Only calls whose tensors are all strided; ``wanted`` names the only overload to keep, None keeps none but
-    counts: ``dtypes`` holds the dtype of the first tensor of every call.
+    Calls with tensors that are not strided are ignored. ``overload_name`` is the overload to store. If it is
+    None, no arguments are stored; ``dtypes`` then holds the dtypes of the first tensors of every overload.
     """
 
-    def __init__(self, wanted: str | None = None, *, largest: int = _LARGEST) -> None:
+    def __init__(self, overload_name: str | None = None, *, largest: int = _MAX_ELEMENTS) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._largest = largest
         self.calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
         self.dtypes: dict[str, set[str]] = {}
-        self._wanted = wanted
+        self._overload_name = overload_name
         self._names: dict[Any, str] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -52,11 +60,11 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
             name = self._names.get(func)
             if name is None:
                 name = self._names[func] = name_of(function_of(func))
-            self._note(func, name, args, kwargs)
+            self._record_call(func, name, args, kwargs)
         return func(*args, **kwargs)
 
-    def _note(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._wanted not in (None, name):
+    def _record_call(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._overload_name not in (None, name):
             return
         tensors = trees.tensors((args, kwargs))
         if not all(t.layout is torch.strided and not t.is_quantized and not t.is_nested for t in tensors):
@@ -64,7 +72,7 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         first = next((dtype_name(t.dtype) for t in tensors), None)
         if first is not None:
             self.dtypes.setdefault(name, set()).add(first)
-        if self._wanted is None or trees.numel((args, kwargs)) > self._largest:
+        if self._overload_name is None or trees.numel((args, kwargs)) > self._largest:
             return
         outs = {a.name for a in func._schema.arguments if a.kwarg_only and a.alias_info is not None}
         if "out" in kwargs or outs & set(kwargs):
@@ -72,10 +80,12 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.calls.append(Copier(torch.device("cpu"), check=False).tree((args, kwargs)))
 
 
-def record(
-    operator: Subject, dtype: torch.dtype, sample: Sample, recording: Recording, *, backward: bool
+def record_calls(
+    operator: Subject, dtype: torch.dtype, sample: Sample, recording: CallRecording, *, backward: bool
 ) -> None:
-    """Run an operator on a copy of a sample, and its backward pass; what raises was still recorded."""
+    """Run an operator on a copy of a sample, with its backward pass if requested. Calls before an exception
+    are recorded.
+    """
     host = to_host(sample)
     try:
         with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), recording:
@@ -92,29 +102,33 @@ def record(
 
 
 def _gradient(name: str, root: torch.Tensor) -> torch.Tensor:
-    """Return values that differ: of ones a kernel may read any, and they are exact in every dtype."""
+    """Return small distinct integers as a gradient. They are exact in every dtype, and a kernel that reads a
+    wrong element is detected.
+    """
     return Maker(name, dtype_name(root.dtype)).values(*root.shape, low=-2, high=2)
 
 
 _cache: SubjectCache[tuple[str, str], SampleSet] = SubjectCache()
 
 
-def forget() -> None:
-    """Drop all recorded calls (for tests)."""
+def clear_cache() -> None:
+    """Delete all recorded calls (for tests)."""
     _cache.clear()
 
 
 def calls_of(subject: Subject, dtype: str) -> SampleSet:
-    """Return calls of an overload whose first tensor has a dtype, each of another form, as samples."""
+    """Return the calls of an overload whose first tensor has the dtype, each with a different form, as
+    samples.
+    """
     return _cache.value(
-        subject.name, ("calls", dtype), lambda: SampleSet(subject.name, _calls(subject, dtype))
+        subject.name, ("calls", dtype), lambda: SampleSet(subject.name, _make_calls(subject, dtype))
     )
 
 
-def kept(subject: Subject, key: tuple[str, str], make: Callable[[], list[Sample]]) -> SampleSet:
-    """Return further calls of an overload, made once and kept beside the others as long as they are.
+def cached_calls(subject: Subject, key: tuple[str, str], make: Callable[[], list[Sample]]) -> SampleSet:
+    """Return further calls of an overload. They are made once and cached with its other calls.
 
-    ``key`` says what they are for and the dtype; the set numbers the calls from 0.
+    ``key`` is (purpose, dtype). The set numbers the calls from 0.
     """
 
     def numbered() -> SampleSet:
@@ -123,67 +137,73 @@ def kept(subject: Subject, key: tuple[str, str], make: Callable[[], list[Sample]
     return _cache.value(subject.name, key, numbered)
 
 
-def certain_calls_of(subject: Subject, dtype: str) -> SampleSet:
-    """Return calls of an overload that draws random numbers whose result is the same for all of them."""
+def deterministic_calls_of(subject: Subject, dtype: str) -> SampleSet:
+    """Return calls of a random overload whose arguments allow a single result."""
     return _cache.value(
         subject.name,
         ("certain", dtype),
-        lambda: SampleSet(subject.name, calls.samples(subject.name, dtype, calls.CERTAIN)),
+        lambda: SampleSet(
+            subject.name, calls.handmade_samples(subject.name, dtype, calls.DETERMINISTIC_CALLS)
+        ),
     )
 
 
-def _calls(subject: Subject, dtype: str) -> list[Sample]:
-    if subject.name in calls.BUILT:
-        return calls.samples(subject.name, dtype)
+def _make_calls(subject: Subject, dtype: str) -> list[Sample]:
+    if subject.name in calls.HANDMADE_CALLS:
+        return calls.handmade_samples(subject.name, dtype)
     if dtype in subject.info.converted:
-        return list(converted(subject, dtype))
-    found: dict[tuple[Any, ...], Sample] = {}
+        return list(converted_calls(subject, dtype))
+    calls_by_form: dict[tuple[Any, ...], Sample] = {}
     backward = subject.info.backward
     for name in subject.info.operators:
-        if len(found) >= _ENOUGH:
+        if len(calls_by_form) >= _ENOUGH:
             break
         operator = find("operator", name)
         if dtype not in {dtype_name(d) for d in _dtypes(operator, backward)}:
             continue
         samples = samples_of(operator, dtype_of(dtype), requires_grad=backward)
-        for index in evenly(samples.available, _SAMPLES):
-            if trees.numel(samples[index].arguments) > LARGE:
+        for index in evenly_spaced_indices(samples.available, _SAMPLES_TO_RUN):
+            if trees.numel(samples[index].arguments) > LARGE_SAMPLE_ELEMENTS:
                 continue
-            taken = 0
-            for sample in made_by(subject, operator, dtype, samples[index]):
-                if taken == _OF_ONE_SAMPLE:
+            taken_count = 0
+            for sample in calls_made_by(subject, operator, dtype, samples[index]):
+                if taken_count == _MAX_CALLS_OF_ONE_SAMPLE:
                     break
-                form = _form(sample)
-                if form not in found:
-                    found[form] = sample
-                    taken += 1
-    ordered = sorted(found.values(), key=_worth, reverse=True)
-    telling = calls.samples(subject.name, dtype, TELLING)
-    ordered = [*telling, *_in_rows(subject, dtype, ordered), *ordered][:_CALLS]
+                form = _call_form(sample)
+                if form not in calls_by_form:
+                    calls_by_form[form] = sample
+                    taken_count += 1
+    ordered = sorted(calls_by_form.values(), key=_discrimination_key, reverse=True)
+    discriminating = calls.handmade_samples(subject.name, dtype, DISCRIMINATING_CALLS)
+    ordered = [*discriminating, *_two_dimensional_call(subject, dtype, ordered), *ordered][:_MAX_CALLS]
     return [sample.replace(index=index) for index, sample in enumerate(ordered)]
 
 
-#: Arguments that keep their dtype, as they are places.
+#: Arguments that are not converted, because they are indices.
 _INDICES = ("index", "indices")
 
 
-def converted(subject: Subject, dtype: str) -> Iterator[Sample]:
-    """Yield the calls of an overload in the dtype of most of its calls, with tensors of another dtype.
+def converted_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
+    """Yield the overload's calls of its most common dtype, converted to another dtype.
 
-    A number that is infinite or NaN is 1 there, as other dtypes have no such number.
+    Infinite and NaN arguments become 1, because other dtypes do not represent them.
     """
     own = [name for name in subject.info.dtypes if name not in (dtype, *subject.info.converted)]
     source = min(own, key=lambda name: (name != "float32", name != "int64", name))
     names = [argument.name for argument in find(subject.kind, subject.name).info.op._schema.arguments]
     calls = calls_of(subject, source)
     for sample in (calls[index] for index in range(calls.available)):
-        given = dict(zip(names, (sample.input, *sample.args), strict=False)) | sample.kwargs
-        kept = {id(t) for name in _INDICES for t in trees.tensors(given.get(name))}
+        arguments = dict(zip(names, (sample.input, *sample.args), strict=False)) | sample.kwargs
+        unconverted = {id(t) for name in _INDICES for t in trees.tensors(arguments.get(name))}
 
-        def leaf(value: Any, kept: set[int] = kept) -> Any:
+        def leaf(value: Any, unconverted: set[int] = unconverted) -> Any:
             if isinstance(value, float) and not math.isfinite(value):
                 return 1
-            if not isinstance(value, torch.Tensor) or dtype_name(value.dtype) != source or id(value) in kept:
+            if (
+                not isinstance(value, torch.Tensor)
+                or dtype_name(value.dtype) != source
+                or id(value) in unconverted
+            ):
                 return value
             return value.to(dtype_of(dtype))
 
@@ -191,31 +211,33 @@ def converted(subject: Subject, dtype: str) -> Iterator[Sample]:
         yield sample.replace(input=input, args=args, kwargs=kwargs)
 
 
-def made_by(
-    subject: Subject, operator: Subject, dtype: str, sample: Sample, *, largest: int = _LARGEST
+def calls_made_by(
+    subject: Subject, operator: Subject, dtype: str, sample: Sample, *, largest: int = _MAX_ELEMENTS
 ) -> Iterator[Sample]:
-    """Yield the calls of an overload that an operator makes for a sample, with tensors of at most ``largest``
-    elements together.
+    """Yield the calls of an overload that an operator makes for a sample, with at most ``largest`` elements
+    in total.
     """
-    recording = Recording(subject.name, largest=largest)
-    record(operator, dtype_of(dtype), sample, recording, backward=subject.info.backward)
+    recording = CallRecording(subject.name, largest=largest)
+    record_calls(operator, dtype_of(dtype), sample, recording, backward=subject.info.backward)
     for args, kwargs in recording.calls:
         if not args:
             return
         call = Sample(0, args[0], tuple(args[1:]), kwargs)
         if dtype_name(call.tensors()[0].dtype) == dtype:
-            yield _with_telling_gradient(subject, call)
+            yield _with_distinct_gradient(subject, call)
 
 
-def _with_telling_gradient(subject: Subject, call: Sample) -> Sample:
-    """The call with values that differ for a gradient that is the same everywhere, as of a mean."""
-    given = [call.input, *call.args]
+def _with_distinct_gradient(subject: Subject, call: Sample) -> Sample:
+    """Return the call with distinct values in each gradient argument that is uniform, such as the gradient of
+    a mean.
+    """
+    arguments = [call.input, *call.args]
     schema = find(subject.kind, subject.name).info.op._schema
-    for position, argument in enumerate(schema.arguments[: len(given)]):
-        value = given[position]
+    for position, argument in enumerate(schema.arguments[: len(arguments)]):
+        value = arguments[position]
         if argument.name.startswith("grad") and _is_uniform(value):
-            given[position] = _gradient(subject.name, value)
-    return call.replace(input=given[0], args=tuple(given[1:]))
+            arguments[position] = _gradient(subject.name, value)
+    return call.replace(input=arguments[0], args=tuple(arguments[1:]))
 
 
 def _is_uniform(value: Any) -> bool:
@@ -224,21 +246,23 @@ def _is_uniform(value: Any) -> bool:
     return (value.is_floating_point() or value.is_complex()) and bool((value == value.reshape(-1)[0]).all())
 
 
-def sources(subject: Subject, dtype: str, count: int) -> Iterator[tuple[Subject, Sample]]:
-    """Yield operators that call an overload, each with ``count`` of its samples."""
-    if subject.name in calls.BUILT:
-        return  # no operator calls it
+def calling_samples(subject: Subject, dtype: str, count: int) -> Iterator[tuple[Subject, Sample]]:
+    """Yield the operators that call an overload, each with ``count`` of its samples."""
+    if subject.name in calls.HANDMADE_CALLS:
+        return  # handmade calls replace the operators' calls
     backward = subject.info.backward
     for name in subject.info.operators:
         operator = find("operator", name)
         if dtype in {dtype_name(d) for d in _dtypes(operator, backward)}:
             samples = samples_of(operator, dtype_of(dtype), requires_grad=backward)
-            for index in evenly(samples.available, count):
+            for index in evenly_spaced_indices(samples.available, count):
                 yield operator, samples[index]
 
 
-def _in_rows(subject: Subject, dtype: str, ordered: list[Sample]) -> Iterator[Sample]:
-    """Yield a pointwise call in two dimensions if operators make none: many layouts need them."""
+def _two_dimensional_call(subject: Subject, dtype: str, ordered: list[Sample]) -> Iterator[Sample]:
+    """Yield a two-dimensional call of a pointwise overload if operators make none: many layouts need two
+    dimensions.
+    """
     if not find(subject.kind, subject.name).info.pointwise or not ordered or ordered[0].input is None:
         return
     best = ordered[0]
@@ -268,16 +292,16 @@ def _dtypes(operator: Subject, backward: bool) -> Any:
     )
 
 
-def _form(sample: Sample) -> tuple[Any, ...]:
-    words = [
+def _call_form(sample: Sample) -> tuple[Any, ...]:
+    leaf_texts = [
         tuple(leaf.shape) if isinstance(leaf, torch.Tensor) else repr(leaf)
         for leaf in trees.leaves(sample.arguments)
     ]
-    return (*words, *sorted(sample.kwargs))
+    return (*leaf_texts, *sorted(sample.kwargs))
 
 
-def _worth(sample: Sample) -> tuple[bool, int, int]:
-    """Calls with several elements in several dimensions first; among them those with more arguments."""
+def _discrimination_key(sample: Sample) -> tuple[bool, int, int]:
+    """Return a sort key: calls with several elements and dimensions first, then calls with more tensors."""
     tensors = sample.tensors()
     largest = max(tensors, key=lambda t: t.numel())
     return (

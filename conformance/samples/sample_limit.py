@@ -1,18 +1,20 @@
-"""The extent of a run: the number of samples that properties take. The harness sets it once, at the start."""
+"""The sample limit: how many samples a check takes. The suite sets it once at the start."""
 
 from __future__ import annotations
 
-#: The limit unless the user names another.
+#: The default limit.
 DEFAULT = 32
-#: Most samples that a property takes of one (operator, dtype); None takes all (``--samples all``). A costly
-#: property (gradients, composites) takes a smaller number of its own unless this is None.
+#: The maximal number of samples of one (operator, dtype); None means all (``--samples all``). An expensive
+#: property, such as a gradient, has a smaller limit, which is ignored if this is None.
 sample_limit: int | None = DEFAULT
-#: True if the user named the limit, so that no property adds samples to it.
+#: True if the user set the limit, so that no property exceeds it.
 exact = False
 
 
 def limit(smaller: int | None = None) -> int | None:
-    """Return the number of samples to take, None for all; ``smaller`` is a costly property's own limit."""
+    """Return the number of samples to take, None for all. ``smaller`` is the limit of an expensive
+    property.
+    """
     if sample_limit is None:
         return None
     if smaller is None:
@@ -20,8 +22,8 @@ def limit(smaller: int | None = None) -> int | None:
     return smaller if sample_limit >= DEFAULT else min(smaller, sample_limit)
 
 
-def choose(samples: str) -> None:
-    """Set the limit from the word of ``--samples``: ``default``, ``all`` or a number."""
+def set_limit(samples: str) -> None:
+    """Set the limit from the value of ``--samples``: ``default``, ``all`` or a number."""
     global sample_limit, exact
     if samples == "all":
         sample_limit = None

@@ -1,10 +1,14 @@
-"""The compatibility matrix: results of many backends, builds, modes and dates as a static site.
+"""The compatibility matrix: a static site of the results of many backends, builds, modes and dates.
 
-backends/*.toml   registry: the known backends (reviewed changes only) RESULTS/BACKEND/RUN/{results.json,
-provenance.json} ──submissions──► checked runs, or a reason why one is refused ──cells──► the newest run of
-each backend × build × mode, its age, its regressions since the run before ──pages, badges, data──► HTML and
-SVG from templates/, and JSON; untrusted text is escaped
+The steps from results to pages:
 
-The folder, chosen by the publisher, determines the backend of a run, and the publisher's record of the
-channel determines its provenance; a results file can claim neither.
+* ``backends/*.toml`` is the registry of the known backends. It changes only by review.
+* :mod:`.submissions` reads and checks ``RESULTS/BACKEND/RUN/results.json`` and ``provenance.json``. A run
+  that fails a check is refused with a reason.
+* :mod:`.matrix_cells` selects the newest run of each backend × build × mode, with its age and its
+  regressions.
+* :mod:`.pages`, :mod:`.badges` and :mod:`.build` write HTML, SVG and JSON. Untrusted text is escaped.
+
+The folder, which the publisher chooses, determines the backend of a run. The publisher's record determines
+its provenance. A results file can claim neither.
 """

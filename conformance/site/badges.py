@@ -1,4 +1,4 @@
-"""Badges: the state of a backend in a mode, as SVG without scripts, fonts or outside addresses."""
+"""Render badges: the state of a backend in a mode, as SVG without scripts, fonts or external addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLOURS = {
 
 
 def badge(label: str, state: str, text: str) -> str:
-    """Render a badge with a label and a text, in the colour of a state."""
+    """Return a badge as SVG, with a label and a text in the colour of a state."""
     return render(
         "badge.svg",
         label=label,

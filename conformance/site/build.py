@@ -1,4 +1,4 @@
-"""The site as files: pages, badges, data and assets."""
+"""Write the files of the site: pages, badges, data and assets."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from conformance.site.registry import Backend
 from conformance.site.store.store import Store, sorted_keys
 from conformance.site.submissions import Refused
 
-#: The file that marks a folder as a site: no other folder is ever replaced.
+#: The file that marks a folder as a site. Only a folder with this file is ever replaced.
 MARK = ".conformance-site"
 _QUERY = Path(language.__file__).parent / "query.js"
-#: Folders of the site that the matrix needs.
+#: The folders that the site itself writes.
 OWN_FOLDERS = ("backends", "badges", "data", "feeds")
 
 
@@ -34,9 +34,10 @@ def build_site(
     today: datetime.date,
     other_pages: Path | None = None,
 ) -> list[Cell]:
-    """Make the site of a store and the registry; return its cells.
+    """Build the site from a store and the registry, and return its cells.
 
-    ``others`` contains a folder for each group of other pages, such as the documentation; it may be missing.
+    ``other_pages`` is a folder with one subfolder for each group of other pages, such as the documentation.
+    It may be None or missing.
     """
     included = _folders_of(other_pages) if other_pages is not None and other_pages.exists() else ()
     lines = [store.lines[key] for key in sorted_keys(store) if key[0] in registry]
@@ -52,31 +53,34 @@ def build_site(
 
 
 def check_output(output: Path, folder: Path) -> None:
-    """Refuse an output folder that is not a site, or that contains the results or is in them."""
+    """Raise UsageError if the output folder is not a site, or overlaps with the results folder."""
     for outer, inner in ((output, folder), (folder, output)):
         if outer.resolve() == inner.resolve() or outer.resolve() in inner.resolve().parents:
-            raise UsageError(f"{output} and the results {folder} contain each other; name another folder")
+            raise UsageError(f"{output} and the results {folder} contain each other; choose another folder")
     if output.is_symlink() or (output.exists() and not output.is_dir()):
-        raise UsageError(f"{output} is not a folder; name another one")
+        raise UsageError(f"{output} is not a folder; choose another path")
     if output.exists() and any(output.iterdir()) and not (output / MARK).is_file():
-        raise UsageError(f"{output} is neither empty nor a site; name another folder")
+        raise UsageError(f"{output} is neither empty nor a site; choose another folder")
 
 
 def _folders_of(other_pages: Path) -> list[Path]:
-    """Return the folders of other pages, by name; an error if one has no first page, or no plain name."""
+    """Return the folders of other pages, sorted by name.
+
+    Raise UsageError if a folder has no ``index.html`` or its name cannot be a folder of the site.
+    """
     if not other_pages.is_dir():
         raise UsageError(
-            f"--pages {other_pages} is not a folder; name the folder that contains the other pages"
+            f"--pages {other_pages} is not a folder; give the folder that contains the other pages"
         )
     folders = sorted(other_pages.iterdir())
     for source in folders:
         if not re.fullmatch(r"[a-z][a-z0-9-]*", source.name) or source.name in OWN_FOLDERS:
             raise UsageError(
-                f"--pages: {source.name!r} in {other_pages} is not a name for a folder of the site; "
+                f"--pages: {source.name!r} in {other_pages} cannot be a folder of the site; "
                 f"use letters a-z, digits and hyphens, and not {' or '.join(OWN_FOLDERS)}"
             )
         if not (source / "index.html").is_file():
-            raise UsageError(f"--pages: there is no {source / 'index.html'}; build these pages first")
+            raise UsageError(f"--pages: {source / 'index.html'} does not exist; build these pages first")
     return folders
 
 
@@ -91,7 +95,7 @@ def _write(
     try:
         output.mkdir(parents=True)
     except OSError as error:
-        raise UsageError(f"{output} cannot be made ({error.strerror}); name another folder") from None
+        raise UsageError(f"{output} cannot be created ({error.strerror}); choose another folder") from None
     for name in OWN_FOLDERS:
         if name != "data":
             (output / name).mkdir()
@@ -115,14 +119,16 @@ def _write(
 
 
 def write_badges(folder: Path, backend: Backend, cells: Sequence[Cell]) -> None:
-    """Write a badge for each mode of a backend, the worst cell of its newest release, and one for the
-    backend.
+    """Write one badge for each mode of a backend, and one for the backend.
+
+    The badge of a mode shows the worst cell of the newest torch release. The badge of the backend shows the
+    worst mode.
     """
     of_backend = [cell for cell in cells if cell.backend == backend.id]
     worst_by_mode: dict[str, Cell] = {}
     for mode in dict.fromkeys(cell.mode for cell in of_backend):
         of_mode = [cell for cell in of_backend if cell.mode == mode]
-        # A mode that exists for one kind of build only is shown by that kind.
+        # A mode may run on one kind of build only: ignore the builds that refuse it.
         ran = [cell for cell in of_mode if cell_state.state(cell) != "refused"] or of_mode
         newest = [cell for cell in ran if release(cell.build.version) == release(ran[-1].build.version)]
         worst_by_mode[mode] = max(newest, key=lambda cell: cell_state.SEVERITY.index(cell_state.state(cell)))
@@ -144,7 +150,7 @@ def write_badges(folder: Path, backend: Backend, cells: Sequence[Cell]) -> None:
 def site_data(
     registry: Mapping[str, Backend], cells: Sequence[Cell], refused: Sequence[Refused], today: datetime.date
 ) -> dict[str, Any]:
-    """Return everything that the pages show, for programs."""
+    """Return the content of all pages as JSON data."""
     return {
         "schema": 1,
         "made": today.isoformat(),

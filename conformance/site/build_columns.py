@@ -1,4 +1,4 @@
-"""The columns of the site: builds of torch."""
+"""Builds of torch, the columns of the matrix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance.model.records import Leg
 
 @dataclasses.dataclass(frozen=True)
 class Build:
-    """A column: torch's version and kind, and its measured ABI."""
+    """A build of torch: version, kind and measured ABI."""
 
     version: str
     kind: str
@@ -19,14 +19,14 @@ class Build:
 
     @property
     def slug(self) -> str:
-        """The name of the build in addresses."""
+        """The name of the build in URLs."""
         text = f"{self.version}-{self.kind}-abi{self.abi}"
         return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-").lower()[:90]
 
     @staticmethod
     def of(leg: Leg) -> Build:
         """Return the build of a leg."""
-        # A file from elsewhere may say anything about its torch.
+        # The results are untrusted: the value may have any type.
         facts: Mapping[str, object] = leg["facts"]
         stated = facts.get("torch")
         torch = stated if isinstance(stated, dict) else {}
@@ -34,10 +34,10 @@ class Build:
 
     @staticmethod
     def named(version: object, kind: object, abi: object) -> Build:
-        """Make a build of untrusted values, cut to a length that fits a column."""
+        """Return a build from untrusted values, which are cut to the width of a column."""
         return Build(str(version)[:60], str(kind or "unknown")[:20], str(abi or "unknown")[:10])
 
 
 def release(version: str) -> tuple[int, ...]:
-    """Return the numbers of a release, by which builds are ordered."""
+    """Return up to three numbers of a version, the sort key of builds."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

@@ -1,10 +1,10 @@
-"""The state of a cell in words, the same on pages, on badges and in the data."""
+"""Texts for the state of a cell. Pages, badges and data use the same texts."""
 
 from __future__ import annotations
 
 from conformance.site.matrix_cells import Cell
 
-#: States of a cell with their meanings; each looks different, and only a fresh pass looks like a pass.
+#: The states of a cell with their meanings. An old pass has the state stale or retired, never pass.
 STATES = {
     "pass": "no unexpected result",
     "fail": "an unexpected result",
@@ -22,7 +22,7 @@ SEVERITY = ("pass", "unknown", "refused", "retired", "stale", "missing", "incomp
 
 
 def state(cell: Cell | None) -> str:
-    """Return the state of a cell, one of ``STATES``; ``unknown`` without a cell."""
+    """Return the state of a cell, one of ``STATES``. It is ``unknown`` if the cell is None."""
     if cell is None:
         return "unknown"
     if cell.age in ("stale", "retired"):
@@ -33,7 +33,7 @@ def state(cell: Cell | None) -> str:
 
 
 def short(cell: Cell | None) -> str:
-    """Describe a cell in a few words beside its state: the level held, and the share that passed."""
+    """Return a short description of a cell: the level that it holds, and the share of passed results."""
     if cell is None:
         return "no result yet"
     run = cell.newest
@@ -49,6 +49,6 @@ def short(cell: Cell | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share in percent, never rounded up to all."""
+    """Return a share in percent, rounded down, so that only a complete share is 100 %."""
     value = int(share * 1000) / 10
     return f"{value:g} %"

@@ -1,8 +1,8 @@
-"""The data of the site's pages on single operators, properties, areas and results: shards of every verdict.
+"""Write the data of the Explore page: the verdicts of every result, divided into shards by subject.
 
-A shard holds the results of some subjects on every backend, mode and build, so that a page of one operator
-loads one file. The files are scripts that call a function: the content security policy allows scripts of the
-site and no other request, and pages work from a folder too.
+A shard has the results of its subjects on every backend, mode and build, so that the view of one operator
+loads one file. The files are scripts that call a function. The content security policy allows only scripts of
+the site, and scripts also load when the page is opened from a folder.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from conformance.site.registry import Backend
 from conformance.site.store.verdict_table import VERDICT_OF, Verdicts, VerdictTable, subject_of
 from conformance.subjects.areas import AREAS
 
-#: Version of the data; docs/compatibility-matrix.md describes it.
+#: The version of the data format. docs/compatibility-matrix.md describes the format.
 SCHEMA = 1
-#: Files among which subjects are dealt.
+#: The number of shards.
 SHARDS = 64
 
 
@@ -69,12 +69,12 @@ class _Shard:
 
 
 def shard_of(subject: str) -> int:
-    """The number of the file that holds a subject. The site's script computes the same."""
+    """Return the shard number of a subject. ``explore.js`` computes the same number."""
     return zlib.crc32(subject.encode()) % SHARDS
 
 
 def ranges_text(numbers: Iterable[int]) -> str:
-    """Sorted numbers as text: ``0-3,7``."""
+    """Return sorted numbers as text, such as ``0-3,7``."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and number == parts[-1][1] + 1:
@@ -85,7 +85,7 @@ def ranges_text(numbers: Iterable[int]) -> str:
 
 
 def write_data(folder: Path, registry: Mapping[str, Backend], cells: Sequence[Cell]) -> None:
-    """Write the index and the shards of all cells into a folder."""
+    """Write the index and the shards of all cells into a new folder."""
     shards = [_Shard() for _ in range(SHARDS)]
     shard_by_case: dict[str, _Shard] = {}
     for number, cell in enumerate(cells):
@@ -162,7 +162,7 @@ def _backend_build(facts: Mapping[str, Any]) -> str:
 
 
 def _add(shards: Sequence[_Shard], shard_by_case: dict[str, _Shard], number: int, cell: Cell) -> None:
-    """Add what a cell shows, and its history, to the shards."""
+    """Add the displayed results of a cell, and their history, to the shards."""
     shown_table = VerdictTable()
     for case, verdicts in _record_history(shards, shard_by_case, number, cell, shown_table):
         shard_for_case(shards, shard_by_case, case).cases.setdefault(case, {}).setdefault(
@@ -183,7 +183,7 @@ def _add(shards: Sequence[_Shard], shard_by_case: dict[str, _Shard], number: int
 
 
 def shard_for_case(shards: Sequence[_Shard], shard_by_case: dict[str, _Shard], case: str) -> _Shard:
-    """The shard of a case."""
+    """Return the shard of a case. ``shard_by_case`` caches it."""
     if case not in shard_by_case:
         shard_by_case[case] = shards[shard_of(subject_of(case))]
     return shard_by_case[case]
@@ -196,7 +196,10 @@ def _record_history(
     cell: Cell,
     shown_table: VerdictTable,
 ) -> Iterable[tuple[str, Verdicts]]:
-    """Walk the nights of a cell, note each change of a verdict, and return the cases that it shows."""
+    """Record each change of a verdict in the runs of a cell, and return the cases of the displayed run.
+
+    ``shown_table`` is filled with the table of the displayed run.
+    """
     if cell.line is None:
         return ()
     table = VerdictTable()
@@ -207,7 +210,7 @@ def _record_history(
             if old is None:
                 began[case] = number_of_run
                 if not number_of_run:
-                    continue  # the first night is no change
+                    continue  # the first run has no predecessor
             _record_changes(
                 shard_for_case(shards, shard_by_case, case), case, number, number_of_run, began, old, verdicts
             )

@@ -1,4 +1,4 @@
-"""Atom feeds of regressions, one for each backend."""
+"""Write Atom feeds of regressions, one for each backend."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from conformance.site.matrix_cells import Cell
 from conformance.site.registry import Backend
 from conformance.site.store.published_run import PublishedRun
 
-#: Entries of a feed, the newest first, and results that an entry names.
+#: The maximum number of entries in a feed, and of results in an entry.
 _ENTRIES, _NAMED = 50, 30
 
 
 def feed_xml(backend: Backend, cells: Sequence[Cell], today: datetime.date) -> str:
-    """Return the feed of a backend: an entry for each night on which something regressed."""
+    """Return the feed of a backend as XML, with one entry for each published run with regressions."""
     regressions: list[tuple[Cell, PublishedRun]] = [
         (cell, night)
         for cell in cells
@@ -53,7 +53,7 @@ def _entry(cell: Cell, night: PublishedRun) -> str:
             f"<title>{_text(title)}</title>",
             f"<id>{_id(cell.backend, cell.mode, cell.build.slug, night.run)}</id>",
             f"<updated>{night.when.isoformat()}</updated>",
-            f'<link rel="alternate" type="text/html" href={quoteattr(_without_control_characters(address))}/>',
+            f'<link rel="alternate" type="text/html" href={quoteattr(_xml_characters(address))}/>',
             f"<summary>since run {_text(night.compared_with or '')}: {_text(', '.join(names))}</summary>",
             "</entry>",
         )
@@ -64,12 +64,12 @@ def _id(*parts: str) -> str:
     return _text("tag:conformance,2026:" + ":".join(parts))
 
 
-def _without_control_characters(text: str) -> str:
-    """Text without the characters that XML 1.0 cannot hold."""
+def _xml_characters(text: str) -> str:
+    """Return the text without the characters that XML 1.0 forbids."""
     return "".join(
         char for char in text if char in "\t\n" or (ord(char) >= 32 and not 0xFFFE <= ord(char) <= 0xFFFF)
     )
 
 
 def _text(text: str) -> str:
-    return escape(_without_control_characters(text))
+    return escape(_xml_characters(text))

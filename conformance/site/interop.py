@@ -1,4 +1,4 @@
-"""The interop score of each family of operators and area of behaviours: results that pass on all backends."""
+"""Compute the interop score of each operator family and behaviour area: results that pass on all backends."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from conformance.site.matrix_cells import Cell
 from conformance.site.store.verdict_table import subject_of
 from conformance.subjects.areas import AREAS
 
-#: A verdict by which a backend keeps a promise.
+#: The letter of the verdict ``pass``.
 _PASS = "."
-#: Cells with one of these states say nothing about today's backend.
+#: Cells in these states are excluded, because their results do not describe the current backend.
 _OLD = ("stale", "retired", "refused", "incomplete")
 
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """Results of a family or an area that pass on all of the backends that have them."""
+    """The number of results of a family or an area that pass on all backends that have them."""
 
     name: str
     about: str
@@ -30,21 +30,21 @@ class Score:
 
     @property
     def query(self) -> str:
-        """The query for its results."""
+        """The query that selects the results of the score."""
         return f'family:"{self.name}"' if " " in self.name else f"family:{self.name}"
 
     @property
     def share(self) -> float:
-        """The share of results that pass on all backends."""
+        """The share of results that pass on all backends that have them."""
         return self.passing / self.results if self.results else 0.0
 
 
 def interop_scores(cells: Sequence[Cell], stand_ins: Collection[str] = ()) -> list[Score]:
-    """Return the score of each area and family; results that fewer than two backends have do not count.
+    """Return the score of each area and family, the lowest first.
 
-    A backend has a result in a mode if the newest run of its newest torch has it; it passes only if it passes
-    in each of these cells. A result that is declared unsupported does not pass. Those of ``stand_ins`` do
-    not count: they are other backends once more.
+    The results of a backend are those of its newest run on its newest torch, in each mode. A result passes on
+    a backend if it passes in all modes. A result that is declared unsupported does not pass. Results of fewer
+    than two backends are ignored, and so are the backends in ``stand_ins``, which are variants of others.
     """
     passes: dict[str, dict[str, bool]] = {}
     for cell in _newest_cells(cells):
@@ -74,7 +74,7 @@ def interop_scores(cells: Sequence[Cell], stand_ins: Collection[str] = ()) -> li
 
 
 def _newest_cells(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells of each backend and mode on its newest torch, without those that say nothing any more."""
+    """Return the cell of each backend and mode on its newest torch, without cells in an excluded state."""
     newest = {}
     for cell in cells:  # in the order of builds
         if cell_state.state(cell) not in _OLD:

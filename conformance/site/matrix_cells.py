@@ -1,4 +1,4 @@
-"""The cells of the site: backend × build of torch × mode, each with its newest run and those before."""
+"""Build the cells of the matrix: backend × build of torch × mode, each with its published runs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from conformance.site.schedules import CellKey
 from conformance.site.store.published_run import PublishedRun
 from conformance.site.store.series import Series
 
-#: Days after which a run is ageing, stale, and retired.
+#: The days after which a run is ageing, stale and retired.
 FRESH, STALE, RETIRED = 3, 14, 90
 AGES = ("fresh", "ageing", "stale", "retired")
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A cell with its runs, the newest first, and the age of the newest. ``missing``: the time since which
-    this project's workflow has scheduled the cell without a result. ``line`` has the results of the runs.
+    """A cell of the matrix.
+
+    ``runs`` are its published runs, the newest first, and ``age`` is the age of the displayed run.
+    ``missing`` is the time of the first schedule after that run that left no result. ``line`` is the series
+    of the runs, with their results.
     """
 
     backend: str
@@ -33,7 +36,7 @@ class Cell:
 
     @property
     def newest(self) -> PublishedRun:
-        """The run that the cell shows: among the recent ones, the newest of the most trusted channel."""
+        """The displayed run: the newest run of the most trusted channel among the recent runs."""
         latest = self.runs[0].when
         recent = [run for run in self.runs if (latest - run.when).days <= STALE]
         order = list(CHANNELS)
@@ -51,7 +54,10 @@ def cells(
     today: datetime.date,
     missing: Mapping[CellKey, Sequence[datetime.datetime]] | None = None,
 ) -> list[Cell]:
-    """Make a cell of each line of the store; ``missing``: see :mod:`conformance.site.schedules`."""
+    """Return one cell for each series of the store.
+
+    ``missing`` maps cell keys to schedules without a result (:mod:`conformance.site.schedules`).
+    """
     site_cells = []
     for line in lines:
         build = line.nights[-1].build

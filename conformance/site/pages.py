@@ -1,4 +1,4 @@
-"""The pages of the site: the data that each template shows. Escaping is the templates' part."""
+"""Render the pages of the site. The templates escape every value."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from conformance.site.sparkline import Trend
 from conformance.site.submissions import Refused
 
 ASSETS = Path(__file__).parent / "assets"
-#: Results that a backend's page lists, of each cell.
+#: The maximum number of results per cell on the page of a backend.
 _LISTED = 50
 
 
 @dataclasses.dataclass(frozen=True)
 class MatrixRow:
-    """A row of the matrix: a cell, or None, for each column. ``mode`` is empty if there is no result yet."""
+    """A row of the matrix: a cell or None for each column. ``mode`` is empty if the backend has no result."""
 
     backend: Backend
     mode: str
@@ -45,10 +45,11 @@ class Gap:
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A cell on the page of its backend. ``declared`` counts unsupported results by property.
+    """A cell on the page of its backend.
 
-    ``trend`` is of the share of planned results that passed, ``levels`` of the number of the level that was
-    held: 0 is none. Both are of complete runs.
+    ``declared`` counts unsupported results by property. ``trend`` is the share of planned results that passed
+    over time. ``levels`` is the number of the held level over time, 0 for no level. Both use complete runs
+    only.
     """
 
     cell: Cell
@@ -67,12 +68,12 @@ def index_page(
     today: datetime.date,
     included: Sequence[str] = (),
 ) -> str:
-    """Render the matrix: a row for each backend and mode, a column for each build.
+    """Return the matrix page: a row for each backend and mode, a column for each build.
 
-    ``included`` names folders of other pages, which the header links.
+    ``included`` are the folder names of other pages, which the header links.
     """
     builds = list(dict.fromkeys(cell.build for cell in _by_build(cells)))
-    ordered_backends = sorted(backends.values(), key=lambda backend: backend.stand_in)  # those come last
+    ordered_backends = sorted(backends.values(), key=lambda backend: backend.stand_in)  # variants come last
     return render(
         "index.html",
         title="Compatibility of PyTorch backends",
@@ -90,7 +91,7 @@ def index_page(
 def backend_page(
     backend: Backend, cells: Sequence[Cell], today: datetime.date, included: Sequence[str] = ()
 ) -> str:
-    """Render the page of one backend: what was measured, its known gaps, its runs over time."""
+    """Return the page of one backend: its cells, its known gaps and its runs over time."""
     return render(
         "backend.html",
         title=backend.name,
@@ -105,14 +106,14 @@ def backend_page(
 
 
 def explore_page(today: datetime.date, included: Sequence[str] = ()) -> str:
-    """Render the page whose script shows single operators, properties, areas, results and differences."""
+    """Return the Explore page. Its script displays operators, properties, areas, results and differences."""
     return render("explore.html", title="Explore the results", root="", included=included, today=today)
 
 
 def interop_page(
     scores: Sequence[Score], cells: Sequence[Cell], today: datetime.date, included: Sequence[str] = ()
 ) -> str:
-    """Render the interop scores, and the suite's own health."""
+    """Return the page of the interop scores and the health of the suite."""
     return render(
         "interop.html",
         title="Interop",
@@ -144,7 +145,7 @@ def _rows(backend: Backend, cells: Sequence[Cell], builds: Sequence[Build]) -> l
 
 
 def _level_number(level: str | None) -> int:
-    """The number of a level, from the narrowest on; 0 is none."""
+    """Return the number of a level, 1 for the narrowest. No level is 0."""
     return 0 if level is None else LEVELS.index(level) + 1
 
 
@@ -155,7 +156,7 @@ def _section(cell: Cell) -> Section:
     return Section(
         cell,
         _facts(cell),
-        [scrub.text(text[:500]) for text in leg["problems"][:10]],
+        [scrub.scrub_text(text[:500]) for text in leg["problems"][:10]],
         [
             Gap(row["verdict"], row["id"], _message(row))
             for row in details
@@ -184,7 +185,7 @@ def _facts(cell: Cell) -> dict[str, object]:
         "backend": _backend_words(leg["facts"].get("backend", {})),
         "device": leg["target"]["device"] + (", simulated" if leg["target"].get("simulated") else ""),
         "python": leg["facts"].get("python"),
-        "system": scrub.system(str(leg["facts"].get("platform"))),
+        "system": scrub.system_name(str(leg["facts"].get("platform"))),
         "suite": str(leg["digests"].get("suite"))[:12],
     }
 
@@ -197,4 +198,4 @@ def _backend_words(backend: Mapping[str, object]) -> str:
 
 def _message(row: records.ResultRow) -> str:
     failures = row.get("failures")
-    return scrub.text(failures[0]["message"][:200]) if failures else ""
+    return scrub.scrub_text(failures[0]["message"][:200]) if failures else ""

@@ -1,4 +1,4 @@
-"""The origin of a run: the publisher's record of the channel, never a claim of the run itself."""
+"""Read the provenance of a run from the publisher's record. A run cannot claim its own provenance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from conformance.errors import UsageError
 from conformance.site.registry import Backend
 
-#: Channels with their descriptions, the most trusted first.
+#: The channels with their descriptions, the most trusted first.
 CHANNELS = {
     "our-workflow": "ran in this project's workflow",
     "vendor-workflow": "attested by the vendor's workflow",
@@ -26,7 +26,7 @@ _LARGEST = 64 << 10
 
 @dataclasses.dataclass(frozen=True)
 class Provenance:
-    """The channel of a run, the workflow run if there is one, and the time at which it was ``received``."""
+    """The channel of a run, the time at which the publisher received it, and its workflow run, if any."""
 
     channel: str
     received: datetime.datetime
@@ -42,17 +42,18 @@ class Provenance:
 
     @property
     def link(self) -> str | None:
-        """The page of the workflow's run, or None."""
+        """The address of the workflow run on GitHub, or None."""
         if not (self.repository and self.run_id):
             return None
         return f"https://github.com/{self.repository}/actions/runs/{self.run_id}"
 
 
 def read_provenance(file: Path, backend: Backend, today: datetime.date, ours: str = "") -> Provenance:
-    """Read ``provenance.json``; without one a run is self-reported, and its date is that of its file.
+    """Read ``provenance.json``.
 
-    UsageError if it is unreadable, names a workflow that the registry does not have for the backend, or names
-    this project's channel with another repository than ``ours``.
+    A run without this file is self-reported, and its time is the modification time of its results file. Raise
+    UsageError if the file is invalid, its workflow is not the registered workflow of the backend, or it
+    claims this project's channel and its repository is not ``ours``.
     """
     if not file.exists():
         results = file.parent / "results.json"
@@ -70,10 +71,10 @@ def read_provenance(file: Path, backend: Backend, today: datetime.date, ours: st
         ) from None
     if not isinstance(provenance.channel, str) or provenance.channel not in CHANNELS:
         raise UsageError(
-            f"{file.name} names channel {str(provenance.channel)[:40]!r}; known are {', '.join(CHANNELS)}"
+            f"{file.name} has channel {str(provenance.channel)[:40]!r}; use one of {', '.join(CHANNELS)}"
         )
     if received.tzinfo is None:
-        raise UsageError(f"{file.name} has a time without a zone")
+        raise UsageError(f"{file.name} has a time without a time zone")
     for value, pattern in (
         (provenance.repository, _REPOSITORY),
         (provenance.commit, _COMMIT),
@@ -81,14 +82,12 @@ def read_provenance(file: Path, backend: Backend, today: datetime.date, ours: st
     ):
         if not isinstance(value, str) or (value and not pattern.fullmatch(value)):
             raise UsageError(
-                f"{file.name} holds {str(value)[:60]!r}, which is not a repository, a commit or a run"
+                f"{file.name} contains {str(value)[:60]!r}, which is not a repository, a commit or a run id"
             )
     if received.date() > today + datetime.timedelta(days=1):
-        raise UsageError(f"{file.name} says that it was received on {received.date()}, which is yet to come")
+        raise UsageError(f"{file.name} has the time of receipt {received.date()}, which is in the future")
     if provenance.channel == "our-workflow" and (not ours or provenance.repository != ours):
-        raise UsageError(
-            f"it says that it ran in this project's workflow, whose repository is {ours or 'not given'}"
-        )
+        raise UsageError(f"it claims this project's workflow, whose repository is {ours or 'not given'}")
     if provenance.channel == "vendor-workflow":
         _check_vendor(provenance, backend, today)
     return provenance
@@ -101,8 +100,8 @@ def _check_vendor(provenance: Provenance, backend: Backend, today: datetime.date
         or provenance.workflow != backend.workflow
     ):
         raise UsageError(
-            f"it says that {provenance.repository} {provenance.workflow} has attested it, which is not the "
-            f"workflow that the registry has for {backend.id}"
+            f"it claims an attestation by {provenance.repository} {provenance.workflow}, which is not the "
+            f"registered workflow of {backend.id}"
         )
     if backend.expires is not None and backend.expires < today:
         raise UsageError(f"the registration of {backend.id} ended on {backend.expires}")

@@ -1,4 +1,4 @@
-"""The backends that the site knows, one small file each."""
+"""Load the registry of backends: one TOML file per backend."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ _KEYS = {
 
 @dataclasses.dataclass(frozen=True)
 class Backend:
-    """A backend. Results of ``repository`` and ``workflow`` count as attested by the vendor until
-    ``expires``; ``renamed_from`` are former ids, which folders of results may still have. A ``stand_in`` is
-    another device in a form that tests this suite: it counts in no comparison of backends.
+    """A registered backend.
+
+    Results from ``workflow`` in ``repository`` count as attested by the vendor until ``expires``.
+    ``renamed_from`` are former ids, which result folders may still use. A ``stand_in`` is a variant of
+    another backend that tests this suite; comparisons of backends ignore it.
     """
 
     id: str
@@ -52,7 +54,10 @@ class Backend:
 
 
 def load(folder: Path = FOLDER) -> dict[str, Backend]:
-    """Load all backends by id. UsageError names the file and its mistake."""
+    """Return all backends by id.
+
+    Raise UsageError with the file name and the error for an invalid file.
+    """
     backends = {}
     for file in sorted(folder.glob("*.toml")):
         backends[file.stem] = _read_backend(file)
@@ -61,10 +66,10 @@ def load(folder: Path = FOLDER) -> dict[str, Backend]:
         for name in backend.renamed_from:
             if name in backends or former.setdefault(name, backend.id) != backend.id:
                 raise UsageError(
-                    f"registry: {name!r} is a former id of {backend.id} and taken; use another one"
+                    f"registry: the former id {name!r} of {backend.id} is in use; remove it from renamed_from"
                 )
     if not backends:
-        raise UsageError(f"registry {folder} holds no backend; add one as ID.toml")
+        raise UsageError(f"registry {folder} contains no backend; add one as ID.toml")
     return backends
 
 
@@ -76,11 +81,11 @@ def _read_backend(file: Path) -> Backend:
     wrong = sorted(set(data) - _KEYS)
     if wrong:
         raise UsageError(
-            f"registry file {file.name} has an unknown key {wrong[0]!r}; known are {', '.join(sorted(_KEYS))}"
+            f"registry file {file.name} has an unknown key {wrong[0]!r}; use {', '.join(sorted(_KEYS))}"
         )
     if not _ID.fullmatch(file.stem):
         raise UsageError(
-            f"registry file {file.name} is not named by lower-case letters, digits and dashes; rename it"
+            f"registry file {file.name}: use only lower-case letters, digits and dashes in the file name"
         )
     for key in ("name",) if data.get("simulated") else ("name", "link"):
         if not isinstance(data.get(key), str) or not data[key]:
@@ -89,7 +94,7 @@ def _read_backend(file: Path) -> Backend:
         raise UsageError(f"registry file {file.name} has a link that is not an https address; give one")
     if bool(data.get("repository")) != bool(data.get("workflow")):
         raise UsageError(
-            f"registry file {file.name} has one of repository and workflow; name both, or neither"
+            f"registry file {file.name} has only one of repository and workflow; give both, or neither"
         )
     for key, pattern, form in (
         ("repository", _REPOSITORY, "OWNER/NAME"),
@@ -98,7 +103,9 @@ def _read_backend(file: Path) -> Backend:
         if key in data and not pattern.fullmatch(str(data[key])):
             raise UsageError(f"registry file {file.name} has a {key} that is not of the form {form}; fix it")
     if data.get("repository") and not data.get("device"):
-        raise UsageError(f"registry file {file.name} has no device, with which results are compared; add one")
+        raise UsageError(
+            f"registry file {file.name} has no device; add the device that its results must have"
+        )
     expires = data.get("expires")
     if expires is not None and type(expires) is not datetime.date:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Templates of the site. Every value is escaped as it is put in; none is ever executed or marked as safe."""
+"""Render the templates of the site. Every value is escaped; no value is executed or marked as safe."""
 
 from __future__ import annotations
 
@@ -21,5 +21,8 @@ _TEMPLATES.filters.update(state=cell_state.state, short=cell_state.short, percen
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill in a template of ``templates/``; a name that it uses and ``values`` lacks is an error of ours."""
+    """Return a rendered template of ``templates/``.
+
+    A name that ``values`` does not contain raises an error.
+    """
     return _TEMPLATES.get_template(template).render(values)

@@ -1,4 +1,4 @@
-"""The cells that runs of this project's own workflow scheduled, and those that left no result."""
+"""Read the cells that this project's workflow scheduled, and find the cells without a result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.site.build_columns import Build
 from conformance.site.registry import Backend
 from conformance.site.submissions import Refused, printable, run_folders, run_label
 
-#: A larger table is not read; in bytes.
+#: The maximum size of a table in bytes.
 _LARGEST = 8 << 20
 
 
@@ -28,7 +28,7 @@ class CellKey(NamedTuple):
 
 
 class ScheduledCell(NamedTuple):
-    """A cell that a run of the workflow scheduled, and whether it says that a result was left."""
+    """A cell that a workflow run scheduled. ``has_result`` is True if its table reports a result."""
 
     id: str
     mode: str
@@ -38,7 +38,7 @@ class ScheduledCell(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """The cells that one run of this project's own workflow scheduled, and the time of its receipt."""
+    """The cells that one run of this project's workflow scheduled, and the time at which it was received."""
 
     backend: str
     run: str
@@ -46,13 +46,13 @@ class Schedule:
     cells: tuple[ScheduledCell, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """An object that :meth:`from_json` reads."""
+        """Return the schedule as JSON without its backend."""
         cells = [[cell.id, cell.mode, dataclasses.asdict(cell.build), cell.has_result] for cell in self.cells]
         return {"run": self.run, "received": self.received.isoformat(), "cells": cells}
 
     @staticmethod
     def from_json(backend: str, data: Mapping[str, Any]) -> Schedule:
-        """The inverse of :meth:`to_json`."""
+        """Return the schedule of a JSON object that :meth:`to_json` returned."""
         cells = [ScheduledCell(name, mode, Build(**build), has) for name, mode, build, has in data["cells"]]
         received = datetime.datetime.fromisoformat(data["received"])
         return Schedule(backend, str(data["run"]), received, tuple(cells))
@@ -65,7 +65,10 @@ def read_schedules(
     ours: str,
     known_runs: Container[str] = (),
 ) -> tuple[list[Schedule], list[Refused]]:
-    """Read the tables of all runs but the ``known`` ones, which are named ``BACKEND/RUN``."""
+    """Read the schedules of all workflow runs except ``known_runs`` (``BACKEND/RUN``).
+
+    Return the schedules, and the runs whose table is invalid.
+    """
     schedules, refused = [], []
     for received, backend, run in sorted(_workflow_runs(folder, registry, today, ours)):
         if run_label(run) in known_runs:
@@ -81,7 +84,7 @@ def read_schedules(
 
 def _scheduled_cell(cell: Mapping[str, Any]) -> ScheduledCell:
     torch_facts = [cell[key] for key in ("torch", "torch_kind", "abi")]
-    # A result on another torch than the cell's has status missing, and is not shown.
+    # A result on a different torch than requested has status missing and is not displayed.
     has_result = cell["status"] != "missing" and bool(cell["counts"] or all(torch_facts))
     return ScheduledCell(
         str(cell["cell"]["id"])[:200], str(cell["cell"]["mode"])[:40], Build.named(*torch_facts), has_result
@@ -91,11 +94,11 @@ def _scheduled_cell(cell: Mapping[str, Any]) -> ScheduledCell:
 def missing_cells(
     schedules: Sequence[Schedule], shown_runs: Set[tuple[str, str, Build, str]]
 ) -> dict[CellKey, list[datetime.datetime]]:
-    """Find the nights on which a cell was scheduled and left nothing that is shown.
+    """Return, for each cell, the times of the schedules that left no displayed result.
 
-    ``shown`` are backend, run, build and mode of everything that is. The table of a run names cells by the
-    requested build; the actual torch is known from the newest earlier run that has a result of the same cell.
-    Nights are ordered by the publisher's clock.
+    ``shown_runs`` has the backend, run, build and mode of every displayed run. A schedule names the requested
+    build. The actual torch is taken from the newest earlier run with a result of the same cell. Schedules are
+    ordered by the publisher's clock.
     """
     state: dict[tuple[str, str], tuple[CellKey, list[datetime.datetime]]] = {}
     for schedule in sorted(
@@ -116,7 +119,10 @@ def missing_cells(
 def _workflow_runs(
     folder: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str
 ) -> Iterator[tuple[datetime.datetime, str, Path]]:
-    """List the runs of our own workflow that have a table, those with refused results included."""
+    """Yield the time, backend and folder of each run of this project's workflow that has a table.
+
+    Runs with refused results are included.
+    """
     for backend, run in run_folders(folder, registry):
         file = run / "matrix.json"
         if run.is_symlink() or not (file.exists() or file.is_symlink()):
@@ -124,19 +130,19 @@ def _workflow_runs(
         try:
             origin = provenance.read_provenance(run / "provenance.json", backend, today, ours)
         except (UsageError, OSError):
-            continue  # reading its results reports this
+            continue  # read_submissions reports this error
         if origin.channel == "our-workflow":
             yield origin.received, backend.id, run
 
 
 def _read_table(file: Path) -> list[dict[str, Any]]:
-    """Read the cells of a table. UsageError if the file is not a table."""
+    """Return the cells of a table. Raise UsageError if the file is not a valid table."""
     try:
         if file.is_symlink() or file.stat().st_size > _LARGEST:
             raise ValueError(f"a link, or larger than {_LARGEST >> 20} MiB")
         cells: list[dict[str, Any]] = json.loads(file.read_text())["cells"]
         if not all({"id", "mode"} <= cell["cell"].keys() and cell.keys() >= _KEYS for cell in cells):
-            raise ValueError("a cell lacks something")
+            raise ValueError("a cell lacks a key")
         return cells
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         why = str(error) if type(error) is ValueError else type(error).__name__

@@ -1,4 +1,4 @@
-"""A line over time, as the points of a drawing."""
+"""Compute the points of a line chart over time."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import dataclasses
 import datetime
 from collections.abc import Sequence
 
-#: Width and height of the drawing, and the distance of its line from its edges.
+#: The width and the height of the drawing, and its vertical margin.
 WIDTH, HEIGHT, _EDGE = 300, 60, 3
 
 
 @dataclasses.dataclass(frozen=True)
 class Trend:
-    """Values over time; ``points`` are of a drawing of `WIDTH` by `HEIGHT`, the lowest at the bottom."""
+    """Values over time. ``points`` is the SVG polyline in a drawing of `WIDTH` by `HEIGHT`."""
 
     first: datetime.date
     last: datetime.date
@@ -22,9 +22,9 @@ class Trend:
 
     @staticmethod
     def of(values: Sequence[tuple[datetime.datetime, float]], steps: bool = False) -> Trend | None:
-        """Return the trend of values in the order of their times; None if they are fewer than two.
+        """Return the trend of values that are ordered by time, or None for fewer than two values.
 
-        ``steps``: a value holds until the next one.
+        With ``steps`` each value is constant until the next value.
         """
         if len(values) < 2:
             return None

@@ -1,4 +1,7 @@
-"""The runs in the folder of results: read and checked, or refused with a reason. Nothing is executed."""
+"""Read and check the submitted runs in the results folder. An invalid run is refused with a reason.
+
+Submissions are untrusted data. Nothing in them is executed.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +22,26 @@ from conformance.site.build_columns import Build
 from conformance.site.provenance import Provenance
 from conformance.site.registry import Backend
 
-#: A larger results file is refused; in bytes.
+#: The maximum size of a results file in bytes.
 LARGEST = 96 << 20
-#: Runs of a backend that are read, the newest by name.
+#: The maximum number of runs of a backend. The newest runs by name are read.
 MOST = 500
-#: Legs of a vendor's results file, and builds of torch among them: each is a column.
+#: The maximum number of legs in a vendor's results file, and of builds of torch, which are columns.
 LEGS, BUILDS = 40, 8
-#: Results of a vendor's leg: more than twice those of level full.
+#: The maximum number of results of a vendor's leg: more than twice the results of level full.
 RESULTS = 150_000
-#: Patterns that the legs of a file declare unsupported, in all, and of each its length and its stars: they
-#: are matched against every result.
+#: The maximum number of declared unsupported patterns in a file, and the maximum length and number of stars
+#: of a pattern. Every pattern is compared with every result.
 PATTERNS, LENGTH, STARS = 400, 200, 8
-#: The time by which a submission's clock may be ahead.
+#: The maximum time by which the clock of a submission may be ahead.
 _AHEAD = datetime.timedelta(hours=26)
 
 
 @dataclasses.dataclass(frozen=True)
 class Submission:
-    """One leg of one run of a backend, with its provenance and its folder; ``started`` by the clock of the
-    machine that ran it, but not after its receipt.
+    """One leg of a submitted run, with its provenance and its folder.
+
+    ``started`` comes from the clock of the machine that ran it, limited to the time of receipt.
     """
 
     backend: Backend
@@ -50,7 +54,7 @@ class Submission:
 
 @dataclasses.dataclass(frozen=True)
 class Refused:
-    """A run that is not shown, and the reason."""
+    """A refused run, ``BACKEND/RUN``, and the reason."""
 
     place: str
     why: str
@@ -64,15 +68,15 @@ def read_submissions(
     ours: str = "",
     known_runs: Container[str] = (),
 ) -> Iterator[list[Submission]]:
-    """Yield the legs of each run of ``folder/BACKEND/RUN``, one run in memory at a time.
+    """Yield the legs of each run in ``folder/BACKEND/RUN``, with one run in memory at a time.
 
     Args:
-        folder: the folder of results; UsageError if it does not exist.
-        registry: the backends that the site knows.
-        today: the day that no run is later than.
-        refused: list that runs which are not shown are added to.
-        ours: this project's own repository.
-        known: runs that are not read again, named ``BACKEND/RUN``.
+        folder: the results folder; UsageError if it does not exist.
+        registry: the registered backends by id.
+        today: the current day; a run that started later is refused.
+        refused: the list to which refused runs are appended.
+        ours: the repository of this project.
+        known_runs: the runs to skip, as ``BACKEND/RUN``.
     """
     for backend, run in run_folders(folder, registry, refused):
         if run_label(run) in known_runs:
@@ -81,25 +85,25 @@ def read_submissions(
             yield list(_legs_of_run(run, backend, today, ours))
         except UsageError as error:
             refused.append(Refused(run_label(run), printable(str(error).replace(str(run), ""), 500)))
-        except Exception as error:  # one submission never keeps the others from being shown
+        except Exception as error:  # an error in one submission must not prevent the display of the others
             refused.append(Refused(run_label(run), f"it cannot be read ({type(error).__name__})"))
 
 
 def run_folders(
     folder: Path, registry: Mapping[str, Backend], refused: list[Refused] | None = None
 ) -> Iterator[tuple[Backend, Path]]:
-    """List the runs of ``folder/BACKEND/RUN``, the newest by name first; other entries go into ``refused``.
+    """Yield the backend and the folder of each run in ``folder/BACKEND/RUN``, the newest by name first.
 
-    UsageError if there is no such folder.
+    Invalid entries are appended to ``refused``. Raise UsageError if the folder does not exist.
     """
     if not folder.is_dir():
-        raise UsageError(f"{folder} does not exist; name the folder with a folder of runs for each backend")
+        raise UsageError(f"{folder} does not exist; give the folder with BACKEND/RUN/results.json")
     refused = [] if refused is None else refused
     former = {name: backend for backend in registry.values() for name in backend.renamed_from}
     for entry in sorted(folder.iterdir()):
         name = printable(entry.name)
         if name.startswith(".") or (entry.is_file() and not entry.is_symlink()):
-            continue  # files of the repository that holds the results
+            continue  # other files of the results repository
         backend = registry.get(entry.name) or former.get(entry.name)
         if backend is None or entry.is_symlink():
             why = "it is a link" if entry.is_symlink() else "no backend of the registry has this id"
@@ -111,23 +115,23 @@ def run_folders(
 
 
 def run_label(run: Path) -> str:
-    """Return the place of a run, in printable words."""
+    """Return the printable name of a run, ``BACKEND/RUN``."""
     return f"{printable(run.parent.name)}/{printable(run.name)}"
 
 
 def printable(text: str, most: int = 120) -> str:
     """Return untrusted text without private paths and unprintable characters, cut to ``most`` characters."""
-    return scrub.text(text.encode("utf-8", "replace").decode("utf-8", "replace"))[:most]
+    return scrub.scrub_text(text.encode("utf-8", "replace").decode("utf-8", "replace"))[:most]
 
 
 def _legs_of_run(run: Path, backend: Backend, today: datetime.date, ours: str) -> Iterator[Submission]:
     if run.is_symlink() or not run.is_dir():
-        raise UsageError("it is not a folder of its own")
+        raise UsageError("it is a link or not a folder")
     file = run / "results.json"
     if file.is_symlink() or not file.is_file():
-        raise UsageError("it has no results.json of its own")
-    document = results.read(file, limit=LARGEST)
-    json.dumps(document, ensure_ascii=False).encode()  # an error for halves of characters
+        raise UsageError("it has no regular file results.json")
+    document = results.read_results(file, limit=LARGEST)
+    json.dumps(document, ensure_ascii=False).encode()  # raises an error for lone surrogates
     origin = provenance.read_provenance(run / "provenance.json", backend, today, ours)
     if origin.channel != "our-workflow":
         _check_size(document["legs"])
@@ -138,29 +142,29 @@ def _legs_of_run(run: Path, backend: Backend, today: datetime.date, ours: str) -
         started = _parse_time(leg["started"])
         end_of_today = datetime.datetime.combine(today, datetime.time.max, datetime.timezone.utc)
         if started > end_of_today + _AHEAD:
-            raise UsageError(f"it began on {started.date()}, which is yet to come")
+            raise UsageError(f"it started on {started.date()}, which is in the future")
         if leg["selection"] is not None or leg["shard"] != "1/1" or leg["left_out"]:
-            raise UsageError(f"leg {leg['mode']} is a selection or a part; whole runs are shown")
+            raise UsageError(f"leg {leg['mode']} is a selection or a shard; submit a complete run")
         if not all(isinstance(leg["facts"].get(fact, {}), dict) for fact in ("torch", "backend")):
             raise UsageError(f"the facts of leg {leg['mode']} on torch or the backend are not a table")
         if not isinstance(leg["facts"].get("extra", []), list):
             raise UsageError(f"the facts of leg {leg['mode']} on extra modules are not a list")
         _check_device(backend, leg["target"])
-        leg_status.leg_status(leg)  # an error here refuses this run only
+        leg_status.leg_status(leg)  # an exception here refuses only this run
         if (leg["torch"], leg["mode"]) in torches_and_modes:
-            raise UsageError(f"two of its legs are of mode {leg['mode']} on one build")
+            raise UsageError(f"two legs have mode {leg['mode']} on one build")
         torches_and_modes.add((leg["torch"], leg["mode"]))
-        # A clock can be set back, but not before the run was received.
+        # The clock of the machine is untrusted: a run cannot start after its receipt.
         yield Submission(backend, printable(run.name), run, leg, origin, min(started, origin.received))
 
 
 def _check_size(legs: Sequence[Leg]) -> None:
-    """Refuse a file that would make many columns, or take long to process."""
+    """Raise UsageError for a file with too many legs, builds, results or patterns."""
     if len(legs) > LEGS:
         raise UsageError(f"it has {len(legs)} legs; at most {LEGS} are read")
     builds = {Build.of(leg) for leg in legs}
     if len(builds) > BUILDS:
-        raise UsageError(f"it is of {len(builds)} builds of torch; at most {BUILDS} are shown of one file")
+        raise UsageError(f"it has {len(builds)} builds of torch; at most {BUILDS} of one file are displayed")
     for leg in legs:
         if len(leg["results"]) > RESULTS:
             raise UsageError(
@@ -197,5 +201,5 @@ def _parse_time(text: str) -> datetime.datetime:
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"it says that it began at {text[:40]!r}, which is not a time") from None
+        raise UsageError(f"its start {text[:40]!r} is not a time") from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.timezone.utc)

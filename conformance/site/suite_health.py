@@ -1,4 +1,4 @@
-"""The suite's own health: its verdicts on the devices that stand for torch itself, and what it detects."""
+"""The health of the suite: its verdicts on the CPU and the reference device, and its mutation scores."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from conformance.site.matrix_cells import Cell
 from conformance.site.sparkline import Trend
 from conformance.site.store.verdict_table import VERDICT_OF
 
-#: Backends on which an unexpected result is a fault of the suite, of the reference device or of torch.
+#: The backends on which an unexpected result is a fault of the suite, the reference device or torch.
 OWN = ("cpu", "hpu-reference")
-#: Verdicts that say more of a suite than of a device.
+#: Verdicts that usually indicate a fault of the suite.
 DOUBTFUL = ("flaky", "vacuous", "timeout", "error")
 
 
 @dataclasses.dataclass(frozen=True)
 class Health:
-    """The newest run of one of these devices: results by what they say of the suite."""
+    """The result counts of the newest run on one of the backends in ``OWN``."""
 
     backend: str
     mode: str
@@ -34,7 +34,7 @@ class Health:
 
 
 def health_of(cells: Sequence[Cell]) -> list[Health]:
-    """Return the health of each cell of these devices."""
+    """Return the health of each cell of the backends in ``OWN``."""
     health = []
     for cell in cells:
         if cell.backend not in OWN or cell.line is None:
@@ -61,14 +61,14 @@ def health_of(cells: Sequence[Cell]) -> list[Health]:
 
 @dataclasses.dataclass(frozen=True)
 class DetectionTrend:
-    """The share of planted faults that a level saw, over time."""
+    """The mutation score of a level over time."""
 
     level: str
     trend: Trend
 
 
 def detection_trends() -> list[DetectionTrend]:
-    """Return the trend of each level's detection power; none if it was measured on one day only."""
+    """Return the mutation score of each level over time. A level measured only once is omitted."""
     measured = MutationScores.read()
     days = [*measured.history, EarlierScores(measured.day, measured.levels)]
     trends = []
@@ -86,7 +86,7 @@ def detection_trends() -> list[DetectionTrend]:
 
 
 def detection_scores() -> list[tuple[str, LevelScore]]:
-    """Return the detection power of the installed suite by level, in the mode in which it was measured."""
+    """Return the mutation score of the installed suite by level, in the measured mode."""
     measured = MutationScores.read()
     scores = ((level, measured.of(level, measured.mode)) for level in LEVELS)
     return [(level, score) for level, score in scores if score is not None]

@@ -1,1 +1,1 @@
-"""The subjects of properties: torch's databases, areas of the API and extra modules."""
+"""The subjects of properties: entries of torch's databases, areas of the API and extra modules."""

@@ -7,9 +7,9 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Area:
-    """A part of the API that is stated together; ``capabilities`` are what all of it needs.
+    """A part of the API that one set of behaviours covers; ``capabilities`` are required by all of them.
 
-    ``documentation`` is the page of PyTorch's documentation about it, as properties name theirs.
+    ``documentation`` is the page of PyTorch's documentation about it, in the form that properties use.
     """
 
     about: str
@@ -77,7 +77,7 @@ AREAS: dict[str, Area] = {
     "subclass": Area("tensor subclasses, modes and overrides", "notes/extending.html"),
 }
 
-#: What several ranks do together: the subjects of kind ``world``.
+#: Areas of torch.distributed: the subjects of kind ``world``.
 WORLD: dict[str, Area] = {
     "groups": Area("process groups, from start to end", "distributed.html"),
     "objects": Area("objects of Python that travel", "distributed.html"),

@@ -1,4 +1,4 @@
-"""The kinds of subjects that exist, with their subjects: torch's own and those of extra modules."""
+"""The kinds of subjects and the subjects of each kind: torch's own and those of extra modules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 from conformance.errors import UsageError
 from conformance.model.vocabulary import KINDS
 
-#: Restricts a process to some kinds (words joined by commas); for the suite's own tests.
+#: Restricts a process to some kinds (separated by commas); for the suite's own tests.
 KINDS_VARIABLE = "CONFORMANCE_KINDS"
 
 
@@ -23,7 +23,7 @@ class Subject(Protocol):
 
     @property
     def kind(self) -> str:
-        """The kind of the subject, a word of :func:`kinds`."""
+        """The kind of the subject, one of :func:`kinds`."""
 
 
 _extra: dict[str, list[Subject]] = {}
@@ -31,7 +31,7 @@ _smoke: dict[str, set[str]] = {}
 
 
 def add_subjects(kind: str, subjects: Sequence[Subject], *, smoke: Sequence[str] = ()) -> None:
-    """Add a kind of subjects from outside the suite; ``smoke`` names those that level ``smoke`` takes.
+    """Add a kind of subjects from outside the suite; ``smoke`` names the subjects of level ``smoke``.
 
     Raises ValueError if the kind exists already.
     """
@@ -42,22 +42,20 @@ def add_subjects(kind: str, subjects: Sequence[Subject], *, smoke: Sequence[str]
 
 
 def load_extra(modules: Sequence[str]) -> None:
-    """Import modules that register properties and subjects of their own; UsageError if one cannot be
-    imported.
-    """
+    """Import modules that register their own properties and subjects; raise UsageError if an import fails."""
     for module in modules:
         try:
             importlib.import_module(module)
         except Exception as error:
-            words = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
-            raise UsageError(f"extra module {module!r} cannot be imported: {words}") from error
+            reason = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+            raise UsageError(f"extra module {module!r} cannot be imported: {reason}") from error
 
 
 def kinds() -> list[str]:
-    """Return every kind of subject that this process knows."""
-    chosen = os.environ.get(KINDS_VARIABLE)
-    known = [*KINDS, *_extra]
-    return [kind for kind in known if chosen is None or kind in chosen.split(",")]
+    """Return every kind of subject in this process."""
+    selected = os.environ.get(KINDS_VARIABLE)
+    all_kinds = [*KINDS, *_extra]
+    return [kind for kind in all_kinds if selected is None or kind in selected.split(",")]
 
 
 def subjects(kind: str) -> Sequence[Subject]:
@@ -71,5 +69,5 @@ def subjects(kind: str) -> Sequence[Subject]:
 
 
 def smoke_subjects(kind: str) -> set[str] | None:
-    """Return the names of an extra kind's subjects that level ``smoke`` takes; None for torch's own kinds."""
+    """Return the names of an extra kind's subjects in level ``smoke``; None for torch's own kinds."""
     return _smoke.get(kind)

@@ -1,9 +1,9 @@
-"""Overloads: the functions of ``torch.ops.aten`` that operators are made of, each with its other forms.
+"""Overloads: the functions of ``torch.ops.aten`` that operators call, each with its other forms.
 
 Operators of torch's database reach a device as calls of overloads, most of which have a kernel of their own.
-``overloads.json`` says which operators call which overload on the CPU and in which dtypes;
-``python -m tools.generate.overload_table`` writes it. Forms of one call are one
-subject: ``add.Tensor`` stands for ``add.Tensor``, ``add_.Tensor`` and ``add.out``.
+``overloads.json`` lists which operators call which overload on the CPU and in which dtypes; ``python -m
+tools.generate.overload_table`` writes it. All forms of one call are one subject: ``add.Tensor`` represents
+``add.Tensor``, ``add_.Tensor`` and ``add.out``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import torch
 
 _FILE = Path(__file__).parent / "overloads.json"
 
-#: Overloads that compute each element of one of each argument, by the formulas of torch's documentation, and
-#: that torch does not tag so.
+#: Pointwise overloads, by the formulas of torch's documentation, that torch does not tag as pointwise.
 _POINTWISE = frozenset(
     {
         *("elu_backward", "hardshrink_backward", "hardsigmoid_backward", "hardswish_backward"),
@@ -29,20 +28,20 @@ _POINTWISE = frozenset(
     }
 )
 
-#: Arguments of a factory that its form with ``out=`` takes from there.
+#: Arguments of a factory that its form with ``out=`` derives from the ``out`` tensor.
 TAKEN_FROM_OUT = ("dtype", "layout", "device", "pin_memory", "memory_format")
 
 
 @dataclasses.dataclass(frozen=True)
 class Overload:
-    """An overload with its forms, and where calls of it come from.
+    """An overload with its forms, and the origin of its calls.
 
-    ``op`` is the function, or the only form that there is; ``in_place`` and ``out`` take the same arguments,
-    the latter with ``outs`` besides. ``operators`` are names of torch's database whose samples call it in one
-    of ``dtypes``, in a backward pass if ``backward`` is true; ``random``: it draws random numbers. ``idle``
-    holds by property the dtypes in which it finds nothing to check on the CPU. ``pointwise``: each element of
-    the result is computed of one element of each argument. ``converted``: those of ``dtypes`` in which no
-    operator's sample calls it, so that calls are converted from another.
+    ``op`` is the function, or the only existing form. ``in_place`` and ``out`` take the same arguments;
+    ``out`` also takes ``outs``. The samples of ``operators`` in torch's database call it in one of
+    ``dtypes``, in a backward pass if ``backward`` is true. ``random`` overloads draw random numbers. ``idle``
+    lists, by property, the dtypes without anything to check on the CPU. ``pointwise``: each element of the
+    result is computed from one element of each argument. ``converted``: the part of ``dtypes`` in which no
+    operator's sample calls it, so that calls are converted from a different dtype.
     """
 
     op: Any
@@ -65,9 +64,11 @@ def name_of(op: Any) -> str:
 
 
 def function_of(op: Any) -> Any:
-    """Return the form of an overload that writes none of its results; the overload itself if there is none.
+    """Return the form of an overload that writes none of its results; the overload itself if no other form
+    exists.
 
-    The function may write another argument than the first, as batch_norm its running statistics.
+    The returned function may write an argument other than the first, as batch_norm writes its running
+    statistics.
     """
     schema = op._schema
     if not any(_is_written(argument) for argument in schema.arguments):
@@ -86,9 +87,7 @@ def function_of(op: Any) -> Any:
 
 
 def in_place_of(op: Any) -> Any:
-    """Return the overload that takes the same arguments and writes its result into the first; None if there
-    is none.
-    """
+    """Return the overload with the same arguments that writes its result into the first one, or None."""
     bare = str(op._schema.name).partition("::")[2]
     wanted = _signature(op._schema.arguments)
     name = bare.replace("__", "__i", 1) if bare.endswith("__") else bare + "_"  # as Python names them
@@ -100,7 +99,7 @@ def in_place_of(op: Any) -> Any:
 
 
 def out_of(op: Any) -> Any:
-    """Return the overload that takes the same arguments and tensors for the results; None if none does."""
+    """Return the overload with the same arguments and additional tensors for the results, or None."""
     bare = str(op._schema.name).partition("::")[2]
     wanted = op._schema.arguments
     nearest = None
@@ -119,7 +118,7 @@ def out_of(op: Any) -> Any:
 
 
 def out_names(op: Any) -> list[str]:
-    """Return the names of the results that a form with ``out=`` takes."""
+    """Return the names of the ``out=`` arguments of an overload."""
     return [a.name for a in op._schema.arguments if a.kwarg_only and _is_written(a)]
 
 
@@ -143,15 +142,15 @@ def _overloads(names: Sequence[str]) -> Iterator[Any]:
 
 
 @functools.cache
-def table() -> dict[str, Overload]:
-    """Return the overloads that the installed torch has, by name."""
-    found = {}
+def overload_table() -> dict[str, Overload]:
+    """Return the overloads of the installed torch, by name."""
+    overload_by_name = {}
     for name, row in json.loads(_FILE.read_text()).items():
         bare, _, overload = name.partition(".")
         op = getattr(getattr(torch.ops.aten, bare, None), overload or "default", None)
         if op is not None:
             out = out_of(op)
-            found[name] = Overload(
+            overload_by_name[name] = Overload(
                 op,
                 in_place_of(op),
                 out,
@@ -164,4 +163,4 @@ def table() -> dict[str, Overload]:
                 torch.Tag.pointwise in op.tags or name in _POINTWISE,
                 row.get("converted", ()),
             )
-    return found
+    return overload_by_name

@@ -1,7 +1,7 @@
 """Modules that torch's database lacks: random ones, shapes and distances, lazy ones, shared parameters.
 
-Entries look like torch's ModuleInfo to the rest of the suite. One whose name torch's database carries too is
-left out, so that a release that learns it replaces ours.
+The entries have the attributes of torch's ModuleInfo. An entry is omitted if torch's database has the same
+name, so that a newer release of torch replaces it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ExtraInput:
 class ExtraInfo:
     """One module.
 
-    ``random``: its values in train mode come from a generator. ``stateful``: it has parameters or buffers.
+    ``random``: its values in train mode depend on a generator. ``stateful``: it has parameters or buffers.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Tied(nn.Module):
 
 
 class Block(nn.Sequential):
-    """A small convolutional network, of every kind of layer that one has."""
+    """A small convolutional network with every kind of layer that is common in one."""
 
     def __init__(self, *, device: Any = None, dtype: Any = None) -> None:
         kwargs = {"device": device, "dtype": dtype}
@@ -112,13 +112,13 @@ def _dropout(*shape: int) -> Callable[[Make], list[Call]]:
 def _unpool(dims: int) -> Callable[[Make], list[Call]]:
     def calls(make: Make) -> list[Call]:
         if dims == 1:
-            places = torch.tensor([1, 4, 9, 14])
-            return [((4,), {}, (make(1, 1, 4), places.view(1, 1, 4)))]
+            indices = torch.tensor([1, 4, 9, 14])
+            return [((4,), {}, (make(1, 1, 4), indices.view(1, 1, 4)))]
         if dims == 2:
-            places = torch.tensor([1, 2, 8, 15])
-            return [((2,), {}, (make(1, 1, 2, 2), places.view(1, 1, 2, 2)))]
-        places = torch.tensor([0, 3, 9, 12, 33, 38, 52, 63])
-        return [((2,), {}, (make(1, 1, 2, 2, 2), places.view(1, 1, 2, 2, 2)))]
+            indices = torch.tensor([1, 2, 8, 15])
+            return [((2,), {}, (make(1, 1, 2, 2), indices.view(1, 1, 2, 2)))]
+        indices = torch.tensor([0, 3, 9, 12, 33, 38, 52, 63])
+        return [((2,), {}, (make(1, 1, 2, 2, 2), indices.view(1, 1, 2, 2, 2)))]
 
     return calls
 
@@ -196,6 +196,6 @@ _ENTRIES = (
 )
 
 
-def entries(known: Sequence[str]) -> Sequence[ExtraInfo]:
-    """Return the entries whose names are not among the ``known`` ones of torch's database."""
-    return [entry for entry in _ENTRIES if entry.name not in known]
+def supplementary_entries(database_names: Sequence[str]) -> Sequence[ExtraInfo]:
+    """Return the entries whose names torch's database does not have."""
+    return [entry for entry in _ENTRIES if entry.name not in database_names]

@@ -1,4 +1,4 @@
-"""Subjects: the entries of the databases that torch carries, on which properties are checked."""
+"""Subjects: the entries of torch's databases, on which properties are checked."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DEVICE = ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile", "Pr
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """One entry. ``name`` is unique within its kind; ``info`` is torch's own record (OpInfo,
-    ModuleInfo, …), or an :class:`~conformance.subjects.overloads.Overload`.
+    """One subject. ``name`` is unique within its kind; ``info`` is torch's own record (OpInfo, ModuleInfo,
+    …), or an :class:`~conformance.subjects.overloads.Overload`.
     """
 
     kind: str
@@ -37,8 +37,8 @@ def operator_name(info: Any) -> str:
 def subjects(kind: str) -> Sequence[Subject]:
     """Return all subjects of a kind in the order of torch's database.
 
-    :func:`conformance.torch_testing_internals.is_device_specific` omits entries that cannot run on the CPU:
-    there is no oracle for them. Raises LookupError for an unknown kind.
+    :func:`conformance.torch_testing_internals.is_device_specific` omits entries that cannot run on the CPU,
+    because they have no reference. Raises LookupError for an unknown kind.
     """
     if kind == "operator":
         entries = [
@@ -50,7 +50,7 @@ def subjects(kind: str) -> Sequence[Subject]:
         entries = [Subject(kind, info.name, info) for info in torch_testing_internals.module_db()]
         entries += [
             Subject(kind, info.name, info)
-            for info in supplementary_modules.entries([entry.name for entry in entries])
+            for info in supplementary_modules.supplementary_entries([entry.name for entry in entries])
         ]
     elif kind == "optimizer":
         entries = [
@@ -76,10 +76,12 @@ def subjects(kind: str) -> Sequence[Subject]:
 
 
 def _overloads() -> Iterator[Subject]:
-    """Yield the overloads that an operator of the installed torch's database calls; older ones lack some."""
-    known = _by_name("operator")
-    for name, overload in overloads.table().items():
-        operators = [operator for operator in overload.operators if operator in known]
+    """Yield the overloads that an operator of the installed torch's database calls; older releases lack
+    some.
+    """
+    operator_names = _by_name("operator")
+    for name, overload in overloads.overload_table().items():
+        operators = [operator for operator in overload.operators if operator in operator_names]
         if operators:
             yield Subject("overload", name, dataclasses.replace(overload, operators=operators))
 
@@ -90,7 +92,7 @@ def _by_name(kind: str) -> dict[str, Subject]:
 
 
 def find(kind: str, name: str) -> Subject:
-    """Return the subject of that name; raises LookupError if there is none."""
+    """Return the subject of that name; raise LookupError if it does not exist."""
     try:
         return _by_name(kind)[name]
     except KeyError:

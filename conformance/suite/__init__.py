@@ -1,4 +1,7 @@
-"""Old name of :mod:`conformance.pytest_modules`, kept for one release, also in ``--pyargs conformance.suite``."""
+"""Old name of :mod:`conformance.pytest_modules`, which stays for one release.
+
+It also works in ``--pyargs conformance.suite``.
+"""
 
 from conformance.model.deprecation import moved
 

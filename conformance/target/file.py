@@ -65,7 +65,7 @@ DTYPES = (
 #: Every key and table of a target file, with its meaning.
 KEYS: dict[str, str] = {
     "schema": "version of this format, 1",
-    "name": "name of the target; default: that of the file",
+    "name": "name of the target; default: the name of the file",
     "module": "Python module whose import registers the device; none for the CPU",
     "device": "device type, as in `torch.device`",
     "modes": "modes that the device has",
@@ -82,7 +82,7 @@ KEYS: dict[str, str] = {
     "distributed": "table: `backend` of process groups, and `device_per_rank`",
     "mode_builds": "table: mode = build of torch that it needs",
     "rehearse": "modes in which each check runs twice and the second run counts; default: lazy",
-    "simulated": "true if no hardware is behind the device; every page says so",
+    "simulated": "true if no hardware is behind the device; every page states it",
     "untested": "true until a run has proved this file",
 }
 #: Lists of operators for autocast: computed in the lower dtype, with only the first argument in the lower
@@ -97,7 +97,7 @@ _FOLDER = Path(__file__).parent / "known"
 class TargetFile:
     """A validated target file.
 
-    ``environment`` holds the variables of every mode under ``""`` and those of one mode under its name.
+    ``environment`` maps ``""`` to the variables of every mode, and a mode to its own variables.
     ``expectations`` is the folder or file with the vendor's own expectations, if the file names one.
 
     The table ``[compile]`` names the ``backend`` of ``torch.compile`` (default ``inductor``), its

@@ -1,1 +1,1 @@
-"""Known deviations in the terms of PyTorch's own tests, and upstream's lists as proposed expectations."""
+"""Export known deviations for PyTorch's own tests, and import upstream's lists as proposed expectations."""

@@ -1,7 +1,7 @@
-"""The dtypes that operators lack, as a Python file that takes them from upstream's own lists for the device.
+"""Export unsupported dtypes as a Python file that removes them from the entries of upstream's database.
 
-An operator lacks a dtype if the call itself is refused in it: the results of the properties ``value`` and
-``random``, or all that it has if it has neither of these.
+An operator does not support a dtype if all its results of the properties ``value`` and ``random`` in that
+dtype are refusals.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Pair = tuple[str, str]
 
 
 def refused_dtypes(leg: Leg, databases: Databases) -> tuple[list[Pair], list[NotExported]]:
-    """The pairs of operator and dtype whose calls are all refused, and the other deviations.
+    """Return the pairs of operator and dtype in which all calls are refused, and the other deviations.
 
-    Calls are the results of ``value`` and ``random``, of which every operator has one. What another property
-    says, as of strided inputs, is nothing about the dtype.
+    The calls are the results of ``value`` and ``random``; every operator has one of these properties. A
+    refusal in a different property, such as strided inputs, does not mean that the dtype is unsupported.
     """
     calls: dict[Pair, list[bool]] = {}
     deviations: list[tuple[Pair, Deviation]] = []
@@ -61,7 +61,7 @@ def refused_dtypes(leg: Leg, databases: Databases) -> tuple[list[Pair], list[Not
     pairs = [pair for pair, refused in calls.items() if all(refused)]
     refused_pairs = frozenset(pairs)
     not_exported += [
-        NotExported(one_line(str(row_deviation.id)), "a list of dtypes cannot say it")
+        NotExported(one_line(str(row_deviation.id)), "a list of dtypes cannot express it")
         for pair, row_deviation in deviations
         if pair not in refused_pairs
     ]
@@ -71,7 +71,7 @@ def refused_dtypes(leg: Leg, databases: Databases) -> tuple[list[Pair], list[Not
 def dtypes_file(
     exported: Export, pairs: Sequence[Pair], not_exported: Sequence[NotExported], source: str
 ) -> str:
-    """The file whose import takes the dtypes from the operators."""
+    """Return the Python file whose import removes the dtypes from the operators."""
     lines = export_overrides.header_lines(exported, source, "Dtypes that operators lack", ["import torch"])
     lines += ["", f"DEVICE = {exported.device!r}", "", "UNSUPPORTED = {"]
     by_operator: dict[str, list[str]] = {}

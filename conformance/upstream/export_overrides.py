@@ -1,7 +1,7 @@
-"""Deviations as a Python file for upstream's tests: decorators of the entries of torch's databases.
+"""Export deviations as a Python file that adds decorators to the entries of torch's databases.
 
-The file is data and a short function. Every text in it is written by ``repr``, so that nothing that a backend
-says can become code.
+The file contains data and a short function. Every text is written by ``repr``, so that the text of a backend
+cannot become code.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ apply()
 
 
 def overrides_file(exported: Export, source: str) -> str:
-    """The file whose import decorates the tests that deviations make fail."""
+    """Return the Python file whose import decorates the tests of all exported deviations."""
     lines = header_lines(exported, source, "Known deviations", ["import unittest", "", "import torch"])
     lines += [
         "from torch.testing._internal.opinfo.core import DecorateInfo",
@@ -68,7 +68,7 @@ def overrides_file(exported: Export, source: str) -> str:
 
 
 def _database_lines(matched: Sequence[MatchedDeviation]) -> list[str]:
-    """The entries of a database, each with a decorator for a test and the dtypes that need the same one."""
+    """Return the lines of a database's entries. Dtypes with the same decorator share one line."""
     grouped: dict[str, dict[tuple[str, str, str], list[str | None]]] = {}
     for each in matched:
         decorator = "unittest.expectedFailure"
@@ -90,7 +90,7 @@ def _database_lines(matched: Sequence[MatchedDeviation]) -> list[str]:
 
 
 def header_lines(exported: Export, source: str, title: str, imports: list[str]) -> list[str]:
-    """The first lines of a file: its title and its imports."""
+    """Return the first lines of an exported file: its title and its imports."""
     text = f"{title} of device {exported.device} on torch {exported.torch}, from the run {source}."
     return [
         repr(text),
@@ -102,7 +102,7 @@ def header_lines(exported: Export, source: str, title: str, imports: list[str]) 
 
 
 def not_exported_comment(not_exported: Sequence[NotExported]) -> str:
-    """The results that are not exported, as comments."""
+    """Return comment lines that list the results that are not exported."""
     if not not_exported:
         return "\n# Every deviation of the run is exported.\n"
     lines = [f"\n# Not exported: {len(not_exported)} results."]

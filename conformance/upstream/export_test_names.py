@@ -1,7 +1,8 @@
-"""Names of upstream's tests as its runners print them: ``TestCommonHPU.test_out_add_hpu_float32``.
+"""Export deviations as names of upstream tests, such as ``TestCommonHPU.test_out_add_hpu_float32``.
 
-A class is named after its device in capitals, except that a device of one's own (PrivateUse1) keeps that name
-there; a test is named by method, entry, device and dtype, with the dots of an entry as underscores.
+The name of a class ends with the device type in capitals, or with ``PRIVATEUSE1`` for every out-of-tree
+device. The name of a test consists of method, database entry (with underscores instead of dots), device and
+dtype.
 """
 
 from __future__ import annotations
@@ -10,19 +11,22 @@ from conformance.upstream import export_overrides
 from conformance.upstream.exported_deviations import Export, MatchedDeviation
 from conformance.upstream.matching_tests import Databases
 
-#: Devices for which upstream's framework has a class of its own.
+#: The devices for which upstream's test framework has a separate test base class.
 BUILT_IN = ("cpu", "cuda", "hpu", "lazy", "mps", "xpu")
-#: The part that upstream adds to the name of a module that it tests in training and evaluation.
+#: The suffixes that upstream adds to the name of a module that is tested in training and evaluation mode.
 MODES = ("_train_mode", "_eval_mode")
 
 
 def class_for_device(owner: str, device: str) -> str:
-    """The class that the framework makes of a test class for a device."""
+    """Return the name of the class that upstream's framework generates from a test class for a device."""
     return f"{owner}{device.upper() if device in BUILT_IN else 'PRIVATEUSE1'}"
 
 
 def test_names_of(matched: MatchedDeviation, device: str, databases: Databases) -> list[str]:
-    """The tests of an entry; a module may have two, in training and in evaluation."""
+    """Return the test names of a deviation.
+
+    A module can have two tests: in training and in evaluation mode.
+    """
     entry = matched.subject.replace(".", "_")
     dtype = "" if matched.dtype is None else f"_{matched.dtype}"
     parts = MODES if databases.modules.get(matched.subject) else ("",)
@@ -31,7 +35,7 @@ def test_names_of(matched: MatchedDeviation, device: str, databases: Databases) 
 
 
 def test_list(exported: Export, databases: Databases, source: str) -> str:
-    """The list: a test a line, and after it what is expected of it and why."""
+    """Return the list as text: one test per line, followed by its decision and the reason."""
     lines = [
         f"# Known deviations of device {exported.device} on torch {exported.torch}, from the run {source}."
     ]

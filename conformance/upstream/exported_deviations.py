@@ -1,7 +1,8 @@
-"""The deviations of a run: which results upstream's tests should expect to fail, and which they must not run.
+"""Find the deviations of a run that can be exported for upstream tests.
 
-A result that fails is expected to fail, so that the test turns red once the backend is right. Only what ends
-or blocks the process is skipped, with its reason. A result of which nothing is known is exported as nothing.
+A failing result is exported as an expected failure, so that the upstream test fails when the backend is
+fixed. Only results that end or block the process are exported as skips. Inconclusive results are not
+exported.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from conformance.target.file import DTYPES
 from conformance.upstream.matching_tests import Databases, UpstreamMethod, methods_for_property
 
 _ENDS = (Kind.CRASH.value, Kind.TIMEOUT.value)
-#: Why results with these verdicts are not exported.
+#: The reasons why results with these verdicts are not exported.
 _UNKNOWN = {
     Verdict.ERROR: "the suite could not check it",
     Verdict.VACUOUS: "nothing was compared",
-    Verdict.FLAKY: "it passed and failed, so neither can be expected",
+    Verdict.FLAKY: "it passed and failed, so neither outcome can be expected",
     Verdict.XPASS: "it passes; remove its expectation",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Deviation:
-    """A result that deviates: its verdict, the kinds of its failures, and the first message."""
+    """A deviating result: its verdict, the kinds of its failures, and the first message."""
 
     id: ResultId
     verdict: str
@@ -39,12 +40,12 @@ class Deviation:
 
     @property
     def ends_process(self) -> bool:
-        """Return True if it ends or blocks the process."""
+        """True if the deviation ends or blocks the process."""
         return any(kind in _ENDS for kind in self.kinds)
 
     @property
     def reason(self) -> str:
-        """Its kinds and its message, in one line."""
+        """The failure kinds and the message in one line."""
         return one_line(f"{', '.join(self.kinds)}: {self.message}")
 
 
@@ -58,25 +59,25 @@ class NotExported:
 
 @dataclasses.dataclass(frozen=True)
 class MatchedDeviation:
-    """A deviation with one of the test methods that state the same."""
+    """A deviation with an upstream test method that tests the same requirement."""
 
     test: UpstreamMethod
     deviation: Deviation
 
     @property
     def subject(self) -> str:
-        """The entry of upstream's database."""
+        """The name of the entry in upstream's database."""
         return self.deviation.id.case.subject
 
     @property
     def dtype(self) -> str | None:
-        """The dtype, None if the result does not vary with it."""
+        """The dtype, or None if the result does not depend on a dtype."""
         return None if self.deviation.id.dtype == ANY_DTYPE else self.deviation.id.dtype
 
 
 @dataclasses.dataclass(frozen=True)
 class Export:
-    """All deviations of a leg: those with tests, those without."""
+    """All deviations of a leg: with a matching upstream test, and without."""
 
     device: str
     torch: str
@@ -85,12 +86,12 @@ class Export:
 
     @property
     def deviations(self) -> list[Deviation]:
-        """The deviations that are exported, each once."""
+        """The exported deviations without duplicates."""
         return list(dict.fromkeys(each.deviation for each in self.matched))
 
 
 def leg_to_export(legs: Sequence[Leg], mode: str) -> Leg:
-    """The one leg of a mode; UsageError if there is none or several."""
+    """Return the leg of a mode. Raise UsageError unless the run has exactly one."""
     matching_legs = [leg for leg in legs if leg["mode"] == mode]
     if not matching_legs:
         modes = ", ".join(dict.fromkeys(leg["mode"] for leg in legs)) or "none"
@@ -98,17 +99,18 @@ def leg_to_export(legs: Sequence[Leg], mode: str) -> Leg:
     if len(matching_legs) > 1:
         builds = ", ".join(leg["name"] for leg in matching_legs)
         raise UsageError(
-            f"the run has {len(matching_legs)} legs of mode {mode!r} ({builds}); name the folder of one"
+            f"the run has {len(matching_legs)} legs of mode {mode!r} ({builds}); give the folder of one leg"
         )
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", matching_legs[0]["target"]["device"]):
         raise UsageError(
-            f"the device is called {matching_legs[0]['target']['device']!r}, which torch cannot have"
+            f"the device is called {matching_legs[0]['target']['device']!r}, which is not a valid device name "
+            "in torch"
         )
     return matching_legs[0]
 
 
 def export_leg(leg: Leg, databases: Databases) -> Export:
-    """Find the tests of each deviation of a leg."""
+    """Return all deviations of a leg, matched with upstream tests."""
     matched: list[MatchedDeviation] = []
     not_exported: list[NotExported] = []
     for row in leg["results"]:
@@ -128,20 +130,23 @@ def export_leg(leg: Leg, databases: Databases) -> Export:
 
 
 def deviation_of(row: ResultRow) -> Deviation | NotExported | None:
-    """The deviation that a row shows; None if it shows none, or was left out by the user."""
+    """Return the deviation of a row, or the reason why it is not exported.
+
+    Return None if the result passed, or the user skipped it.
+    """
     verdict = Verdict(row["verdict"])
     if verdict in (Verdict.PASS, Verdict.SKIP):
         return None
     if verdict in _UNKNOWN:
         return NotExported(one_line(row["id"]), _UNKNOWN[verdict])
     if row.get("intermittent"):
-        return NotExported(one_line(row["id"]), "it ended in another way when it ran again")
+        return NotExported(one_line(row["id"]), "it had a different outcome when it ran again")
     try:
         name = ResultId.parse(row["id"])
     except ValueError:
-        return NotExported(one_line(row["id"]), "its id is not one of the suite")
+        return NotExported(one_line(row["id"]), "its id is not a result id of the suite")
     if name.dtype != ANY_DTYPE and name.dtype not in DTYPES:
-        return NotExported(one_line(row["id"]), "its dtype is not one of torch")
+        return NotExported(one_line(row["id"]), "its dtype is not a dtype of torch")
     failures = row.get("failures", [])
     kinds = [failure["kind"] for failure in failures]
     kinds += [kind for attempt in row.get("attempts", []) for kind in attempt.get("kinds", [])]
@@ -156,10 +161,10 @@ def deviation_of(row: ResultRow) -> Deviation | NotExported | None:
 def _reason_without_test(row_deviation: Deviation, databases: Databases) -> str:
     if databases.kind(row_deviation.id.case.subject) is None:
         return "its subject is not an entry of upstream's databases"
-    return "no test method of upstream states its property for each entry"
+    return "no upstream test method covers its property for each entry"
 
 
 def one_line(text: str) -> str:
-    """A text in one line, without private paths, at most some 200 characters long."""
-    line = " ".join(printable(scrub.text(text)).split())
+    """Return a text in one line of at most 200 characters, without private paths."""
+    line = " ".join(printable(scrub.scrub_text(text)).split())
     return line if len(line) <= 200 else line[:199] + "…"

@@ -1,4 +1,4 @@
-"""Proposed expectations from upstream's lists: unread entries, to be confirmed by a run."""
+"""Propose expectations from upstream's lists, with the reason ``unread``. A run must confirm them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.upstream.exported_deviations import one_line
 from conformance.upstream.matching_tests import covering_properties
 from conformance.upstream.upstream_list import ListedTest, Listing
 
-#: Kinds that a property's failures have, if a list does not say it; a value else.
+#: The failure kind of a property if the list contains none. The default is ``value``.
 _KIND_OF_PROPERTY = {"error-type": Kind.ERROR_TYPE, "error-message": Kind.MESSAGE, "dtypes": Kind.DTYPE}
 _KINDS = {kind.value: kind for kind in Kind if kind not in NEVER}
 
@@ -23,7 +23,7 @@ Key: TypeAlias = tuple[str, Kind]
 
 @dataclasses.dataclass(frozen=True)
 class Proposals:
-    """The new entries; the number of those that are expected already; problems by line."""
+    """The new entries, the number of already expected failures, and a problem for each unusable line."""
 
     entries: tuple[Expectation, ...]
     already_expected: int
@@ -33,14 +33,14 @@ class Proposals:
 def propose_expectations(
     listing: Listing, name: str, ids: frozenset[str], existing: Sequence[Expectation], until: str
 ) -> Proposals:
-    """The entries that a list amounts to.
+    """Return the proposed expectations for a list.
 
     Args:
-        listing: what was read from the list.
-        name: of its file.
-        ids: the results that the suite has for the target.
+        listing: the parsed list.
+        name: the name of its file.
+        ids: all result ids of the target.
         existing: the expectations of the target.
-        until: expiry of the new ones.
+        until: the expiry of the new entries.
     """
     index = Index(ids)
     proposed: dict[Key, Expectation] = {}
@@ -60,7 +60,7 @@ def propose_expectations(
 
 
 def _results(listed_test: ListedTest, index: Index) -> tuple[list[str], list[str]]:
-    """The ids of results, with a wildcard if the list names no dtype, and the dtypes without a result."""
+    """Return the result ids of a test, and its dtypes without a result. No dtype becomes a wildcard."""
     results: list[str] = []
     absent: list[str] = []
     for dtype in listed_test.dtypes or ("*",):
@@ -84,7 +84,7 @@ def _no_result_text(listed_test: ListedTest, dtype: str) -> str:
 
 
 def _kinds(listed_test: ListedTest, result: str, listing: Listing) -> list[tuple[Kind, bool]]:
-    """The kinds of failure of a result, each with whether it is a guess."""
+    """Return the failure kinds of a result. The second item is True if the kind is a guess."""
     stated_kinds = [_KINDS[kind] for kind in listing.kinds.get(result, ()) if kind in _KINDS]
     if stated_kinds:
         return [(kind, False) for kind in stated_kinds]

@@ -1,7 +1,7 @@
-"""Reading decorators of entries from a Python file, as ``conformance export`` writes it, without running it.
+"""Read ``DecorateInfo`` decorators from a Python file, such as an exported one, without executing it.
 
-Read is every dictionary from names of entries to lists of ``DecorateInfo(...)``, with the constants that
-stand at the top of the file. Anything else in the file is left alone; a decorator that cannot be read is a
+The reader accepts every dictionary from names of entries to lists of ``DecorateInfo(...)``, and the constants
+at the top level of the file. It ignores everything else. A decorator that it does not understand becomes a
 problem with its line.
 """
 
@@ -21,19 +21,19 @@ _FIELDS = ("decorators", "cls_name", "test_name")
 
 
 class _NotUnderstood(Exception):
-    """A decorator that says something that is not understood."""
+    """A decorator that the reader does not understand."""
 
 
 def read_overrides(text: str, name: str, device: str) -> Listing:
-    """The decorators for a device.
+    """Return the decorated tests of a file for a device.
 
     Args:
-        text: of the file.
-        name: of the file, for messages.
-        device: those for others are left out, with a problem for each.
+        text: the text of the file.
+        name: the name of the file, for messages.
+        device: the device; a decorator for a different device becomes a problem.
 
     Raises:
-        UsageError: it is not Python, or has no decorator.
+        UsageError: the file is not Python, or has no decorator.
     """
     try:
         with warnings.catch_warnings():
@@ -44,10 +44,10 @@ def read_overrides(text: str, name: str, device: str) -> Listing:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else type(error).__name__
         raise UsageError(
-            f"list {name} is not a Python file ({reason}); name one, or a list of tests"
+            f"list {name} is not a Python file ({reason}); give a Python file, or a text file with tests"
         ) from None
     if not calls:
-        raise UsageError(f"list {name} holds no DecorateInfo below the name of an entry; name another file")
+        raise UsageError(f"list {name} contains no DecorateInfo for an entry; choose another file")
     methods_by_name = {(test.owner, test.name): test for test in covering_properties()}
     entries, problems = [], []
     for subject, call in calls:
@@ -72,7 +72,7 @@ def _is_decorator(call: ast.Call) -> bool:
 
 
 def _constants(tree: ast.Module) -> dict[str, object]:
-    """The names that the file gives to plain values."""
+    """Return the top-level constants of the file by name."""
     constants: dict[str, object] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
@@ -83,7 +83,7 @@ def _constants(tree: ast.Module) -> dict[str, object]:
 
 
 def _kinds(tree: ast.Module) -> dict[str, tuple[str, ...]]:
-    """The kinds of failure in ``RESULTS``, if the file has it as this suite writes it."""
+    """Return the failure kinds by result id from ``RESULTS``, which exported files contain."""
     kinds_by_id: dict[str, tuple[str, ...]] = {}
     for node in tree.body:
         names = [ast.unparse(target) for target in node.targets] if isinstance(node, ast.Assign) else []
@@ -110,7 +110,7 @@ def _listed_test(
     arguments |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
     owner, name = (_text_of(arguments.get(field), constants) for field in ("cls_name", "test_name"))
     if owner is None or name is None:
-        raise _NotUnderstood("it names no class or no test, so that it is about more than one")
+        raise _NotUnderstood("it has no class or no test name, so it applies to several tests")
     if "active_if" in arguments:
         raise _NotUnderstood("it has a condition (active_if), which is not read")
     of = _text_of(arguments.get("device_type"), constants)
@@ -145,7 +145,7 @@ def _dtypes_of(node: ast.expr | None) -> tuple[str, ...]:
 
 
 def _reason(node: ast.expr | None, constants: Mapping[str, object]) -> str:
-    """The reason of a skip; an empty text for an expected failure."""
+    """Return the reason of a skip. It is empty for an expected failure."""
     nodes = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
     decorator_names = [
         ast.unparse(each.func if isinstance(each, ast.Call) else each) for each in nodes if each is not None

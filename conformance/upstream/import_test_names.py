@@ -1,7 +1,7 @@
-"""Reading lists of tests by name, a test a line, as runners of tests print them.
+"""Read lists of test names, one test per line, in the formats that test runners print.
 
 ``TestCommonHPU.test_out_add_hpu_float32``, ``test_ops.py::TestCommonHPU::test_out_add_hpu_float32`` and
-``test_out_add_hpu_float32 (__main__.TestCommonHPU)`` name the same test. Text after ``#`` is its reason.
+``test_out_add_hpu_float32 (__main__.TestCommonHPU)`` name the same test. The text after ``#`` is the reason.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _SHOWN = 120
 
 
 def read_test_list(text: str, name: str, device: str, databases: Databases) -> Listing:
-    """The tests that a list names.
+    """Return the tests of a list.
 
     Args:
-        text: of the list.
-        name: of its file, for messages.
-        device: its name is part of each test's.
-        known: the entries that tests are named after.
+        text: the text of the list.
+        name: the name of its file, for messages.
+        device: the device, whose name is a part of each test name.
+        databases: the entries whose names are parts of the test names.
     """
     entries, problems = [], []
     names, owners = _entry_names(databases), _methods_by_class()
@@ -43,14 +43,14 @@ def read_test_list(text: str, name: str, device: str, databases: Databases) -> L
             problems.append(f"{name}:{number}: {test_text[:_SHOWN]!r} {_reason_not_read(match, owners)}")
         else:
             test, subject, dtype = parsed
-            # As written by this suite: the decision and a colon precede the reason.
+            # In lists that this suite writes, the decision and a colon precede the reason.
             reason = re.sub(r"^\s*(skip|expectedFailure):", "", reason).strip()
             entries.append(ListedTest(number, test, subject, (dtype,) if dtype else (), reason))
     return Listing(tuple(entries), tuple(problems))
 
 
 def _methods_by_class() -> Mapping[str, list[UpstreamMethod]]:
-    """The methods of each class, those with the longest names first."""
+    """Return the methods of each class, the longest names first."""
     methods_by_owner: dict[str, list[UpstreamMethod]] = {}
     for test in sorted(covering_properties(), key=lambda test: -len(test.name)):
         methods_by_owner.setdefault(test.owner, []).append(test)
@@ -58,7 +58,7 @@ def _methods_by_class() -> Mapping[str, list[UpstreamMethod]]:
 
 
 def _entry_names(databases: Databases) -> Mapping[str, str]:
-    """Names of entries as they stand in tests, with their own."""
+    """Return the database entries by the form of their names in test names."""
     entry_names = {
         name.replace(".", "_"): name
         for name in (*databases.operators, *databases.modules, *databases.optimizers)
@@ -69,7 +69,7 @@ def _entry_names(databases: Databases) -> Mapping[str, str]:
 
 
 def _device_generic_class(name: str, owners: Mapping[str, list[UpstreamMethod]]) -> str | None:
-    """The test class that a class for a device was made of."""
+    """Return the test class from which a device-specific class was generated, or None."""
     starts = [name[:end] for end in range(len(name), 0, -1) if name[end:] == name[end:].upper()]
     return next((start for start in starts if start in owners), None)
 
@@ -77,7 +77,10 @@ def _device_generic_class(name: str, owners: Mapping[str, list[UpstreamMethod]])
 def _parse_test_name(
     owner: str, test: str, device: str, owners: Mapping[str, list[UpstreamMethod]], names: Mapping[str, str]
 ) -> tuple[UpstreamMethod, str, str] | None:
-    """The method, the entry and the dtype (an empty text if there is none) of a test."""
+    """Return the method, the entry and the dtype of a test, or None.
+
+    The dtype is empty if the test has none.
+    """
     base = _device_generic_class(owner, owners)
     for method in owners.get(base or "", []):
         if not test.startswith(f"{method.name}_"):

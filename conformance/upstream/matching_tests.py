@@ -1,7 +1,8 @@
-"""Upstream's test methods for a property and a subject, from the coverage map read backwards.
+"""Find the upstream test methods for a property and a subject, by inverting the coverage map.
 
-Only methods that run over torch's databases of operators, modules and optimizers count, since their tests are
-named by an entry and a dtype. The names are those that :mod:`conformance.upstream.coverage_map` pins.
+Only methods that run over torch's databases of operators, modules and optimizers are considered: the names of
+their tests contain the entry and the dtype. :mod:`conformance.upstream.coverage_map` pins the names of the
+methods.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from conformance import torch_testing_internals
 from conformance.subjects import torch_databases
 from conformance.upstream import coverage_map
 
-#: Test classes whose methods run over one class of entries, and over those alone.
+#: Test classes whose methods run only over entries of one class.
 _ENTRIES = {
     "TestUnaryUfuncs": "UnaryUfuncInfo",
     "TestBinaryUfuncs": "BinaryUfuncInfo",
     "TestReductions": "ReductionOpInfo",
     "TestFFT": "SpectralFuncInfo",
 }
-#: Those whose methods run over entries with one prefix.
+#: Test classes whose methods run only over entries with a prefix.
 _PREFIXES = {"TestMasked": "masked."}
-#: Those whose methods do not run over operators.
+#: Test classes whose methods run over modules or optimizers instead of operators.
 _KINDS = {"TestModule": "module", "TestOptimRenewed": "optimizer"}
 
 
 @dataclasses.dataclass(frozen=True, order=True)
 class UpstreamMethod:
-    """A test method of upstream, and the database that it runs over: operator, module or optimizer."""
+    """An upstream test method, and the database that it runs over: operator, module or optimizer."""
 
     owner: str
     name: str
@@ -38,9 +39,10 @@ class UpstreamMethod:
 
 @dataclasses.dataclass(frozen=True)
 class Databases:
-    """The entries that upstream's tests run over.
+    """The entries of torch's databases.
 
-    Operators have the class of their entry; modules say if upstream tests them in training and evaluation.
+    ``operators`` maps a name to the class of its entry. ``modules`` maps a name to True if upstream tests the
+    module in training and evaluation mode.
     """
 
     operators: Mapping[str, str]
@@ -50,7 +52,7 @@ class Databases:
     @staticmethod
     @functools.cache
     def load() -> Databases:
-        """The databases of the installed torch."""
+        """Return the databases of the installed torch."""
         operators = torch_testing_internals.op_db()
         modules = torch_testing_internals.module_db()
         return Databases(
@@ -60,7 +62,7 @@ class Databases:
         )
 
     def kind(self, subject: str) -> str | None:
-        """The database that has an entry of that name."""
+        """Return the database with an entry of this name, or None."""
         if subject in self.operators:
             return "operator"
         if subject in self.modules:
@@ -68,7 +70,7 @@ class Databases:
         return "optimizer" if subject in self.optimizers else None
 
     def has(self, test: UpstreamMethod, subject: str) -> bool:
-        """Return True if a test method runs over that entry, as far as names say."""
+        """Return True if a test method runs over an entry, as far as its name and class show."""
         if self.kind(subject) != test.kind:
             return False
         entry = _ENTRIES.get(test.owner)
@@ -79,7 +81,7 @@ class Databases:
 
 @functools.cache
 def covering_properties() -> Mapping[UpstreamMethod, tuple[str, ...]]:
-    """The properties that cover each method; behaviours, which are programs of their own, do not count."""
+    """Return the properties that cover each upstream method. Behaviours are not included."""
     properties_by_method: dict[UpstreamMethod, tuple[str, ...]] = {}
     for stem in coverage_map.file_stems():
         for method in coverage_map.methods(stem):
@@ -100,9 +102,10 @@ def _methods_by_property() -> Mapping[str, tuple[UpstreamMethod, ...]]:
 
 
 def methods_for_property(name: str, subject: str, databases: Databases) -> list[UpstreamMethod]:
-    """The methods that state a property of a subject: those that it covers alone, else those that it shares.
+    """Return the upstream methods for a property of a subject.
 
-    A deviation from a property need not make a method fail that other properties cover as well.
+    Methods that only this property covers are preferred. A method that several properties cover is returned
+    only if no such method exists, because a deviation from one of its properties may not make it fail.
     """
     tests = [test for test in _methods_by_property().get(name, ()) if databases.has(test, subject)]
     alone = [test for test in tests if covering_properties()[test] == (name,)]

@@ -1,4 +1,4 @@
-"""Entries of upstream's lists: which test of which entry of its databases, in which dtypes, and why."""
+"""The content of upstream's lists of expected failures and skips."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from conformance.errors import UsageError
 from conformance.upstream.matching_tests import UpstreamMethod
 
-#: Larger lists are not read; the longest public one, of 32,000 tests, has 3 MiB.
+#: The maximum size of a list in bytes. The longest public list, with 32,000 tests, has 3 MiB.
 MAX_BYTES = 16 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class ListedTest:
-    """A test of an entry that is expected to fail or is skipped.
+    """A test of a database entry that is expected to fail or is skipped.
 
-    No dtypes mean all of them. ``reason`` is the list's own, if it gives one.
+    Empty ``dtypes`` mean all dtypes. ``reason`` is the reason in the list, if any.
     """
 
     line: int
@@ -29,9 +29,10 @@ class ListedTest:
 
 @dataclasses.dataclass(frozen=True)
 class Listing:
-    """The content of a list; ``problems`` are sentences about parts that were not understood.
+    """The content of a list.
 
-    ``kinds`` are kinds of failure by result id, if the list was written by this suite.
+    ``problems`` has a message for each part that was not understood. ``kinds`` maps result ids to failure
+    kinds if this suite wrote the list.
     """
 
     entries: tuple[ListedTest, ...]
@@ -40,13 +41,13 @@ class Listing:
 
 
 def read_list_text(path: Path) -> str:
-    """The text of a list; UsageError if it cannot be read."""
+    """Return the text of a list. Raise UsageError if the file cannot be read."""
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
-            raise UsageError(f"list {path} has {size} bytes; at most {MAX_BYTES} are read")
+            raise UsageError(f"list {path} has {size} bytes; the maximum is {MAX_BYTES}")
         return path.read_bytes().decode()
     except OSError as error:
-        raise UsageError(f"list {path} cannot be read ({error.strerror}); name another file") from None
+        raise UsageError(f"list {path} cannot be read ({error.strerror}); choose another file") from None
     except UnicodeDecodeError:
-        raise UsageError(f"list {path} is not text in UTF-8; name another file") from None
+        raise UsageError(f"list {path} is not UTF-8 text; choose another file") from None

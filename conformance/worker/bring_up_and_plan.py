@@ -1,7 +1,7 @@
-"""``python -m conformance.worker.bring_up_and_plan``: brings a target up once, and decides what there is to run.
+"""``python -m conformance.worker.bring_up_and_plan``: bring a target up once and plan the results of a run.
 
-It is a process of its own because a backend may crash while it is imported, and because whoever runs the
-suite must not load a backend itself. Its answer is a JSON file; without one the target cannot be used.
+It is a separate process because a backend may crash while it is imported, and because the runner itself must
+not load a backend. The process writes its output to a JSON file. Without this file the target is unusable.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from conformance.worker.plan_cache import Plans
 
 
-def facts(module_name: str | None, extra: list[str]) -> Facts:
-    """Versions and digests of torch and of the backend in this process, and what else it was started with."""
+def environment_facts(module_name: str | None, extra: list[str]) -> Facts:
+    """Return versions and digests of torch and of the backend in this process, and the rest of its
+    environment.
+    """
     import torch
 
     from conformance.builds import describe, installed_torch
@@ -38,7 +40,7 @@ def facts(module_name: str | None, extra: list[str]) -> Facts:
     facts_of_run: Facts = {
         "python": platform.python_version(),
         "platform": platform.platform(),
-        # What torch itself says goes before what its files say.
+        # Values from torch itself override values from its files.
         "torch": {
             **build.facts(),
             "version": torch.__version__,
@@ -61,9 +63,10 @@ def facts(module_name: str | None, extra: list[str]) -> Facts:
 
 
 def _abi(package: Path) -> str | None:
-    """The C++ ABI that a package's libraries were built for; None if it has none.
+    """Return the C++ ABI that a package's libraries were built for; None if it has none.
 
-    Only loaded libraries count, if the system shows them: a wheel may hold some for each torch.
+    If the system lists loaded libraries, only these are inspected: a wheel may contain libraries for several
+    torch versions.
     """
     from conformance.builds import abi
 
@@ -83,9 +86,10 @@ def _abi(package: Path) -> str | None:
 
 
 def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepared:
-    """The facts, the plan of the level in its mode, and that of the full level in all modes of the target.
+    """Return the facts, the plan of the level in its mode, and the plan of level full in all modes of the
+    target.
 
-    UsageError if the target is unfit, or its file names results that do not exist.
+    Raise UsageError if the target is unfit, or if its file names results that do not exist.
     """
     from conformance.device import known_answer_probe
     from conformance.device.bring_up import bring_up_in_this_process
@@ -103,23 +107,25 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepar
                 f"device {target.device!r} of target {target.name!r} does not copy to and from the CPU: "
                 f"{wrong['copy']}; run 'conformance doctor' to see what is missing"
             )
-    found = facts(target.module, extra)
-    # Modules of the user's own, and a torch that is no installed wheel, are code that no digest knows.
+    facts_of_run = environment_facts(target.module, extra)
+    # No digest covers the user's extra modules or a torch that is not an installed wheel.
     name = (
         None
-        if extra or found["torch"].get("wheel") is None
-        else plan_cache.key(found, file.digest, mode, level)
+        if extra or facts_of_run["torch"].get("wheel") is None
+        else plan_cache.plan_key(facts_of_run, file.digest, mode, level)
     )
-    plans = None if name is None else plan_cache.load(name)
+    plans = None if name is None else plan_cache.load_plans(name)
     if plans is None:
         plans = _plan(file, target, level)
         if name is not None:
-            plan_cache.store(name, plans)
-    return {"facts": found, **plans}
+            plan_cache.store_plans(name, plans)
+    return {"facts": facts_of_run, **plans}
 
 
 def _plan(file: TargetFile, target: Target, level: str) -> Plans:
-    """Plan a level and the full one. UsageError if the target's file names results that do not exist."""
+    """Plan a level and the full level; raise UsageError if the target file names results that do not
+    exist.
+    """
     from conformance.expectations import target_file_patterns
     from conformance.plan import plan
     from conformance.properties.registry import properties
@@ -138,11 +144,11 @@ def _plan(file: TargetFile, target: Target, level: str) -> Plans:
     return {"plan": chosen.to_json(), "full": full.to_json(), "here": here}
 
 
-def names(target_file: str, mode: str, extra: list[str]) -> ResultNames:
-    """The plan of the full level in each mode of the target, for which its device need not work.
+def names_by_mode(target_file: str, mode: str, extra: list[str]) -> ResultNames:
+    """Return the plan of the full level in each mode of the target. The device need not work.
 
-    The backend is imported only if torch does not know the name of its device without it: expectations are
-    also checked on machines without the device. UsageError if the name stays unknown.
+    The backend is imported only if torch does not know the device name without it, because expectations are
+    also checked on machines without the device. Raise UsageError if the name stays unknown.
     """
     from conformance.device.bring_up import check_device, import_backend
     from conformance.plan import plan
@@ -171,7 +177,7 @@ def _nameable(device: str) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the answer to a file; exit code 2 with ``error`` in the answer if the target is unfit."""
+    """Write the output file; exit code 2 with ``error`` in the file if the target is unfit."""
     parser = argparse.ArgumentParser(prog="python -m conformance.worker.bring_up_and_plan")
     parser.add_argument("answer", type=Path)
     parser.add_argument("--target", required=True)
@@ -185,7 +191,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         answer: Prepared | ResultNames
         if options.names:
-            answer = names(options.target, options.mode, options.extra)
+            answer = names_by_mode(options.target, options.mode, options.extra)
         else:
             answer = prepare(options.target, options.mode, options.level, options.extra)
     except UsageError as error:

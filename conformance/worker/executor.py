@@ -1,4 +1,6 @@
-"""Running one case: a fresh recorder per dtype, the device's time to fail, and a look at what was left."""
+"""Run one case: a new recorder per dtype, a wait for late errors of the device, and a check of global
+state.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from conformance.model.verdicts import CaseId, Failure, Kind, Result, ResultId, 
 from conformance.plan import capability_requirements
 from conformance.plan.plan import Case
 from conformance.process_control.watchdog import Watchdog
-from conformance.properties.registry import find as find_property
+from conformance.properties.registry import find_property as find_property
 from conformance.results import diff
 from conformance.results.journal import Journal
 from conformance.results.run_state import unusable
@@ -30,7 +32,7 @@ from conformance.worker import failing_sample_pattern, mode_evidence
 from conformance.worker.failing_sample_pattern import SampleWatch
 from conformance.worker.stack_sampler import StackSampler
 
-#: A failing result that took longer is not run once more.
+#: A failing result that took longer is not rerun.
 REPEATED_SECONDS = 20
 #: Seconds that the known-answer probe may take.
 PROBE_SECONDS = 30.0
@@ -40,14 +42,14 @@ UNUSABLE = 86
 
 
 class DeviceUnusable(BaseException):
-    """The known-answer probe failed: nothing that this process finds from now on means anything."""
+    """The known-answer probe failed, so all further results of this process would be meaningless."""
 
 
 class Executor:
     """Runs cases of one target in this process.
 
-    Without a journal it only returns results; with one, every step is on disk before the next begins, so that
-    whoever started this process can tell what it was doing when it died.
+    Without a journal it only returns results. With a journal, every step is on disk before the next one
+    begins, so that the runner can determine what a dead process was doing.
     """
 
     def __init__(
@@ -67,36 +69,37 @@ class Executor:
         self.watchdog = watchdog
         self.worker = worker
         self.attempt = attempt
-        #: Whether a failure runs once more, to find out if it is intermittent.
+        #: Whether a failure is rerun at once, to determine whether it is intermittent.
         self.repeats = repeats
         self._sampler = StackSampler() if profiles else None
-        #: Whether a runner drives this process: then no user can interrupt it, and who does is the backend.
+        #: Whether a runner controls this process. The user cannot interrupt it then, so that a
+        #: KeyboardInterrupt comes from the backend.
         self.driven = driven
-        #: Whether a result ends at its first failure, for those who only ask whether there is one.
+        #: Whether a result ends at its first failure, for callers that need only one.
         self.first_only = False
         #: The last result, even if the device was unusable after it.
         self.last: Result | None = None
         self._subjects: dict[str, dict[str, catalogue.Subject]] = {}
         self._properties: dict[tuple[str, str], Property] = {}
-        #: Parts of the probe that this device never could; they say nothing about its health.
+        #: Parts of the probe that fail from the start. They prove nothing about the device's health.
         can_probe = not target.is_cpu and not target.elsewhere
         self._never = frozenset(self._probe()) if can_probe else frozenset()
         self._state = process_state.capture()
 
     def subject(self, kind: str, name: str) -> catalogue.Subject:
-        """The subject of a planned case."""
+        """Return the subject of a planned case."""
         if kind not in self._subjects:
             self._subjects[kind] = {subject.name: subject for subject in catalogue.subjects(kind)}
         return self._subjects[kind][name]
 
     def property(self, kind: str, name: str) -> Property:
-        """The property of a planned case."""
+        """Return the property of a planned case."""
         if (kind, name) not in self._properties:
             self._properties[(kind, name)] = find_property(kind, name)
         return self._properties[(kind, name)]
 
     def run(self, case: Case) -> list[Result]:
-        """All results of a case. DeviceUnusable if the probe fails after one of them."""
+        """Return all results of a case; raise DeviceUnusable if the probe fails after one of them."""
         try:
             return list(self.results(case))
         finally:
@@ -104,7 +107,7 @@ class Executor:
                 self.watchdog.rest()
 
     def results(self, case: Case) -> Iterator[Result]:
-        """The results of a case, one by one as they are found."""
+        """Yield the results of a case, one by one."""
         entry = self.property(case.kind, case.property)
         subject = self.subject(case.kind, case.subject)
         for dtype in case.dtypes:
@@ -117,11 +120,13 @@ class Executor:
             result = self.last = self._check(entry, subject, result_id)
             if self._is_worth_repeating(result):
                 watch = SampleWatch()
-                again = self._check(entry, subject, result_id, watch)
-                if again.failed_samples == result.failed_samples:
-                    result.pattern = failing_sample_pattern.find(watch.features, result.failed_samples)
-                if words := _other_outcome(result, again):
-                    notes = [*result.notes, f"intermittent: run once more at once, {words}"]
+                second_result = self._check(entry, subject, result_id, watch)
+                if second_result.failed_samples == result.failed_samples:
+                    result.pattern = failing_sample_pattern.find_pattern(
+                        watch.features, result.failed_samples
+                    )
+                if difference := _other_outcome(result, second_result):
+                    notes = [*result.notes, f"intermittent: rerun at once, {difference}"]
                     result = self.last = dataclasses.replace(result, intermittent=True, notes=notes)
             if self.journal is not None:
                 self.journal.write("result", worker=self.worker, result=result.to_json())
@@ -157,16 +162,18 @@ class Executor:
         recorder.lacking = capability_requirements.undeclared_capabilities(
             self.target, entry, subject.kind, subject.name
         )
-        deadly = [word for word in recorder.lacking if word in self.target.crashing]
-        if deadly:
-            recorder.unsupported(f"not run: {' and '.join(deadly)} ends the process, as the target file says")
+        crashing = [capability for capability in recorder.lacking if capability in self.target.crashing]
+        if crashing:
+            recorder.unsupported(
+                f"not run: {' and '.join(crashing)} ends the process, as the target file declares"
+            )
             return dataclasses.replace(recorder.result(), attempt=self.attempt)
         if self.target.rehearses:
-            # The device learns each call the first time, running it at once; only later ones enter its graph.
+            # The device runs each new call at once. Only later calls of the same kind enter its graph.
             self._rehearse(entry, subject, result_id, seed)
-        trouble: str | None = None
+        suite_fault: str | None = None
         try:
-            with mode_evidence.observed(self.target, entry, subject, recorder):
+            with mode_evidence.watch_mode(self.target, entry, subject, recorder):
                 process_state.seed(seed, self.target)
                 recorder.first_only = self.first_only
                 try:
@@ -179,16 +186,16 @@ class Executor:
         except KeyboardInterrupt as error:
             if not self.driven:
                 raise
-            trouble = _describe(error)
+            suite_fault = _describe(error)
         except BaseException as error:
             if (
                 isinstance(error, Exception)
                 and not self.target.is_cpu
                 and is_clean_refusal(self.target, error)
             ):
-                report_error(self.target, recorder, error, label="what the property builds on")
+                report_error(self.target, recorder, error, label="a call that the property depends on")
             else:
-                trouble = _describe(error)
+                suite_fault = _describe(error)
         try:
             self.target.synchronize()
         except Exception as error:
@@ -196,23 +203,25 @@ class Executor:
                 Kind.EXCEPTION, f"synchronising after the case raised {type(error).__name__}: {error}"
             )
         changed = process_state.restore(self._state)
-        if changed and trouble is None:
-            trouble = f"property {entry.name!r} left {', '.join(changed)} changed; restore it in the property"
+        if changed and suite_fault is None:
+            suite_fault = (
+                f"property {entry.name!r} left {', '.join(changed)} changed; restore it in the property"
+            )
         result = refusals.apply_declarations(self.target, recorder.result(), recorder.lacking)
-        if trouble is not None:
-            harness_failure = Failure(Kind.HARNESS, trouble[:MAX_MESSAGE])
-            kept = [failure for failure in result.failures if failure.kind is not Kind.VACUOUS]
+        if suite_fault is not None:
+            harness_failure = Failure(Kind.HARNESS, suite_fault[:MAX_MESSAGE])
+            other_failures = [failure for failure in result.failures if failure.kind is not Kind.VACUOUS]
             result = dataclasses.replace(
                 result,
                 verdict=Verdict.ERROR,
-                failures=[harness_failure, *kept],
+                failures=[harness_failure, *other_failures],
                 failure_count=recorder.failure_count + 1,
             )
         result.attempt = self.attempt
         return result
 
     def _is_worth_repeating(self, result: Result) -> bool:
-        """Return whether a second run may say more: not of refusals, slow results or lost workers."""
+        """Return whether a second run can provide information: not for refusals, slow results and retries."""
         kinds = {failure.kind for failure in result.failures}
         return (
             self.repeats
@@ -223,7 +232,9 @@ class Executor:
         )
 
     def _rehearse(self, entry: Property, subject: catalogue.Subject, result_id: ResultId, seed: int) -> None:
-        """Run a check for its effect on the device alone; whatever is wrong shows again when it counts."""
+        """Run a check only for its effect on the device. Its deviations are ignored; the counted run shows
+        them again.
+        """
         recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
         with contextlib.suppress(Exception):
             process_state.seed(seed, self.target)
@@ -234,7 +245,7 @@ class Executor:
         process_state.restore(self._state)
 
     def _after(self, result: Result) -> None:
-        """Ask the device for known answers after a result that did not pass."""
+        """Run the known-answer probe after a result that did not pass."""
         name = str(result.id)
         if self.journal is not None:
             self.journal.write("probe", worker=self.worker, id=name, state="start", attempt=self.attempt)
@@ -257,23 +268,23 @@ class Executor:
             raise DeviceUnusable(text)
 
     def device_is_wrong(self) -> bool:
-        """Ask the device for known answers; True if one is wrong that was right at the start."""
+        """Return True if the known-answer probe finds an error that it did not find at the start."""
         return any(name not in self._never for name in self._probe())
 
     def _probe(self) -> dict[str, str]:
         return {} if self.target.elsewhere else known_answer_probe.wrong_answers(self.target)
 
 
-def _other_outcome(first: Result, again: Result) -> str:
-    """Return in words how a second run ended if it ended in another way, else ""."""
-    if again.verdict is not Verdict.FAIL:
-        return f"it ends as {again.verdict.value}"
-    words = diff.changed_failure(cast("ResultRow", first.to_json()), cast("ResultRow", again.to_json()))
-    return words and f"it fails in another way ({words})"
+def _other_outcome(first: Result, second: Result) -> str:
+    """Return a description of the second run if it ended differently, else an empty text."""
+    if second.verdict is not Verdict.FAIL:
+        return f"it ends as {second.verdict.value}"
+    difference = diff.changed_failure(cast("ResultRow", first.to_json()), cast("ResultRow", second.to_json()))
+    return difference and f"it fails in another way ({difference})"
 
 
 def leave(code: int = UNUSABLE) -> None:
-    """End this process at once: a broken device may hang whatever would be tidied up."""
+    """Exit this process at once, because a broken device may hang any cleanup."""
     os._exit(code)
 
 

@@ -1,7 +1,7 @@
-"""The pattern of the samples that fail: what all of them have in common, and the others lack.
+"""The pattern of failing samples: a feature that all of them have and the passing samples lack.
 
-Only what the arguments show counts: layouts, sizes, ranks, values, dtypes and options. The counts are part of
-the pattern, so that a reader can see how much it rests on.
+Features are derived only from the arguments: layouts, sizes, ranks, values, dtypes and options. The counts
+are part of the pattern, so that a reader can judge its evidence.
 """
 
 from __future__ import annotations
@@ -14,68 +14,81 @@ import torch
 from conformance.model.records import SamplePattern
 from conformance.samples.operators import Sample
 
-#: Fewer samples of either kind say nothing.
-_LEAST = 2
+#: Minimum number of failing and of passing samples. Fewer prove nothing.
+_MIN_SAMPLES = 2
 _SIZES = (16, 256, 1024, 4096, 32768, 65536)
 _RANKS = (3, 4, 5, 6)
-#: Values are looked at in tensors up to this many elements.
-_LOOKED_AT = 1 << 20
+#: Values are inspected in tensors of at most this many elements.
+_MAX_ELEMENTS = 1 << 20
 
 
 class SampleWatch:
-    """Notes the features of each sample that a property gives to the device."""
+    """Records the features of each sample that a property copies to the device."""
 
     def __init__(self) -> None:
         self.features: dict[int, set[str]] = {}
 
     def __call__(self, sample: Sample) -> None:
-        """Note a sample; one that comes in several layouts has the features of all."""
+        """Record a sample. A sample that is used in several layouts has the features of all of them."""
         self.features.setdefault(sample.index, set()).update(features_of(sample))
 
 
-def find(features: Mapping[int, set[str]], failed: Sequence[int]) -> SamplePattern | None:
-    """Find the feature that separates the samples that fail from the others.
+def find_pattern(features: Mapping[int, set[str]], failed: Sequence[int]) -> SamplePattern | None:
+    """Return the feature that separates failing samples from passing ones.
 
     Args:
-        features: of each sample by its index.
-        failed: indices of those that fail.
+        features: features of each sample by its index.
+        failed: indices of the failing samples.
 
     Returns:
-        The first feature, in the order of `features_of`, that all samples that fail have and no other; else
-        the one that all of them have and the fewest others, if that is fewer than half. None if there is
-        none, or too few samples of either kind.
+        The first feature, in the order of priority, that all failing samples have and no passing one. If none
+        exists, the feature of all failing samples that the fewest passing ones have, if that is fewer than
+        half. None if no feature qualifies, or if too few samples fail or pass.
     """
-    bad = set(failed)
-    if not bad <= features.keys():
+    failing = set(failed)
+    if not failing <= features.keys():
         return None
-    good = features.keys() - bad
-    if min(len(bad), len(good)) < _LEAST:
+    passing = features.keys() - failing
+    if min(len(failing), len(passing)) < _MIN_SAMPLES:
         return None
     best: tuple[int, SamplePattern] | None = None
-    common = set[str].intersection(*(features[index] for index in bad))
-    seen = set[str]().union(*(features[index] for index in bad))
-    lacking = set[str]().union(*(features[index] for index in good)) - seen
+    common = set[str].intersection(*(features[index] for index in failing))
+    features_of_failing = set[str]().union(*(features[index] for index in failing))
+    lacking = set[str]().union(*(features[index] for index in passing)) - features_of_failing
     for feature in sorted(common, key=_priority):
-        also = sum(feature in features[index] for index in good)
-        if best is None or also < best[0]:
-            best = also, _pattern(feature, len(bad), len(bad) + also, len(good) - also)
+        passing_count = sum(feature in features[index] for index in passing)
+        if best is None or passing_count < best[0]:
+            best = (
+                passing_count,
+                _pattern(feature, len(failing), len(failing) + passing_count, len(passing) - passing_count),
+            )
     for feature in sorted(lacking, key=_priority):
-        also = sum(feature not in features[index] for index in good)
-        if best is None or also < best[0]:
-            best = also, _pattern(f"not: {feature}", len(bad), len(bad) + also, len(good) - also)
-    return best[1] if best is not None and best[0] < len(good) / 2 else None
+        passing_count = sum(feature not in features[index] for index in passing)
+        if best is None or passing_count < best[0]:
+            best = (
+                passing_count,
+                _pattern(
+                    f"not: {feature}",
+                    len(failing),
+                    len(failing) + passing_count,
+                    len(passing) - passing_count,
+                ),
+            )
+    return best[1] if best is not None and best[0] < len(passing) / 2 else None
 
 
-def _pattern(when: str, failed: int, such: int, others: int) -> SamplePattern:
-    return {"when": when, "failed": failed, "such": such, "others": others}
+def _pattern(when: str, failed: int, matching: int, passing: int) -> SamplePattern:
+    return {"when": when, "failed": failed, "such": matching, "others": passing}
 
 
 def _priority(feature: str) -> tuple[int, str]:
-    """Layouts before sizes before values before options, and the narrower before the wider."""
-    for place, words in enumerate(("channels_last", "expanded", "offset", "contiguous", "elements", "rank",
+    """Return the sort key: layouts before sizes before values before options, and the narrower before the
+    wider.
+    """
+    for rank, keyword in enumerate(("channels_last", "expanded", "offset", "contiguous", "elements", "rank",
                                    "shapes", "dtypes", "holds", "`")):  # fmt: skip
-        if words in feature:
-            return place, feature
+        if keyword in feature:
+            return rank, feature
     return 99, feature
 
 
@@ -123,7 +136,7 @@ def _size(tensor: torch.Tensor) -> Iterator[str]:
 
 
 def _values(tensor: torch.Tensor) -> Iterator[str]:
-    if not 0 < tensor.numel() <= _LOOKED_AT or tensor.dtype.is_complex or tensor.device.type != "cpu":
+    if not 0 < tensor.numel() <= _MAX_ELEMENTS or tensor.dtype.is_complex or tensor.device.type != "cpu":
         return
     values = tensor.detach().to(torch.float64) if tensor.dtype.is_floating_point else tensor.detach()
     if values.dtype.is_floating_point:
@@ -132,8 +145,8 @@ def _values(tensor: torch.Tensor) -> Iterator[str]:
             "an infinity": values.isinf(),
             "a subnormal number": (values != 0) & (values.abs() < torch.finfo(tensor.dtype).tiny),
         }
-        for name, found in tests.items():
-            if bool(found.any()):
+        for name, mask in tests.items():
+            if bool(mask.any()):
                 yield f"an input holds {name}"
     if values.dtype is not torch.bool:
         if bool((values == 0).any()):

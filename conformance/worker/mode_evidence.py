@@ -1,9 +1,10 @@
-"""Evidence: whether the subject of a result ran in the mode that the result speaks of.
+"""Mode evidence: proof that a subject ran in the mode of its result.
 
-A comparison of values that came about in another way than the mode's proves nothing about the mode.
-Properties of the modes ``compile`` and ``graph`` see for themselves what was compiled or replayed
-(:mod:`conformance.device.compilation`, :mod:`conformance.device.capture`); those of ``lazy`` are the
-properties of eager mode, which know nothing of it, so that the harness watches around them.
+A comparison of values proves nothing about the mode if the values were computed in a different way.
+Properties of the modes ``compile`` and ``graph`` themselves verify what was compiled or replayed
+(:mod:`conformance.device.compilation`, :mod:`conformance.device.capture`). Mode ``lazy`` uses the properties
+of eager mode, which do not observe the mode. The harness therefore counts executed operators around each
+check.
 """
 
 from __future__ import annotations
@@ -19,13 +20,12 @@ from conformance.framework.recorder import Recorder
 from conformance.samples.dispatched_kernels import base_name, kernels_of
 from conformance.target.target import Target
 
-#: Operators that the harness itself calls to bring values in and out; for any other subject they prove
-#: nothing.
+#: Operators that the harness itself calls to copy and compare values. They prove nothing about a subject.
 _HARNESS = frozenset(
     {"copy", "_to_copy", "clone", "fill", "zero", "empty_like", "eq", "equal", "_local_scalar_dense", "all"}
 )
 
-#: Operators that only fill memory, which a device may do by kernels of any of these names.
+#: Operators that only fill memory. A device may implement them by kernels of any of these names.
 _FILLING = frozenset(
     {
         *("full", "zeros", "ones", "eye", "arange", "linspace", "logspace", "scalar_tensor", "lift_fresh"),
@@ -33,20 +33,20 @@ _FILLING = frozenset(
     }
 )
 
-#: Properties that take the tensors among a sample's arguments: of a factory they only see calls that name no
-#: device, which the host makes.
+#: Properties that use only the tensors among a sample's arguments. For a factory they make calls that name no
+#: device, which run on the host.
 _ABOUT_ARGUMENTS = frozenset({"bits", "layout"})
 
-#: Properties of subjects for which nothing can run on the device, with the reason.
+#: Properties of subjects that cannot run anything on the device, with the reason.
 _NOTHING_RUNS = {
-    # torch's fallback for lazy negatives takes no operator that writes more than one argument
+    # torch's fallback for lazy negatives does not accept operators that write several arguments
     ("bits", "_batch_norm_with_update"): "every call is refused",
-    # the form with tensors asks the host for their values and names no device after that
+    # the form with tensors copies their values to the host and then names no device
     ("bits", "logspace.tensor_overload"): "the host makes the result",
     ("layout", "logspace.tensor_overload"): "the host makes the result",
     # it has no state that training or evaluation could change
     ("train-eval", "nn.RReLU"): "there is nothing to compare but flags",
-    # the number of repetitions may depend on values, so that it runs at once
+    # the number of repetitions may depend on values, so the operator runs at once
     ("sizes", "repeat_interleave"): "the shape of its result depends on data",
     # training is off by default: the input comes back as it is
     ("bits", "nn.functional.alpha_dropout"): "it gives its input back",
@@ -55,13 +55,13 @@ _NOTHING_RUNS = {
     ("random", "nn.functional.feature_alpha_dropout.with_train"): "it gives its input back",
 }
 
-#: Samples of an operator that are looked at to tell which kernels it has.
+#: Number of samples from which the kernels of an operator are determined.
 _SAMPLES = 8
 
 
 @contextlib.contextmanager
-def observed(target: Target, entry: Property, subject: Any, recorder: Recorder) -> Iterator[None]:
-    """Around one result: watch the mode at work, and mark the result vacuous if it was not."""
+def watch_mode(target: Target, entry: Property, subject: Any, recorder: Recorder) -> Iterator[None]:
+    """Mark a result as vacuous if its subject did not run in the mode during the block."""
     if target.mode == "compile":
         torch_testing_internals.reset_dynamo()
         try:
@@ -82,7 +82,7 @@ def observed(target: Target, entry: Property, subject: Any, recorder: Recorder) 
     target.synchronize()
     after = target.executed() or {}
     expected = expected_kernels(subject, recorder.id.dtype)
-    if expected is not None and recorder.samples_used and not ran(before, after, expected):
+    if expected is not None and recorder.samples_used and not expected_kernel_ran(before, after, expected):
         reason = _NOTHING_RUNS.get((entry.name, subject.name))
         if reason is not None:
             recorder.note(f"nothing runs on the device: {reason}")
@@ -112,11 +112,12 @@ def is_composite(name: str, device: str) -> bool:
     )
 
 
-def ran(before: Mapping[str, int], after: Mapping[str, int], expected: Iterable[str]) -> bool:
+def expected_kernel_ran(before: Mapping[str, int], after: Mapping[str, int], expected: Iterable[str]) -> bool:
     """Return True if the counts show one of the expected operators, or one that the harness does not call.
 
-    A device may have one kernel for what the CPU composes of several, so any name but the harness's own will
-    do. For a subject that only copies or fills, the harness's own calls look the same and therefore count.
+    A device may have one kernel for an operator that the CPU composes of several. Any name that the harness
+    does not use is therefore accepted. For a subject that only copies or fills, the harness's own calls look
+    the same and are accepted too.
     """
     grown = {base_name(name) for name, count in after.items() if count > before.get(name, 0)}
     names = set(expected)
@@ -125,13 +126,13 @@ def ran(before: Mapping[str, int], after: Mapping[str, int], expected: Iterable[
 
 
 def expected_kernels(subject: Any, dtype: str) -> frozenset[str] | None:
-    """Names of the kernels that the subject runs on the CPU and that a graph can hold, without overloads.
+    """Return the names, without overloads, of the subject's CPU kernels that a graph can contain.
 
-    None if there are none: views, operators whose shapes depend on data, and operators that need the host
+    None if no kernel qualifies: views, operators with data-dependent shapes and operators that need the host
     run at once in every mode.
     """
     if subject.kind == "operator":
-        return _of_operator(subject.name, dtype)
+        return _kernels_of_operator(subject.name, dtype)
     if subject.kind in ("module", "optimizer"):
         if subject.name in _WITHOUT_KERNELS:
             return None
@@ -139,8 +140,8 @@ def expected_kernels(subject: Any, dtype: str) -> frozenset[str] | None:
     return None
 
 
-#: Modules that only return their input, in another shape at most; dropout does so in evaluation, the only
-#: mode in which it has values to compare.
+#: Modules that only return or reshape their input. Dropout does so in evaluation mode, the only mode in which
+#: its values can be compared.
 _WITHOUT_KERNELS = frozenset(
     {
         *("nn.Identity", "nn.Flatten", "nn.Unflatten"),
@@ -150,7 +151,7 @@ _WITHOUT_KERNELS = frozenset(
 )
 
 
-#: Modules that a device makes of copies and fills alone, which are the harness's own names as well.
+#: Modules that a device implements by copies and fills alone, which the harness calls as well.
 _COPYING = frozenset(
     f"nn.{kind}Pad{dimensions}d" for kind in ("Zero", "Constant", "Circular") for dimensions in (1, 2, 3)
 )
@@ -168,7 +169,7 @@ def _has_tensors(name: str, dtype: str) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def _of_operator(name: str, dtype: str) -> frozenset[str] | None:
+def _kernels_of_operator(name: str, dtype: str) -> frozenset[str] | None:
     from conformance.samples.operators import dtype_of, samples_of
     from conformance.subjects.torch_databases import find
 
@@ -183,8 +184,10 @@ def _of_operator(name: str, dtype: str) -> frozenset[str] | None:
 
 
 def _some_dtype(info: Any) -> str:
-    known = {str(dtype).removeprefix("torch.") for dtype in torch_testing_internals.forward_dtypes(info)}
+    dtype_names = {
+        str(dtype).removeprefix("torch.") for dtype in torch_testing_internals.forward_dtypes(info)
+    }
     for name in ("float32", "int64", "complex64", "bool"):
-        if name in known:
+        if name in dtype_names:
             return name
-    return sorted(known)[0]
+    return sorted(dtype_names)[0]

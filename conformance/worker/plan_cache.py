@@ -1,8 +1,8 @@
-"""Plans of earlier runs, kept in the user's cache folder: planning takes longer than a small selection runs.
+"""Plans of earlier runs, cached in the user's cache folder, because planning takes longer than a small run.
 
-A plan is a function of the suite, torch, the target file and the backend, so its file is named by a digest
-of these and of the libraries that torch's databases look at. Anything that cannot be read is planned anew.
-Set ``CONFORMANCE_PLAN_CACHE=0`` to plan anew each time.
+The suite, torch, the target file and the backend determine a plan. The name of its file is a digest of these
+and of the libraries that torch's databases use. A file that cannot be read is planned again. Set
+``CONFORMANCE_PLAN_CACHE=0`` to disable the cache.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from conformance.model.records import Facts, PlanTable
 from conformance.plan.plan import Plan
 from conformance.subjects import catalogue
 
-#: Switch of the cache, an environment variable.
+#: Environment variable that disables the cache.
 VARIABLE = "CONFORMANCE_PLAN_CACHE"
-#: Files that are kept; the ones that were not used for longest go first.
-KEPT = 32
+#: Maximum number of files. The least recently used ones are deleted first.
+MAX_FILES = 32
 _SCHEMA = 1
 #: Libraries that decide which entries torch's databases have.
 _LIBRARIES = ("numpy", "scipy", "expecttest", "hypothesis")
 
 
 class Plans(TypedDict):
-    """The part of the answer of ``prepare`` that a plan decides."""
+    """The part of the output of ``prepare`` that planning produces."""
 
     plan: PlanTable
     full: PlanTable
     here: list[tuple[str, str]]
 
 
-def folder() -> Path | None:
-    """Return the folder of the cache; None if it is switched off, or the user has no home."""
+def cache_folder() -> Path | None:
+    """Return the folder of the cache; None if it is disabled or the user has no home folder."""
     if os.environ.get(VARIABLE) == "0":
         return None
     try:
@@ -52,8 +52,8 @@ def folder() -> Path | None:
     return Path(base) / "conformance" / "plans" if Path(base).is_absolute() else None
 
 
-def key(facts: Facts, target_digest: str, mode: str, level: str) -> str:
-    """Digest of everything that decides a plan."""
+def plan_key(facts: Facts, target_digest: str, mode: str, level: str) -> str:
+    """Return the digest of everything that determines a plan."""
     import torch
 
     parts: Mapping[str, object] = {
@@ -83,7 +83,7 @@ def key(facts: Facts, target_digest: str, mode: str, level: str) -> str:
 
 
 def _databases() -> list[tuple[str, int, int]]:
-    """Sizes and times of torch's databases, which a developer of torch may edit in place."""
+    """Return sizes and modification times of torch's databases, which a torch developer may edit in place."""
     import torch
 
     folder = Path(torch.__file__).parent / "testing" / "_internal"
@@ -100,12 +100,12 @@ def _version(name: str) -> str:
         return f"no {name}"
 
 
-def load(name: str) -> Plans | None:
-    """The plans of a key; None if there are none that can be read."""
-    place = folder()
-    if place is None:
+def load_plans(name: str) -> Plans | None:
+    """Return the cached plans of a key; None if they do not exist or cannot be read."""
+    cache = cache_folder()
+    if cache is None:
         return None
-    file = place / f"{name}.json"
+    file = cache / f"{name}.json"
     try:
         data: Plans = json.loads(file.read_text())
         with contextlib.suppress(OSError):
@@ -117,17 +117,17 @@ def load(name: str) -> Plans | None:
         return None
 
 
-def store(name: str, plans: Plans) -> None:
-    """Keep the plans of a key, and drop the oldest ones; a folder that cannot be written is left alone."""
-    place = folder()
-    if place is None:
+def store_plans(name: str, plans: Plans) -> None:
+    """Cache the plans of a key and delete the oldest files. A folder that cannot be written is ignored."""
+    cache = cache_folder()
+    if cache is None:
         return
     with contextlib.suppress(OSError):
-        place.mkdir(parents=True, exist_ok=True)
-        # Another run may read the file at the same time: it is there whole, or not at all.
-        with tempfile.NamedTemporaryFile("w", dir=place, suffix=".part", delete=False) as scratch:
+        cache.mkdir(parents=True, exist_ok=True)
+        # Write atomically, because a different run may read the file at the same time.
+        with tempfile.NamedTemporaryFile("w", dir=cache, suffix=".part", delete=False) as scratch:
             json.dump(plans, scratch, separators=(",", ":"))
-        os.replace(scratch.name, place / f"{name}.json")
-        files = sorted(place.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
-        for old in files[KEPT:]:
+        os.replace(scratch.name, cache / f"{name}.json")
+        files = sorted(cache.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
+        for old in files[MAX_FILES:]:
             old.unlink(missing_ok=True)

@@ -1,4 +1,6 @@
-"""The pytest-xdist scheduler: a worker gets all cases of a subject and makes the subject's samples once."""
+"""The pytest-xdist scheduler: one worker gets all cases of a subject, so that it makes the samples only
+once.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ from typing import Any
 
 
 class SubjectScheduling:
-    """Hands out groups of items; implements xdist's ``Scheduling`` protocol.
+    """Assigns groups of items to workers; implements xdist's ``Scheduling`` protocol.
 
-    A worker starts an item only when it knows the next one, so every worker is kept at two pending items or
-    more. An item that was running when its worker died is not run again here: the run's next round decides.
+    A worker starts an item only when it knows the next one, so every worker has at least two pending items.
+    An item whose worker died is not rerun here; the next round of the run decides.
     """
 
     def __init__(self, workers: int, group_of: Callable[[str], str], log: Callable[..., None]) -> None:
@@ -37,7 +39,7 @@ class SubjectScheduling:
 
     @property
     def tests_finished(self) -> bool:
-        """True once every group is handed out and each worker has at most its last item."""
+        """True once every group is assigned and each worker has at most its last item."""
         if self._collection is None or self._groups:
             return False
         return all(len(pending) < 2 for pending in self._pending.values())
@@ -48,7 +50,7 @@ class SubjectScheduling:
         return bool(self._groups) or any(self._pending.values())
 
     def add_node(self, node: Any) -> None:
-        """Take in a worker that has not collected yet."""
+        """Add a worker that has not collected its items yet."""
         self._ready[node] = None
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
@@ -56,7 +58,7 @@ class SubjectScheduling:
         self._ready[node] = list(collection)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
-        """Record that a worker finished an item, and hand it more."""
+        """Record that a worker finished an item, and assign more items to it."""
         self._pending[node].remove(item_index)
         self._feed(node)
 
@@ -67,11 +69,13 @@ class SubjectScheduling:
         )
 
     def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
-        """Raise NotImplementedError: work is never taken from a live worker."""
+        """Raise NotImplementedError: items are never taken from a live worker."""
         raise NotImplementedError("this scheduler never takes work back from a live worker")
 
     def remove_node(self, node: Any) -> str | None:
-        """Take a worker out; the item that it was running, and its unstarted items go back to the front."""
+        """Remove a worker and return the item that it was running; its unstarted items return to the
+        front.
+        """
         del self._ready[node]
         pending = self._pending.pop(node, None)
         if not pending or self._collection is None:
@@ -84,7 +88,7 @@ class SubjectScheduling:
         return self._collection[running]
 
     def schedule(self) -> None:
-        """Start as soon as all workers have collected; feed replacements when they have."""
+        """Start when all workers have collected their items; assign items to replacement workers as well."""
         if self._collection is None:
             self._collection = next(ids for ids in self._ready.values() if ids is not None)
             groups: dict[str, list[int]] = {}

@@ -1,9 +1,9 @@
-"""Sampling of the worker's stack: the phases that the time of each result goes into.
+"""A sampling profiler of the worker, which divides the time of each result into phases.
 
-A thread looks at the stack of the working thread every few milliseconds, and charges the time since its last
-look to the innermost frame that belongs to a phase. While an operator holds the interpreter's lock the thread
-waits, and then finds the frame that called it. The share of one short result is left to chance; the sums of
-many are not, as no time is dropped.
+A thread inspects the stack of the working thread every few milliseconds. It charges the time since its last
+inspection to the innermost frame that belongs to a phase. While an operator holds the GIL the thread waits,
+and then finds the frame that called the operator. The split of one short result is random. The sums over many
+results are accurate, because no time is dropped.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _INTERVAL = 0.004
 _DEPTH = 1000  # torch.compile goes deep
 _ROOT = Path(__file__).parents[1]
 
-#: Phase of the frames of a file or folder of the suite, the first that fits. An empty one has no phase: what
-#: called it has.
-_PLACES = (
+#: Phase of the frames of a file or folder of the suite; the first match counts. Frames with an empty phase
+#: belong to the phase of their caller.
+_PHASE_BY_PATH = (
     ("samples/", "samples"),
     ("subjects/", "samples"),
     ("oracle/", "oracle"),
@@ -35,8 +35,8 @@ _PLACES = (
     ("properties/", "property"),
     ("", "harness"),
 )
-#: Functions that have the phase of their caller (an empty one), or one of their own, whatever their file.
-_FUNCTIONS = {
+#: Functions with a phase that differs from the phase of their file. An empty phase is the caller's.
+_PHASE_BY_FUNCTION = {
     ("samples/operators.py", "call"): "",
     ("samples/recorded_calls.py", "__torch_dispatch__"): "",
     ("framework/calls.py", "attempt_on"): "device",
@@ -46,7 +46,7 @@ _FUNCTIONS = {
 
 
 class StackSampler:
-    """Charges the time of the thread that makes it to results and phases, until it is closed."""
+    """Charges the time of the thread that creates it to results and phases, until it is closed."""
 
     def __init__(self, interval: float = _INTERVAL) -> None:
         self._interval = interval
@@ -67,12 +67,12 @@ class StackSampler:
         self._active = True
 
     def end(self) -> dict[str, float]:
-        """End the result; return the seconds charged to each phase that was seen."""
+        """End the result; return the seconds charged to each phase."""
         self._active = False
         return {phase: round(seconds, 4) for phase, seconds in dict(self._spent).items()}
 
     def close(self) -> None:
-        """End the sampling."""
+        """Stop sampling."""
         self._closed.set()
         self._sampler.join()
 
@@ -95,7 +95,7 @@ class StackSampler:
             phase = self._phases.get(key)
             if phase is None:
                 phase = self._phases[key] = phase_of(code)
-            # What a property calls directly belongs to the phase that the property runs in, if there is one.
+            # A harness function that a property calls directly belongs to the phase "property".
             own_code = own_code or phase == "property"
             if phase and phase != "property":
                 return "property" if own_code and phase == "harness" else phase
@@ -104,11 +104,11 @@ class StackSampler:
 
 
 def phase_of(code: CodeType) -> str:
-    """Phase of the frames of a function; empty for a file outside the suite and for a helper."""
+    """Return the phase of a function's frames; empty for a file outside the suite and for a helper."""
     try:
-        place = Path(code.co_filename).relative_to(_ROOT).as_posix()
+        path = Path(code.co_filename).relative_to(_ROOT).as_posix()
     except ValueError:
         return ""
-    if (place, code.co_name) in _FUNCTIONS:
-        return _FUNCTIONS[place, code.co_name]
-    return next(phase for start, phase in _PLACES if place.startswith(start))
+    if (path, code.co_name) in _PHASE_BY_FUNCTION:
+        return _PHASE_BY_FUNCTION[path, code.co_name]
+    return next(phase for start, phase in _PHASE_BY_PATH if path.startswith(start))

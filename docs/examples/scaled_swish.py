@@ -1,6 +1,6 @@
-"""An ``--extra`` module: a vendor's own operator, ``vendor::scaled_swish``, with properties and an oracle.
+"""An ``--extra`` module: a vendor's operator ``vendor::scaled_swish`` with two properties and a reference.
 
-Run it with ``conformance run --target cpu --extra scaled_swish`` in a folder that Python imports from.
+Run it with ``conformance run --target cpu --extra scaled_swish`` in the folder of this file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from conformance.extension import (
     unit_of,
 )
 
-# A vendor's package defines the operator; this one stands for it, so that the example runs on any device.
+# In reality the vendor's package defines the operator. This definition makes the example run on any device.
 torch.library.define("vendor::scaled_swish", "(Tensor x, float scale) -> Tensor")
 
 
@@ -46,39 +46,40 @@ class VendorOperator:
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """One input: the tensor on the CPU, and the scale."""
+    """The arguments of one call: the tensor, on the CPU, and the scale."""
 
     x: torch.Tensor
     scale: float
 
 
 def samples(dtype: torch.dtype, seed: int) -> Iterator[Sample]:
-    """Yield samples from a seed: contiguous, transposed, without elements, and far from zero."""
+    """Yield samples made from a seed: contiguous, transposed, without elements, and far from zero."""
     generator = torch.Generator().manual_seed(seed)
-    plain = torch.randn(8, 5, generator=generator)
-    yield Sample(plain.to(dtype), 1.0)
-    yield Sample(plain.to(dtype).t(), 0.5)
+    values = torch.randn(8, 5, generator=generator)
+    yield Sample(values.to(dtype), 1.0)
+    yield Sample(values.to(dtype).t(), 0.5)
     yield Sample(torch.empty(0, 3, dtype=dtype), 1.0)
-    yield Sample((plain * 30).to(dtype), -2.0)
+    yield Sample((values * 30).to(dtype), -2.0)
 
 
-def oracle(sample: Sample) -> torch.Tensor:
-    """Compute the expected value in float64, by the formula and not by the operator."""
+def reference(sample: Sample) -> torch.Tensor:
+    """Return the reference: the formula in float64, without the operator under test."""
     x = sample.x.double()
     return x / (1 + torch.exp(-sample.scale * x))
 
 
 def floating(target: Target, subject: VendorOperator) -> Sequence[str]:
-    """Return the dtypes for which a result exists: those that the target declares."""
+    """Return the dtypes for which a result exists: the floating dtypes that the target declares."""
     return [name for name in ("float32", "float16", "bfloat16") if target.declares(name)]
 
 
 def calls(
     target: Target, subject: VendorOperator, recorder: Recorder
 ) -> Iterator[tuple[int, Sample, torch.Tensor, torch.Tensor]]:
-    """Yield the number of each sample, the sample, its copy on the device, and the result; report errors."""
+    """Yield each sample with its index, its copy on the device, and the result; record errors."""
     for number, sample in enumerate(samples(getattr(torch, recorder.id.dtype), recorder.seed)):
-        x = sample.x.to(target.device, copy=True)  # on the target cpu too, or a write would change both
+        # On the target cpu too, since the operator must not write to the sample.
+        x = sample.x.to(target.device, copy=True)
         outcome = attempt_on(target, lambda x=x, scale=sample.scale: torch.ops.vendor.scaled_swish(x, scale))
         if outcome.error is None:
             yield number, sample, x, outcome.value
@@ -89,36 +90,38 @@ def calls(
 @register(
     "vendor-value",
     subject_kind="vendor",
-    statement="Results equal the formula in float64, within eight units of the value and its condition.",
+    statement="Results equal the formula in float64, within eight units of the value and its sensitivity.",
     level="core",
     applies=floating,
     smoke=True,
 )
 def check_value(target: Target, subject: VendorOperator, recorder: Recorder) -> None:
-    """Compare the operator on the device with the oracle, sample by sample."""
+    """Compare the results of the operator on the device with the reference."""
     for number, sample, _, result in calls(target, subject, recorder):
         dtype = sample.x.dtype
         compare_metadata(recorder, result, sample.x, label=subject.name, sample=number)
-        # Two rounded factors; exp() may be off by some units, and its argument was rounded (the spread).
+        # Two rounded factors. exp() may be off by some units, and its argument was rounded (the sensitivity).
         bound = Tolerance(relative=8 * unit_of(dtype), floor=8 * float(torch.finfo(dtype).tiny))
-        spread = (sample.x.double() * sample.scale).abs() * oracle(sample).abs()
-        compare_values(recorder, result, oracle(sample), tolerance=bound, spread=spread, sample=number)
+        spread = (sample.x.double() * sample.scale).abs() * reference(sample).abs()
+        compare_values(
+            recorder, result, reference(sample), tolerance=bound, sensitivity=spread, sample=number
+        )
 
 
 @register(
     "vendor-leaves-input",
     subject_kind="vendor",
-    statement="The input is not written to.",
+    statement="The operator does not write to its input.",
     level="core",
     applies=floating,
 )
 def check_leaves_input(target: Target, subject: VendorOperator, recorder: Recorder) -> None:
-    """Compare the input after the call with what it was before, element by element."""
+    """Compare the elements of the input after the call with the elements before the call."""
     for number, sample, x, _ in calls(target, subject, recorder):
         fact(recorder, torch.equal(x.cpu(), sample.x), Kind.STATE, "the input was written to", sample=number)
 
 
 add_subjects("vendor", [VendorOperator("scaled_swish")], smoke=["scaled_swish"])
 
-#: Makes one pytest item of each property and subject of the kind.
+#: One pytest item for each property of each subject of the kind.
 test_vendor = cases("vendor")

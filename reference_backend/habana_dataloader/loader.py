@@ -34,7 +34,7 @@ class HabanaDataLoader:
             ValueError: hardware does not support the data set, and ``DATALOADER_FALLBACK_EN`` is not "True".
         """
         self.dataloader = Loader(dataset, *args, **kwargs)
-        reason = refusal(dataset, self.dataloader)
+        reason = unsupported_reason(dataset, self.dataloader)
         if reason is not None:
             if os.environ.get("DATALOADER_FALLBACK_EN", "True").lower() not in ("true", "1"):
                 raise ValueError(f"{reason}. Set DATALOADER_FALLBACK_EN=True to use torch's DataLoader.")
@@ -54,7 +54,7 @@ class HabanaDataLoader:
         return getattr(self.dataloader, name)
 
 
-def refusal(dataset: Any, loader: DataLoader[Any]) -> str | None:
+def unsupported_reason(dataset: Any, loader: DataLoader[Any]) -> str | None:
     """Return the reason why hardware's loader does not support a data set, or None if it does.
 
     Supported are ImageNet folders with the usual transforms, eight workers, pinned memory and no incomplete

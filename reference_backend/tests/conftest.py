@@ -1,4 +1,4 @@
-"""Fixtures that several folders use. Nothing here loads the device before a test asks for it."""
+"""Fixtures of several folders. The device is not loaded before a test requests it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.support.nightly import pytest_collection_modifyitems, pytest_configur
 __all__ = ["pytest_collection_modifyitems", "pytest_configure"]
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
-#: A host that waits for a gate which is never opened is freed after so many seconds, and its test fails.
+#: Seconds after which a host that waits for a closed gate is released. The test then fails.
 PATIENCE = 60
 
 
 @pytest.fixture(scope="session")
 def run_python(tmp_path_factory: pytest.TempPathFactory) -> RunPython:
-    """Function that runs code in a fresh process: see `run_code`; by default in an empty folder."""
+    """Return a function that runs code in a new process (see `run_code`), by default in an empty folder."""
 
     def run(code: str, *arguments: str, cwd: Path | None = None, **options: Any) -> Any:
         return run_code(code, *arguments, cwd=cwd or tmp_path_factory.mktemp("process"), **options)
@@ -32,7 +32,7 @@ def run_python(tmp_path_factory: pytest.TempPathFactory) -> RunPython:
 
 @pytest.fixture(scope="session")
 def output_of(run_python: RunPython) -> Callable[..., str]:
-    """As `run_python`, for code that must succeed: returns what it printed."""
+    """Return a function like `run_python` for code that must succeed. It returns the printed text."""
 
     def run(code: str, *arguments: str, **options: Any) -> str:
         done = run_python(code, *arguments, **options)
@@ -44,9 +44,9 @@ def output_of(run_python: RunPython) -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def python(run_python: RunPython) -> RunPython:
-    """As `run_python`, for a script that finds torch and the device imported, and prints no warnings.
+    """Return a function like `run_python` for a script with torch and the device imported, without warnings.
 
-    ``before``: what runs before these imports.
+    ``before``: code that runs before these imports.
     """
 
     def run(script: str, before: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
@@ -58,7 +58,7 @@ def python(run_python: RunPython) -> RunPython:
 
 @pytest.fixture
 def device_works() -> Iterator[None]:
-    """Whatever a test did, the next call on the device works."""
+    """Assert after the test that the next call on the device works."""
     import torch
 
     yield
@@ -67,7 +67,9 @@ def device_works() -> Iterator[None]:
 
 @pytest.fixture
 def engine_idle() -> Iterator[None]:
-    """The test ends with nothing queued, on the default stream, with the engine as it starts."""
+    """Assert after the test that nothing is queued, the default stream is current and the engine has its
+    initial settings.
+    """
     import habana_frameworks.torch as ht
 
     yield
@@ -80,7 +82,9 @@ def engine_idle() -> Iterator[None]:
 
 @pytest.fixture
 def warm() -> Callable[[Callable[[], Any]], None]:
-    """Function that runs another one queued, so that the engine knows what its operators return."""
+    """Return a function that runs another function queued, so that the engine caches the output metadata of
+    its operators.
+    """
     import habana_frameworks.torch as ht
 
     def run(function: Callable[[], Any]) -> None:
@@ -94,19 +98,19 @@ def warm() -> Callable[[Callable[[], Any]], None]:
 
 @pytest.fixture
 def gate() -> Iterator[Callable[[], Any]]:
-    """Function that holds the current stream back and returns the gate; the test must open it.
+    """Return a function that blocks the current stream and returns the gate. The test must open the gate.
 
-    No test sleeps to be right: gates hold a stream's later work back until they are opened. An operator whose
-    key is new runs on the host after all that is queued, so operators are made known with `warm` before they
-    are put behind a gate.
+    Tests never rely on sleeping: gates block a stream's later work until they are opened. An operator that is
+    missing in the output metadata cache runs on the host after all queued work. Therefore tests call `warm`
+    before they issue operators behind a gate.
     """
     import habana_frameworks.torch as ht
 
     gates: list[Any] = []
-    late = []
+    opened_late = []
 
     def give_up() -> None:
-        late.append(True)
+        opened_late.append(True)
         for closed in gates:
             closed.open()
 
@@ -125,4 +129,4 @@ def gate() -> Iterator[Callable[[], Any]]:
     for closed in gates:
         closed.open()
     ht.hpu.set_stream(ht.hpu.default_stream())
-    assert not late, "the host waited for work behind a gate that it was to open later"
+    assert not opened_late, "the host waited for work behind a gate that the host itself should open later"

@@ -115,18 +115,18 @@ def _python(text: str) -> Iterator[Passage]:
             yield Passage(token.start[0], token.string.lstrip("#: "))
 
 
-def check(path: Path, text: str, known: Iterable[Rule]) -> Iterator[str]:
+def check(path: Path, text: str, active_rules: Iterable[Rule]) -> Iterator[str]:
     """Yield a line for each place in a file that breaks a rule."""
-    known = list(known)
+    active_rules = list(active_rules)
     for passage in passages(path, text):
-        for rule in known:
+        for rule in active_rules:
             if rule.docstring and not passage.docstring:
                 continue
             for offset in rule.breaks(passage.text):
                 line = passage.line + passage.text.count("\n", 0, offset)
                 start = passage.text.rfind("\n", 0, offset) + 1
-                words = passage.text[start:].partition("\n")[0].strip()
-                yield f"{path}:{line}: {rule.name}: write {rule.instead}: {words[:90]}"
+                line_text = passage.text[start:].partition("\n")[0].strip()
+                yield f"{path}:{line}: {rule.name}: write {rule.instead}: {line_text[:90]}"
 
 
 def main(arguments: list[str]) -> int:
@@ -134,12 +134,12 @@ def main(arguments: list[str]) -> int:
     listed = subprocess.run(
         ["git", "ls-files", "--", *arguments], check=True, capture_output=True, text=True
     ).stdout.splitlines()
-    known = rules()
+    active_rules = rules()
     broken = [
         line
         for name in listed
         if name.endswith(SUFFIXES) and not name.startswith(SKIPPED) and Path(name).is_file()
-        for line in check(Path(name), Path(name).read_text(), known)
+        for line in check(Path(name), Path(name).read_text(), active_rules)
     ]
     print("\n".join(broken) if broken else "prose: nothing to change")
     return int(bool(broken))

@@ -33,7 +33,7 @@ def main() -> int:
     options = parser.parse_args()
     values = {"REGISTRY": options.registry, "REVISION": revision(), "SOURCE": source()}
     groups, images = bake.load(ROOT / "docker" / "docker-bake.json", values)
-    chosen = [images[name] for name in names(options.image or ["default"], groups, images)]
+    chosen = [images[name] for name in image_names(options.image or ["default"], groups, images)]
     client = engine.connect()
     program = engine.command_line()
     output = options.output.resolve()
@@ -42,22 +42,27 @@ def main() -> int:
             raise UsageError(f"{options.output} was left by no earlier session; name another folder with -o")
         shutil.rmtree(output)
     output.mkdir(parents=True, exist_ok=True)
-    wheels.suite()
+    wheels.suite_wheel()
     report = {}
     codes = [0]
     for image in chosen:  # all of them first: a folder that changes would have layers built anew
-        wheels.torch(image.args["TORCH"], "public", image.args["PYTHON"])  # what the device is compiled for
-        wheels.torch(image.args["TORCH"], image.args["KIND"], image.args["PYTHON"])
+        wheels.torch_wheel(
+            image.args["TORCH"], "public", image.args["PYTHON"]
+        )  # what the device is compiled for
+        wheels.torch_wheel(image.args["TORCH"], image.args["KIND"], image.args["PYTHON"])
     for image in chosen:
         base = options.base or engine.base(client, image.args["BASE"], image.args["PYTHON"])
         print(f"{image.name}: building on {base.partition('@')[0]}", flush=True)
         seconds = engine.build(program, image, base)
-        facts = engine.facts(client, image)
+        facts = engine.image_facts(client, image)
         print(f"{image.tags[0]}: {facts['bytes'] / 1e6:.0f} MB, built in {seconds:.0f} s", flush=True)
-        healthy = engine.healthy(client, image)
+        healthy = engine.passes_health_check(client, image)
         codes.append(0 if healthy else 1)
         print(f"{image.name}: {'healthy' if healthy else 'NOT HEALTHY'}", flush=True)
-        runs = {mode: tried(client, image, mode, options.level, output) for mode in MODES[image.args["KIND"]]}
+        runs = {
+            mode: run_suite_in_image(client, image, mode, options.level, output)
+            for mode in MODES[image.args["KIND"]]
+        }
         codes += runs.values()
         report[image.name] = {"tag": image.tags[0], **facts, "base": base, "healthy": healthy, "runs": runs}
         if options.save is not None:
@@ -67,7 +72,7 @@ def main() -> int:
     return next((code for code in (2, 3, 1) if code in bad), max(codes, default=0))
 
 
-def names(requested: list[str], groups: dict[str, list[str]], images: dict[str, Image]) -> list[str]:
+def image_names(requested: list[str], groups: dict[str, list[str]], images: dict[str, Image]) -> list[str]:
     """Return the names of images, with groups expanded. UsageError for a name that is neither."""
     images_of_names = []
     for name in requested:
@@ -77,19 +82,19 @@ def names(requested: list[str], groups: dict[str, list[str]], images: dict[str, 
     return list(dict.fromkeys(images_of_names))
 
 
-def tried(client: docker.DockerClient, image: Image, mode: str, level: str, output: Path) -> int:
+def run_suite_in_image(client: docker.DockerClient, image: Image, mode: str, level: str, output: Path) -> int:
     """Run the suite inside an image in one mode; return its exit code, or 1 if the torch inside is wrong."""
     inside = "/home/conformance/out"
     command = ["run", "--target", TARGET, "--mode", mode, "--level", level, "-o", inside]
     folder = output / image.name / mode
-    code, logs = engine.run(client, image, command, folder, inside)
+    code, logs = engine.run_in_image(client, image, command, folder, inside)
     file = folder / "results.json"
     if not file.is_file():
         print(logs[-3000:])
         print(f"{image.name} {mode}: no results came out")
         return code or 3
     (leg,) = json.loads(file.read_text())["legs"]
-    totals = ", ".join(f"{count} {word}" for word, count in leg["totals"].items() if count)
+    totals = ", ".join(f"{count} {verdict}" for verdict, count in leg["totals"].items() if count)
     print(f"{image.name} {mode}: exit {code}, torch {leg['torch']}, {totals}", flush=True)
     kind = leg["facts"]["torch"]["kind"]
     if kind != image.args["KIND"]:

@@ -96,18 +96,18 @@ def _pulled(client: docker.DockerClient, name: str) -> bool:
 
 def build(program: str, image: Image, base_image: str) -> float:
     """Build an image, and return the seconds that took. UsageError after the build's output if it fails."""
-    words = [program, "build", "--progress", "plain", "-f", str(ROOT / image.dockerfile)]
-    words += ["--target", image.target]
+    command = [program, "build", "--progress", "plain", "-f", str(ROOT / image.dockerfile)]
+    command += ["--target", image.target]
     for tag in image.tags:
-        words += ["--tag", tag]
+        command += ["--tag", tag]
     for name, value in {**image.args, "BASE": base_image}.items():
-        words += ["--build-arg", f"{name}={value}"]
+        command += ["--build-arg", f"{name}={value}"]
     bundle = os.environ.get("PIP_CERT", "")
     if bundle and Path(bundle).is_file():
-        words += ["--secret", f"id=ca,src={bundle}"]
+        command += ["--secret", f"id=ca,src={bundle}"]
     started = time.monotonic()
     done = subprocess.run(
-        [*words, str(ROOT / image.context)],
+        [*command, str(ROOT / image.context)],
         env={**os.environ, "DOCKER_BUILDKIT": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -119,7 +119,7 @@ def build(program: str, image: Image, base_image: str) -> float:
     return time.monotonic() - started
 
 
-def facts(client: docker.DockerClient, image: Image) -> dict[str, Any]:
+def image_facts(client: docker.DockerClient, image: Image) -> dict[str, Any]:
     """Read the facts of an image. UsageError if it runs as root, or lacks labels or a health check."""
     inspected = client.images.get(image.tags[0])
     config = inspected.attrs["Config"]
@@ -137,7 +137,7 @@ def facts(client: docker.DockerClient, image: Image) -> dict[str, Any]:
     return {"id": inspected.id, "bytes": inspected.attrs["Size"], "labels": labels}
 
 
-def run(
+def run_in_image(
     client: docker.DockerClient, image: Image, command: Sequence[str], output: Path, inside: str
 ) -> tuple[int, str]:
     """Run a command in an image without a network, and copy a folder out; return exit code and logs."""
@@ -171,7 +171,7 @@ def _unpack(archive: bytes, output: Path) -> None:
             target.write_bytes(source.read())
 
 
-def healthy(client: docker.DockerClient, image: Image, seconds: int = 180) -> bool:
+def passes_health_check(client: docker.DockerClient, image: Image, seconds: int = 180) -> bool:
     """Return True if the image's own health check passes when it is run at once."""
     container = client.containers.run(
         image.tags[0],

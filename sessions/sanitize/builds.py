@@ -64,18 +64,18 @@ KINDS = {
 
 def variables(kind: Kind, core: Path, reports: Path) -> dict[str, str]:
     """Variables of the processes of the tests."""
-    made = {
+    environment_variables = {
         "PYTHONPATH": os.pathsep.join([str(core), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # the entry point is not installed here
         "LD_PRELOAD": " ".join(library(name) for name in kind.libraries),
     }
     for variable, options in kind.options.items():
         # The files decide: a test that expects an exit code gets it.
-        words = [*options, f"log_path={reports / 'report'}"]
+        option_list = [*options, f"log_path={reports / 'report'}"]
         if variable in kind.rules:
-            words.append(f"suppressions={RULES / kind.rules[variable]}")
-        made[variable] = ":".join(words)
-    return made
+            option_list.append(f"suppressions={RULES / kind.rules[variable]}")
+        environment_variables[variable] = ":".join(option_list)
+    return environment_variables
 
 
 def library(name: str) -> str:
@@ -88,7 +88,7 @@ def library(name: str) -> str:
     return path
 
 
-def starter() -> tuple[str, ...]:
+def start_command() -> tuple[str, ...]:
     """Words that start a program so that a sanitizer finds its addresses free.
 
     ThreadSanitizer of gcc before 14 refuses the address layout of systems that use more than 28 random bits.

@@ -12,9 +12,9 @@ _VARYING = re.compile(r"0x[0-9a-f]+|\b[TM]\d+\b|==\d+==|tid=\d+|\(pid=\d+\)")
 
 def summaries(reports: Path) -> Counter[str]:
     """Count the reports in a folder by their summary."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for path in reports.iterdir():
         lines = path.read_text(errors="replace").splitlines()
-        told = [line for line in lines if line.startswith("SUMMARY:") or "runtime error:" in line]
-        found.update(_VARYING.sub("…", line) for line in told or lines[:1])
-    return found
+        summary_lines = [line for line in lines if line.startswith("SUMMARY:") or "runtime error:" in line]
+        counts.update(_VARYING.sub("…", line) for line in summary_lines or lines[:1])
+    return counts

@@ -8,7 +8,7 @@ import shutil
 import nox
 
 from sessions.environments import ROOT, Environment, build_copy, install_torch
-from sessions.sanitize.builds import KINDS, starter, variables
+from sessions.sanitize.builds import KINDS, start_command, variables
 from sessions.sanitize.reports import summaries
 
 FOLDER = ROOT / ".nox" / "sanitize"
@@ -29,18 +29,24 @@ def run(session: nox.Session, arguments: list[str]) -> None:
         session: of nox.
         arguments: kinds first, all if there are none; then arguments of pytest instead of all ``TESTS``.
     """
-    kinds = [word for word in arguments if word in KINDS]
-    words = [word for word in arguments if word not in KINDS]
+    kinds = [argument for argument in arguments if argument in KINDS]
+    pytest_arguments = [argument for argument in arguments if argument not in KINDS]
     environment = Environment(session, "sanitize")
     install_torch(environment)
     environment.install("setuptools>=77", "wheel", "ninja", "numpy", "scipy", "hypothesis")
     environment.install("-e", str(ROOT))
-    failed = [kind for kind in kinds or KINDS if not _clean(session, environment, kind, words)]
+    failed = [
+        kind
+        for kind in kinds or KINDS
+        if not _passes_without_reports(session, environment, kind, pytest_arguments)
+    ]
     if failed:
         session.error(f"failed tests or reports: {', '.join(failed)}")
 
 
-def _clean(session: nox.Session, environment: Environment, name: str, words: list[str]) -> bool:
+def _passes_without_reports(
+    session: nox.Session, environment: Environment, name: str, pytest_arguments: list[str]
+) -> bool:
     """Build a core and run the tests on it; True if all passed and there is no report."""
     kind = KINDS[name]
     core = build_copy(environment, FOLDER / name, f"for {name}", HPU_REFERENCE_SANITIZE=name)
@@ -52,14 +58,16 @@ def _clean(session: nox.Session, environment: Environment, name: str, words: lis
     passed = True
     try:
         environment.run(
-            *("python", "-m", "pytest", "-q", *workers, *left_out, *(words or TESTS)),
+            *("python", "-m", "pytest", "-q", *workers, *left_out, *(pytest_arguments or TESTS)),
             env=variables(kind, core, reports),
-            through=starter(),
+            through=start_command(),
         )
     except nox.command.CommandFailed:
         passed = False
-    found = summaries(reports)
-    for text, count in found.most_common():
+    report_counts = summaries(reports)
+    for text, count in report_counts.most_common():
         session.log(f"{count} × {text}")
-    session.log(f"{name}: {sum(found.values())} reports, {len(found)} different ones: {reports}")
-    return passed and not found
+    session.log(
+        f"{name}: {sum(report_counts.values())} reports, {len(report_counts)} different ones: {reports}"
+    )
+    return passed and not report_counts

@@ -14,10 +14,10 @@ class Run:
     arguments: tuple[str, ...]
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: Whether each test has a process of its own: one that starts ranks starts its command again in each.
-    apart: bool = False
+    separate_processes: bool = False
     #: Whether a test that failed runs once more in a process of its own, since tests of the client that share
     #: one disturb each other: they leave process groups, ports and variables behind.
-    again: bool = False
+    retry_alone: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,13 +79,13 @@ CLIENTS = (
                 "one device",
                 ("tests", *_LIGHTNING, "-m", "not standalone and not standalone_only"),
                 _OF_LIGHTNING,
-                again=True,
+                retry_alone=True,
             ),
             Run(
                 "two ranks",
                 ("tests", "--hpus", "2", *_QUIET, "-m", "standalone or standalone_only"),
                 _OF_LIGHTNING,
-                apart=True,
+                separate_processes=True,
             ),
             # Tests that the client skips on Gaudi 2, the device that is simulated by default.
             Run(

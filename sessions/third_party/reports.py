@@ -37,19 +37,21 @@ class ProgramTestResults:
     note: str = ""
 
 
-def read(
-    client: Client, name: str, reports: list[Path], again: Sequence[Path] = (), releases: str = ""
+def read_reports(
+    client: Client, name: str, reports: list[Path], retry_reports: Sequence[Path] = (), releases: str = ""
 ) -> ProgramTestResults:
     """Read the reports of pytest for one run, and those of its failed tests that each ran again alone.
 
     A report whose name ends in `RANK` may have others beside it, of the ranks that a test started; a test
     passed if it passed in all of them.
     """
-    alone = {test for report in again for test in _passed(report)}
-    alone -= {test for report in again for rank in _of_ranks(report) for test, _ in _failures(rank)}
+    alone = {test for report in retry_reports for test in _passed(report)}
+    alone -= {
+        test for report in retry_reports for rank in _rank_reports(report) for test, _ in _failures(rank)
+    }
     outcome = ProgramTestResults(client, name, releases)
     for report in reports:
-        failed = dict(one for rank in _of_ranks(report) for one in _failures(rank))
+        failed = dict(failure for rank in _rank_reports(report) for failure in _failures(rank))
         try:
             _add(outcome, report, alone, failed)
         except FileNotFoundError:
@@ -74,7 +76,7 @@ def _cases(report: Path) -> list[ElementTree.Element]:
         return []
 
 
-def _of_ranks(report: Path) -> list[Path]:
+def _rank_reports(report: Path) -> list[Path]:
     """The reports of the ranks beside one."""
     return (
         sorted(report.parent.glob(report.name.replace("$LOCAL_RANK", "[0-9]*")))
@@ -86,14 +88,14 @@ def _of_ranks(report: Path) -> list[Path]:
 def _failures(report: Path) -> Iterator[tuple[str, str]]:
     """Yield tests that failed in a report, and what they say."""
     for case in _cases(report):
-        for word in ("failure", "error"):
-            if (failure := case.find(word)) is not None:
+        for tag in ("failure", "error"):
+            if (failure := case.find(tag)) is not None:
                 yield _name(case), f"{failure.get('message', '')} {failure.text or ''}"
 
 
 def _passed(report: Path) -> Iterator[str]:
     for case in _cases(report):
-        if all(case.find(word) is None for word in ("failure", "error", "skipped")):
+        if all(case.find(tag) is None for tag in ("failure", "error", "skipped")):
             yield _name(case)
 
 
@@ -103,16 +105,25 @@ def _add(
     client = outcome.client
     for case in ElementTree.parse(report).iter("testcase"):
         test = _name(case)
-        failure = next((one for word in ("failure", "error") if (one := case.find(word)) is not None), None)
+        failure = next(
+            (element for tag in ("failure", "error") if (element := case.find(tag)) is not None), None
+        )
         if failure is not None and test in alone:
             outcome.passed.append(test)
             outcome.alone.append(test)
         elif failure is not None or test in failed_in_ranks:
-            said = failed_in_ranks.get(test, "")
+            failure_text = failed_in_ranks.get(test, "")
             if failure is not None:
-                said = f"{failure.get('message', '')} {failure.text or ''} {said}"
-            words = f"{test}: {said}"
-            cause = next((why for what, why in client.misses.items() if re.search(what, words)), "")
+                failure_text = f"{failure.get('message', '')} {failure.text or ''} {failure_text}"
+            searched_text = f"{test}: {failure_text}"
+            cause = next(
+                (
+                    explanation
+                    for pattern, explanation in client.misses.items()
+                    if re.search(pattern, searched_text)
+                ),
+                "",
+            )
             outcome.failed.setdefault(cause, []).append(test)
         elif (skipped := case.find("skipped")) is None:
             outcome.passed.append(test)
@@ -127,15 +138,15 @@ def _reason(skipped: ElementTree.Element) -> str:
 
     In quotes, since its words are no names of this project.
     """
-    words = " ".join((skipped.get("message") or "").split("\n")[0].split()).replace("`", "'")
-    return f'"{re.sub(FOLDERS, "", words)}"' if words else ""
+    message = " ".join((skipped.get("message") or "").split("\n")[0].split()).replace("`", "'")
+    return f'"{re.sub(FOLDERS, "", message)}"' if message else ""
 
 
 def _count(tests: Mapping[str, Sequence[str]]) -> int:
     return sum(map(len, tests.values()))
 
 
-def sentence(outcome: ProgramTestResults) -> str:
+def counts_sentence(outcome: ProgramTestResults) -> str:
     """Counts of an outcome in words."""
     if outcome.note:
         return outcome.note
@@ -145,7 +156,7 @@ def sentence(outcome: ProgramTestResults) -> str:
     )
 
 
-def page(outcomes: list[ProgramTestResults]) -> Iterator[str]:
+def page_lines(outcomes: list[ProgramTestResults]) -> Iterator[str]:
     """Yield the lines of the page."""
     yield "# Programs of others"
     yield ""
@@ -158,53 +169,57 @@ def page(outcomes: list[ProgramTestResults]) -> Iterator[str]:
     yield ""
     yield "| client | version | Python, torch | run | passed | fail as expected | failed | not applicable |"
     yield "|---|---|---|---|---|---|---|---|"
-    for one in outcomes:
-        others = (_count(one.expected), _count(one.failed), _count(one.skipped))
-        counts = (one.note, "", "", "") if one.note else (len(one.passed), *others)
-        words = (one.client.name, one.client.version, one.releases, one.run, *counts)
-        yield f"| {' | '.join(map(str, words))} |"
-    for client in dict.fromkeys(one.client.name for one in outcomes):
-        yield from _standing([one for one in outcomes if one.client.name == client])
-    for one in outcomes:
-        if one.alone:
+    for outcome in outcomes:
+        other_counts = (_count(outcome.expected), _count(outcome.failed), _count(outcome.skipped))
+        counts = (outcome.note, "", "", "") if outcome.note else (len(outcome.passed), *other_counts)
+        cells = (outcome.client.name, outcome.client.version, outcome.releases, outcome.run, *counts)
+        yield f"| {' | '.join(map(str, cells))} |"
+    for client in dict.fromkeys(outcome.client.name for outcome in outcomes):
+        yield from _never_passed_lines([outcome for outcome in outcomes if outcome.client.name == client])
+    for outcome in outcomes:
+        if outcome.alone:
             yield ""
-            yield f"## {one.client.name}, {one.run}: passed in a process of its own"
+            yield f"## {outcome.client.name}, {outcome.run}: passed in a process of its own"
             yield ""
             yield "These failed after other tests of the client in their process, and pass without them."
             yield ""
             yield "```text"
-            yield from sorted(one.alone)
+            yield from sorted(outcome.alone)
             yield "```"
-        yield from _named(one, "what failed", one.failed, "**Not explained**")
-        yield from _named(one, "what the client expects to fail", one.expected, "no reason given")
-        yield from _named(one, "not applicable, as the client says", one.skipped, "no reason given")
+        yield from _lines_by_reason(outcome, "what failed", outcome.failed, "**Not explained**")
+        yield from _lines_by_reason(
+            outcome, "what the client expects to fail", outcome.expected, "no reason given"
+        )
+        yield from _lines_by_reason(
+            outcome, "not applicable, as the client says", outcome.skipped, "no reason given"
+        )
 
 
-def _standing(outcomes: Sequence[ProgramTestResults]) -> Iterator[str]:
+def _never_passed_lines(outcomes: Sequence[ProgramTestResults]) -> Iterator[str]:
     """Yield the lines that name the tests of a client's own which none of its runs has passed."""
     client = outcomes[0].client
-    if not client.tests or any(one.note for one in outcomes):
+    if not client.tests or any(outcome.note for outcome in outcomes):
         return
-    theirs = {run.name for run in client.runs if not run.arguments[0].startswith("{backend}")}
-    held, seen = set[str](), set[str]()
-    for one in outcomes:
-        if one.run in theirs:
-            held.update(one.passed, *one.expected.values())
-            seen.update(*one.failed.values(), *one.skipped.values())
-    others = sorted(seen - held)
-    known = len(held) + len(others)
+    own_runs = {run.name for run in client.runs if not run.arguments[0].startswith("{backend}")}
+    passed_tests, not_passed_tests = set[str](), set[str]()
+    for outcome in outcomes:
+        if outcome.run in own_runs:
+            passed_tests.update(outcome.passed, *outcome.expected.values())
+            not_passed_tests.update(*outcome.failed.values(), *outcome.skipped.values())
+    never_passed = sorted(not_passed_tests - passed_tests)
+    reported_count = len(passed_tests) + len(never_passed)
     yield ""
     yield (
-        f"Of the {client.tests} tests of {client.name} {len(held)} pass, or fail as it expects, in one of "
-        f"its runs{'. The others:' if others else '.'}"
+        f"Of the {client.tests} tests of {client.name} {len(passed_tests)} pass, or fail as it expects, in one of "
+        f"its runs{'. The others:' if never_passed else '.'}"
     )
-    if others:
-        yield from ("", "```text", *others, "```")
-    if known != client.tests:
-        yield from ("", f"**Its runs report {known} tests.**")
+    if never_passed:
+        yield from ("", "```text", *never_passed, "```")
+    if reported_count != client.tests:
+        yield from ("", f"**Its runs report {reported_count} tests.**")
 
 
-def _named(
+def _lines_by_reason(
     outcome: ProgramTestResults, title: str, tests: Mapping[str, Sequence[str]], without: str
 ) -> Iterator[str]:
     """Yield the lines that name tests by their reasons; ``without`` stands for a reason that is empty."""

@@ -29,7 +29,7 @@ from sessions.environments import (
 )
 from sessions.interpreters import interpreter_of
 from sessions.third_party.programs import CLIENTS, Client
-from sessions.third_party.reports import RANK, ProgramTestResults, page, read, sentence
+from sessions.third_party.reports import RANK, ProgramTestResults, counts_sentence, page_lines, read_reports
 
 PAGE = ROOT / "docs" / "third-party-programs.md"
 NOT_TO_BE_HAD = "source not to be had"
@@ -43,7 +43,7 @@ def run(session: nox.Session) -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("third-party-out"))
     parser.add_argument("--page", action="store_true", help="write docs/third-party-programs.md")
     options = parser.parse_args(session.posargs)
-    trees = dict(one.split("=", 1) for one in options.tree if "=" in one)
+    trees = dict(option.split("=", 1) for option in options.tree if "=" in option)
     names = {client.name for client in CLIENTS}
     for name in [*trees, *(options.client or [])]:
         if name not in names:
@@ -59,12 +59,12 @@ def run(session: nox.Session) -> None:
         if options.client is None or client.name in options.client
         for outcome in outcomes_of(session, client, trees.get(client.name), output)
     ]
-    text = "\n".join(page(outcomes)) + "\n"
+    text = "\n".join(page_lines(outcomes)) + "\n"
     (output / "third-party-programs.md").write_text(text)
     if options.page:
         PAGE.write_text(text)
     for outcome in outcomes:
-        session.log(f"{outcome.client.name}, {outcome.run}: {sentence(outcome)}")
+        session.log(f"{outcome.client.name}, {outcome.run}: {counts_sentence(outcome)}")
     if unexpected := [test for outcome in outcomes for test in outcome.failed.get("", [])]:
         session.error(f"{len(unexpected)} tests failed that are not known to, first {unexpected[0]}")
 
@@ -82,29 +82,37 @@ def outcomes_of(
     folder = output / client.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    source = unpacked(session, Path(tree), folder) if tree is not None else folder
+    source = unpack_source(session, Path(tree), folder) if tree is not None else folder
     environment = Environment(session, f"client-{client.name.lower()}", python=client.python)
     install_torch(environment, client.torch or TORCH)
     constraints = folder / "constraints.txt"
     constraints.write_text(f"torch=={environment.version_of('torch').partition('+')[0]}\n")
     limits = ("--constraint", str(constraints))
-    requirements = [one.format(backend=BACKEND) for one in client.requirements]
+    requirements = [requirement.format(backend=BACKEND) for requirement in client.requirements]
     backend = BACKEND
     if client.torch:
         environment.install("setuptools>=77,<81", "wheel", "ninja", "numpy<2.3")
         backend = build_copy(environment, environment.folder, f"for torch {client.torch}")
-    first = [one for one in requirements if one.startswith(("setuptools", "wheel", "numpy"))]
+    build_tools = ("setuptools", "wheel", "numpy")
+    first = [requirement for requirement in requirements if requirement.startswith(build_tools)]
     environment.install(*limits, *first)
     environment.install(*limits, "--no-build-isolation", *requirements, env=dict(client.build))
     for number, requirement in enumerate(client.sources):
-        leave_out(environment, client)
-        place = folder / f"source-{number}"
-        words = ("--no-deps", "--no-binary", ":all:", "--no-build-isolation", "-d", str(place))
-        environment.run("python", "-m", "pip", "download", "-q", requirement, *words)
-        (archive,) = place.iterdir()
-        tree_of = str(unpacked(session, archive, place))
+        uninstall_excluded(environment, client)
+        source_folder = folder / f"source-{number}"
+        download_options = (
+            "--no-deps",
+            "--no-binary",
+            ":all:",
+            "--no-build-isolation",
+            "-d",
+            str(source_folder),
+        )
+        environment.run("python", "-m", "pip", "download", "-q", requirement, *download_options)
+        (archive,) = source_folder.iterdir()
+        tree_of = str(unpack_source(session, archive, source_folder))
         environment.install(*limits, "--no-build-isolation", tree_of, env=dict(client.build))
-    leave_out(environment, client)
+    uninstall_excluded(environment, client)
     if client.asks_torch:
         install_device(environment)
     if client.has_tree:
@@ -112,26 +120,32 @@ def outcomes_of(
     if client.needs_data:
         write_digits(source / "data" / "MNIST" / "raw")
         write_text(source / "data" / "wikitext-2.txt")
-    for number, one in enumerate(client.runs):
+    for number, test_run in enumerate(client.runs):
         # The installation of a driver sets the folder of logs.
-        variables = {"PYTHONPATH": str(backend), "HABANA_LOGS": str(folder / "logs"), **one.variables}
-        arguments = [word.format(backend=BACKEND) for word in one.arguments]
+        variables = {"PYTHONPATH": str(backend), "HABANA_LOGS": str(folder / "logs"), **test_run.variables}
+        arguments = [argument.format(backend=BACKEND) for argument in test_run.arguments]
         with session.chdir(source):
-            calls = alone(environment, arguments, variables) if one.apart else [arguments]
+            calls = (
+                commands_of_single_tests(environment, arguments, variables)
+                if test_run.separate_processes
+                else [arguments]
+            )
             # A test that starts ranks starts its command again in each; pytest puts in the number of that.
-            rank = RANK if one.apart else ""
-            reports = [folder / f"{number}-{place}{rank}.xml" for place in range(len(calls))]
+            rank = RANK if test_run.separate_processes else ""
+            reports = [folder / f"{number}-{index}{rank}.xml" for index in range(len(calls))]
             for call, report in zip(calls, reports, strict=True):
                 run_tests(environment, [*call, f"--junitxml={report}"], variables)
-            failed = last_failed(source) if one.again else []
-            once_more = [folder / f"{number}-again-{place}{RANK}.xml" for place in range(len(failed))]
+            failed = last_failed(source) if test_run.retry_alone else []
+            once_more = [
+                folder / f"{number}-again-{index}{RANK}.xml" for index in range(len(failed))
+            ]
             for test, report in zip(failed, once_more, strict=True):
                 run_tests(environment, [test, *arguments[1:], f"--junitxml={report}"], variables)
-        words = f"{environment.python}, {environment.version_of('torch').partition('+')[0]}"
-        yield read(client, one.name, reports, once_more, words)
+        releases = f"{environment.python}, {environment.version_of('torch').partition('+')[0]}"
+        yield read_reports(client, test_run.name, reports, once_more, releases)
 
 
-def leave_out(environment: Environment, client: Client) -> None:
+def uninstall_excluded(environment: Environment, client: Client) -> None:
     """Remove what the client cannot have beside it."""
     for name in filter(environment.version_of, client.without):
         environment.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", name)
@@ -139,8 +153,8 @@ def leave_out(environment: Environment, client: Client) -> None:
 
 def last_failed(source: Path) -> list[str]:
     """Names of the tests that failed in the last run of pytest in a folder, as pytest takes them."""
-    kept = source / ".pytest_cache" / "v" / "cache" / "lastfailed"
-    return sorted(json.loads(kept.read_text())) if kept.is_file() else []
+    cache_file = source / ".pytest_cache" / "v" / "cache" / "lastfailed"
+    return sorted(json.loads(cache_file.read_text())) if cache_file.is_file() else []
 
 
 def run_tests(environment: Environment, arguments: list[str], variables: dict[str, str]) -> str:
@@ -155,7 +169,9 @@ def run_tests(environment: Environment, arguments: list[str], variables: dict[st
     )  # fmt: skip
 
 
-def alone(environment: Environment, arguments: list[str], variables: dict[str, str]) -> list[list[str]]:
+def commands_of_single_tests(
+    environment: Environment, arguments: list[str], variables: dict[str, str]
+) -> list[list[str]]:
     """Arguments for a process of each test: the first argument, a folder, becomes the test."""
     listed = run_tests(environment, [*arguments, "--collect-only", "--color=no"], variables)
     tests = [line for line in listed.splitlines() if "::" in line and not line.startswith("ERROR")]
@@ -180,7 +196,7 @@ def write_text(path: Path) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def unpacked(session: nox.Session, path: Path, folder: Path) -> Path:
+def unpack_source(session: nox.Session, path: Path, folder: Path) -> Path:
     """Copy a tree, or unpack it, into a folder; return the tree."""
     if path.is_dir():
         return Path(shutil.copytree(path, folder / "tree"))

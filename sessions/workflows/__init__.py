@@ -23,15 +23,15 @@ BUILT = ROOT / ".nox" / "workflow-tools"
 _PIN = "owner/name@" + "0123456789" * 4
 
 
-def check(session: nox.Session) -> None:
+def check_workflows(session: nox.Session) -> None:
     """Run all checks of the files; an error at the first tool that reports anything."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         session.error("there is no node or npm: apt-get install nodejs npm, version 20 or newer")
-    tools = built(session)
+    tools = build_tools(session)
     environment = Environment(session, "workflow-linters")
     environment.install(*LINTERS)
     with tempfile.TemporaryDirectory() as scratch:
-        template = rendered(session, Path(scratch))
+        template = render_template(session, Path(scratch))
         workflows = sorted(str(path) for path in (ROOT / ".github" / "workflows").glob("*.yml"))
         actions = sorted(str(path) for path in (ROOT / ".github" / "actions").glob("*/action.yml"))
         schema = ["--builtin-schema", "vendor.github-workflows"]
@@ -41,8 +41,8 @@ def check(session: nox.Session) -> None:
         environment.run("check-jsonschema", "--builtin-schema", "vendor.dependabot", dependabot)
         session.run("node", str(tools / "check.mjs"), str(ROOT), external=True)
         session.run("node", str(tools / "check.mjs"), str(ROOT), str(template), external=True)
-        for place in (str(ROOT / ".github"), str(template.parents[2])):
-            environment.run("zizmor", "--offline", "--quiet", "--persona", "pedantic", place)
+        for folder in (str(ROOT / ".github"), str(template.parents[2])):
+            environment.run("zizmor", "--offline", "--quiet", "--persona", "pedantic", folder)
         script_files = step_scripts.extract([*workflows, *actions, str(template)], Path(scratch) / "scripts")
         session.log(f"{len(script_files)} scripts of steps")
         environment.run("shellcheck", "--shell=bash", *map(str, script_files))
@@ -50,17 +50,24 @@ def check(session: nox.Session) -> None:
         environment.run("shellcheck", *map(str, copied))
 
 
-def rendered(session: nox.Session, folder: Path) -> Path:
+def render_template(session: nox.Session, folder: Path) -> Path:
     """Write the template of a vendor's workflow, filled in, to its place in a repository."""
     file = folder / "vendor" / ".github" / "workflows" / "conformance.yml"
-    words = ["--suite", _PIN, "--target", "conformance/mydevice.toml", "--runner", "self-hosted,mydevice"]
+    template_options = [
+        "--suite",
+        _PIN,
+        "--target",
+        "conformance/mydevice.toml",
+        "--runner",
+        "self-hosted,mydevice",
+    ]
     python = Environment(session).folder / "bin" / "python"
-    command = ["-m", "conformance", "ci", "template", *words, "-o", str(file)]
+    command = ["-m", "conformance", "ci", "template", *template_options, "-o", str(file)]
     session.run(str(python), *command, external=True, silent=True)
     return file
 
 
-def built(session: nox.Session) -> Path:
+def build_tools(session: nox.Session) -> Path:
     """Build the tools with GitHub's packages in them, unless their sources are unchanged."""
     sources = sorted(path for path in TOOLS.iterdir() if path.is_file())
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()

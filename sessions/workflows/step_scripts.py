@@ -28,9 +28,9 @@ def extract(files: Sequence[str], folder: Path) -> list[Path]:
     folder.mkdir(parents=True)
     scripts = []
     for number, (name, script) in enumerate(json.loads(done.stdout)):
-        place = folder / f"{number}-{Path(name).parent.name}-{Path(name).stem}.sh"
-        place.write_text(script)
-        scripts.append(place)
+        path = folder / f"{number}-{Path(name).parent.name}-{Path(name).stem}.sh"
+        path.write_text(script)
+        scripts.append(path)
     if not scripts:
         raise ValueError("the files have no step with a script")
     return scripts

@@ -1,1 +1,1 @@
-"""Pages of the suite in a browser, and their scripts in Node."""
+"""Tests of the suite's pages in a browser, and of their scripts in Node."""

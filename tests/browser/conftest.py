@@ -1,4 +1,4 @@
-"""Chromium, started once for each file of tests."""
+"""Fixture: Chromium, started once for each test file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.browser import chromium
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A headless Chromium."""
-    chromium.require()
+    chromium.require_chromium()
     driver = chromium.start(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()

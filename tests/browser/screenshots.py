@@ -1,8 +1,8 @@
-"""Pictures of pages that a person has looked at, and whether a page still looks like its own.
+"""Reviewed screenshots of pages, and the comparison of a page with its screenshot.
 
-Fonts differ between machines, and texts have numbers that change with the suite, so the test compares the
-page at an eighth of its size, in grey: it sees a part that moves, vanishes or loses its colours, no digit.
-``CONFORMANCE_PICTURES=write`` takes the pictures anew; look at them before they are committed.
+Fonts differ between machines, and numbers in texts change with the suite. The test therefore compares the
+page at an eighth of its size, in grey. It detects a part that moves, disappears or loses its colours, and
+ignores digits. ``CONFORMANCE_PICTURES=write`` saves new screenshots; review them before they are committed.
 """
 
 from __future__ import annotations
@@ -17,28 +17,35 @@ import pytest
 from tests.browser import chromium
 
 FOLDER = Path(__file__).parent / "pictures"
-#: Of the picture that is kept, and of what is compared, in pixels.
+#: Size of the committed screenshot, and size at which images are compared, in pixels.
 KEPT = (600, 450)
 COMPARED = (150, 112)
-#: Mean difference of grey values, and share of points that differ by more than `_FAR` of 255.
+#: Allowed mean difference of grey values, and allowed share of pixels that differ by more than `_FAR` of 255.
 MEAN = 4.0
 SHARE = 0.03
 _FAR = 48
 
 
-def differences(shown: Any, kept: Any) -> tuple[float, float]:
-    """Return the mean difference of two images' grey values, and the share of points that are far apart."""
+def differences(current: Any, committed: Any) -> tuple[float, float]:
+    """Return the mean difference of two images' grey values, and the share of pixels that differ by more than
+    `_FAR`.
+    """
     from PIL import Image
 
-    small = [image.convert("L").resize(COMPARED, Image.Resampling.BOX).tobytes() for image in (shown, kept)]
-    apart = [abs(one - other) for one, other in zip(*small, strict=True)]
+    small = [
+        image.convert("L").resize(COMPARED, Image.Resampling.BOX).tobytes() for image in (current, committed)
+    ]
+    apart = [
+        abs(current_pixel - committed_pixel) for current_pixel, committed_pixel in zip(*small, strict=True)
+    ]
     return sum(apart) / len(apart), sum(difference > _FAR for difference in apart) / len(apart)
 
 
 def compare(browser: Any, name: str, folder: Path, dark: bool = False) -> None:
-    """Assert that the page looks like the picture of that name; if not, the new one lies in the folder.
+    """Assert that the page looks like the screenshot of that name. If not, save the new screenshot in the
+    folder.
 
-    ``dark``: as a user sees it who prefers dark pages.
+    ``dark``: emulate a user who prefers dark pages.
     """
     if os.environ.get("CONFORMANCE_BROWSER") != "1":
         pytest.importorskip("PIL", reason="Pillow is not installed; run nox -s browser")
@@ -46,15 +53,15 @@ def compare(browser: Any, name: str, folder: Path, dark: bool = False) -> None:
 
     browser.set_window_size(1200, 900)
     chromium.dark(browser, dark)
-    shown = Image.open(io.BytesIO(browser.get_screenshot_as_png())).convert("RGB").resize(KEPT)
+    screenshot = Image.open(io.BytesIO(browser.get_screenshot_as_png())).convert("RGB").resize(KEPT)
     file = FOLDER / f"{name}.png"
     if os.environ.get("CONFORMANCE_PICTURES") == "write":
         FOLDER.mkdir(exist_ok=True)
-        shown.quantize(48).save(file, optimize=True)
+        screenshot.quantize(48).save(file, optimize=True)
         return
-    mean, share = differences(shown, Image.open(file))
+    mean, share = differences(screenshot, Image.open(file))
     if mean > MEAN or share > SHARE:
-        shown.save(folder / file.name)
+        screenshot.save(folder / file.name)
     assert mean <= MEAN and share <= SHARE, (
         f"{name} differs from {file} by {mean:.1f} of 255 on average, {share:.1%} of it by much; "
         f"it is in {folder}; CONFORMANCE_PICTURES=write takes the pictures anew"

@@ -15,7 +15,7 @@ import pytest
 from conformance import cli
 from conformance.results import document
 from tests.browser import chromium, screenshots
-from tests.support.sample_site_runs import TODAY, failing, made
+from tests.support.sample_site_runs import TODAY, failing_leg, site_leg
 
 pytest.importorskip("selenium", reason="selenium is not installed; run nox -s browser")
 
@@ -30,23 +30,29 @@ Open = Callable[[str], Any]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A site of three backends: one is green, one regressed on its third night, one is new and fails."""
+    """Return a site of three backends: one passes, one regressed in its third run, and one is new
+    and fails.
+    """
     folder = tmp_path_factory.mktemp("site")
-    runs: dict[tuple[str, str], list[dict[str, Any]]] = {("cpu", "r1"): [made(), made(mode="compile")]}
+    runs: dict[tuple[str, str], list[dict[str, Any]]] = {
+        ("cpu", "r1"): [site_leg(), site_leg(mode="compile")]
+    }
     for night in range(5, 10):
-        leg = made(started=f"2026-01-0{night}T00:00:00+00:00", **OURS)
-        runs[("hpu-reference", f"night-{night}")] = [failing(leg, 0, message=HOSTILE) if night > 7 else leg]
-    runs[("torch-npu", "first")] = [failing(made(device="npu"), *range(1, 30))]
+        leg = site_leg(started=f"2026-01-0{night}T00:00:00+00:00", **OURS)
+        runs[("hpu-reference", f"night-{night}")] = [
+            failing_leg(leg, 0, message=HOSTILE) if night > 7 else leg
+        ]
+    runs[("torch-npu", "first")] = [failing_leg(site_leg(device="npu"), *range(1, 30))]
     for (backend, run), legs in runs.items():
-        place = folder / "results" / backend / run
-        place.mkdir(parents=True)
-        document.write(place / "results.json", document.document(legs))
+        run_folder = folder / "results" / backend / run
+        run_folder.mkdir(parents=True)
+        document.write_results(run_folder / "results.json", document.results_document(legs))
     assert cli.main(["site", str(folder / "results"), "-o", str(folder / "out"), "--today", TODAY]) == 0
     return folder / "out"
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *words: object) -> None:
+    def log_message(self, *arguments: object) -> None:
         pass
 
 
@@ -61,7 +67,9 @@ def address(folder: Path) -> Iterator[str]:
 
 @pytest.fixture
 def show(browser: Any, address: str) -> Iterator[Open]:
-    """Opens a view; afterwards no error, no request elsewhere, and no script of a results file ran."""
+    """Return a function that opens a view. Afterwards assert no error, no external request, and no executed
+    script of a results file.
+    """
     browser.get_log("performance")
 
     def one(view: str) -> Any:
@@ -91,8 +99,8 @@ def result_that_regressed(folder: Path) -> str:
 
 
 def view(page: Any) -> str:
-    found: str = page.find_element(By.ID, "view").text
-    return found
+    text: str = page.find_element(By.ID, "view").text
+    return text
 
 
 VIEWS = {
@@ -110,7 +118,7 @@ VIEWS = {
 def test_it_is_accessible(show: Open, name: str, scheme: str) -> None:
     page = show(VIEWS[name])
     chromium.dark(page, scheme == "dark")
-    chromium.shot(page, f"explore-{name}-{scheme}")
+    chromium.screenshot(page, f"explore-{name}-{scheme}")
     assert chromium.violations(page) == []
 
 
@@ -120,7 +128,7 @@ def test_the_score_of_an_area_leads_to_its_results(browser: Any, address: str) -
         row.find_element(By.TAG_NAME, "th").text: row.text
         for row in browser.find_elements(By.CSS_SELECTOR, "tbody tr")
     }
-    assert "0 of 1 0 %" in rows["add"], "it fails on one of three backends"
+    assert "0 of 1 0 %" in rows["add"], "one of three backends fails it"
     browser.find_element(By.LINK_TEXT, "add").click()
     WebDriverWait(browser, 10).until(lambda page: view(page).startswith("4 results of 2 names match"))
 
@@ -130,13 +138,13 @@ def test_the_score_of_an_area_leads_to_its_results(browser: Any, address: str) -
 def test_the_other_pages_are_accessible(browser: Any, address: str, name: str, scheme: str) -> None:
     browser.get(f"{address}/{name}")
     chromium.dark(browser, scheme == "dark")
-    chromium.shot(browser, f"site-{name.rpartition('/')[2].removesuffix('.html')}-{scheme}")
+    chromium.screenshot(browser, f"site-{name.rpartition('/')[2].removesuffix('.html')}-{scheme}")
     assert chromium.violations(browser) == []
     chromium.dark(browser, False)
 
 
 @pytest.mark.parametrize(
-    ("name", "place"),
+    ("name", "fragment"),
     [
         ("index", "index.html"),
         ("green", "backends/cpu.html"),
@@ -146,11 +154,11 @@ def test_the_other_pages_are_accessible(browser: Any, address: str, name: str, s
     ],
 )
 def test_it_looks_as_somebody_has_seen_it(
-    browser: Any, address: str, name: str, place: str, tmp_path: Path
+    browser: Any, address: str, name: str, fragment: str, tmp_path: Path
 ) -> None:
     browser.get("about:blank")
-    browser.get(f"{address}/{place}")
-    if "#" in place:
+    browser.get(f"{address}/{fragment}")
+    if "#" in fragment:
         WebDriverWait(browser, 20).until(view)
     screenshots.compare(browser, f"site-{name}", tmp_path)
 
@@ -158,12 +166,12 @@ def test_it_looks_as_somebody_has_seen_it(
 def test_a_backend_has_the_trend_of_its_level(browser: Any, address: str) -> None:
     browser.get(f"{address}/backends/hpu-reference.html")
     labels = [
-        found.get_attribute("aria-label") for found in browser.find_elements(By.CSS_SELECTOR, "svg.trend")
+        element.get_attribute("aria-label") for element in browser.find_elements(By.CSS_SELECTOR, "svg.trend")
     ]
     assert labels[1] == "Level held, from 2026-01-05 to 2026-01-09: between no level and bringup"
     browser.get(f"{address}/interop.html")
     labels = [
-        found.get_attribute("aria-label") for found in browser.find_elements(By.CSS_SELECTOR, "svg.trend")
+        element.get_attribute("aria-label") for element in browser.find_elements(By.CSS_SELECTOR, "svg.trend")
     ]
     assert any(text.startswith("Share of planted faults that level full saw") for text in labels)
 
@@ -173,10 +181,10 @@ def test_the_page_of_a_result_says_since_when_it_fails_and_what_it_says(show: Op
     rows = [row.text for row in page.find_elements(By.CSS_SELECTOR, "#view tbody tr")]
     (failing_row,) = [row for row in rows if row.startswith("Reference HPU")]
     assert "fail 2026-01-08" in failing_row and "3 × pass" in failing_row and "2 × fail" in failing_row
-    assert "document.title" in failing_row, "the message, as text"
+    assert "document.title" in failing_row, "the message is shown as text"
     assert "fails on hpu-reference only" in view(page)
     assert chromium.violations(page) == []
-    chromium.shot(page, "explore-result-light")
+    chromium.screenshot(page, "explore-result-light")
 
 
 def test_numerators_and_denominators_of_an_operator(show: Open) -> None:
@@ -184,7 +192,7 @@ def test_numerators_and_denominators_of_an_operator(show: Open) -> None:
     sums = page.find_element(By.CSS_SELECTOR, "#view tbody tr").text
     assert "1 of 1 pass" in sums and "0 of 1 pass" in sums
     page.find_element(By.CSS_SELECTOR, "#view tbody td a").click()
-    WebDriverWait(page, 10).until(lambda shown: "#result=" in shown.current_url)
+    WebDriverWait(page, 10).until(lambda driver: "#result=" in driver.current_url)
 
 
 def test_a_query_finds_results_of_all_backends(show: Open) -> None:
@@ -194,7 +202,7 @@ def test_a_query_finds_results_of_all_backends(show: Open) -> None:
     assert field.get_attribute("value") == "verdict:fail backend:torch-npu"
     field.clear()
     field.send_keys("verdict:fail backend:hpu-reference message:title", Keys.ENTER)
-    WebDriverWait(page, 10).until(lambda shown: view(shown).startswith("1 results of 1 names match"))
+    WebDriverWait(page, 10).until(lambda driver: view(driver).startswith("1 results of 1 names match"))
 
 
 @pytest.mark.parametrize(
@@ -205,7 +213,7 @@ def test_a_query_loads_the_data_that_it_needs(show: Open, query: str) -> None:
     few = view(page)
     page.execute_script("needed = everything")
     page.execute_script("draw()")
-    WebDriverWait(page, 20).until(lambda shown: shown.execute_script("return shards.size") == 64)
+    WebDriverWait(page, 20).until(lambda driver: driver.execute_script("return shards.size") == 64)
     assert view(page) == few and "0 results" not in few.splitlines()[0].split(" of ")[0].split()
 
 
@@ -215,25 +223,29 @@ def test_a_mistake_is_pointed_at(show: Open) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["#op=nothing", "#property=nothing", "#result=nothing", "#result=a/b@c", "#diff=a..b"]
+    "fragment", ["#op=nothing", "#property=nothing", "#result=nothing", "#result=a/b@c", "#diff=a..b"]
 )
-def test_an_address_of_nothing_says_so(show: Open, words: str) -> None:
-    page = show(words)
-    said = view(page) + page.find_element(By.ID, "mistake").text
-    assert "No backend has a result" in said or "there is no run" in said
+def test_an_address_of_nothing_says_so(show: Open, fragment: str) -> None:
+    page = show(fragment)
+    output = view(page) + page.find_element(By.ID, "mistake").text
+    assert "No backend has a result" in output or "there is no run" in output
 
 
 def test_two_runs_are_compared_by_address(show: Open, folder: Path) -> None:
     page = show("#diff=")
     for name, run in (("old", "2026-01-07"), ("new", "2026-01-08")):
         choice = Select(page.find_element(By.ID, name))
-        (option,) = [one.text for one in choice.options if "Reference HPU" in one.text and run in one.text]
+        (option,) = [
+            option_element.text
+            for option_element in choice.options
+            if "Reference HPU" in option_element.text and run in option_element.text
+        ]
         choice.select_by_visible_text(option)
     page.find_element(By.ID, "compare").click()
-    WebDriverWait(page, 10).until(lambda shown: "1 results differ" in view(shown))
+    WebDriverWait(page, 10).until(lambda driver: "1 results differ" in view(driver))
     assert f"{result_that_regressed(folder)} pass fail" in view(page)
-    again = show("#" + page.current_url.partition("#")[2])
-    assert f"{result_that_regressed(folder)} pass fail" in view(again)
+    second_page = show("#" + page.current_url.partition("#")[2])
+    assert f"{result_that_regressed(folder)} pass fail" in view(second_page)
 
 
 def test_it_works_from_a_folder(browser: Any, folder: Path) -> None:
@@ -242,10 +254,10 @@ def test_it_works_from_a_folder(browser: Any, folder: Path) -> None:
 
 
 def test_on_a_narrow_screen_nothing_sticks_out(show: Open) -> None:
-    for words in VIEWS.values():
-        page = show(words)
+    for fragment in VIEWS.values():
+        page = show(fragment)
         page.set_window_size(500, 800)
         wide, screen = page.execute_script(
             "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
         )
-        assert wide <= screen, words
+        assert wide <= screen, fragment

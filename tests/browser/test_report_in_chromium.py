@@ -1,4 +1,6 @@
-"""The report in a headless Chromium: a green device, an early bring-up, a regression, a million results."""
+"""The report in a headless Chromium: a passing device, an early bring-up, a regression, and a million
+results.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from conformance.model.verdicts import Verdict
 from conformance.report import html
 from conformance.results import document
 from tests.browser import chromium, screenshots
-from tests.support.sample_passing_leg import leg, settled, with_rows
+from tests.support.sample_passing_leg import fixed_suite_digest, leg, with_rows
 
 pytest.importorskip("selenium", reason="selenium is not installed; run nox -s browser")
 
@@ -37,57 +39,62 @@ def failure(kind: str, message: str, verdict: str = "fail") -> dict[str, Any]:
 
 
 def legs_of(target: str) -> tuple[list[Any], list[Any]]:
-    """The legs of a run, and those of the run before it."""
-    with settled():
+    """Return the legs of a run, and the legs of the previous run."""
+    with fixed_suite_digest():
         before = leg("bringup", "eager")
-        found = leg("bringup", "eager")
-    names = [row["id"] for row in found["results"]]
+        base_leg = leg("bringup", "eager")
+    names = [row["id"] for row in base_leg["results"]]
     if target == "early":
         refused = failure("exception", "RuntimeError: kernel of aten::mul.Tensor is not there")
         crash = failure("crash", "the process ended: Segmentation fault", "crash")
         rows = {name: refused for name in names if "/mul@" in name or "/div@" in name}
         rows |= {name: crash for name in names if "/cat@" in name}
         rows |= {name: failure("value", "1 of 3 differ") for name in names if name.startswith("streams")}
-        others = [verdict.value for verdict in Verdict if verdict.value not in ("pass", "crash", "fail")]
+        remaining_verdicts = [
+            verdict.value for verdict in Verdict if verdict.value not in ("pass", "crash", "fail")
+        ]
         free = [name for name in names if name not in rows]
-        rows |= {name: failure("value", "odd", verdict) for name, verdict in zip(free, others, strict=False)}
-        return [{**with_rows(found, rows), "exit": 1}], []
+        rows |= {
+            name: failure("value", "odd", verdict)
+            for name, verdict in zip(free, remaining_verdicts, strict=False)
+        }
+        return [{**with_rows(base_leg, rows), "exit": 1}], []
     if target == "regression":
         rows = {
             name: failure("value", "[3, 4] is 1.0 at [0], expected 2.0")
             for name in names
             if "/add@float" in name
         }
-        compiled = {**leg("bringup", "compile"), "digests": found["digests"]}
-        return [{**with_rows(found, rows), "exit": 1}, compiled], [before]
-    return [found], [before]
+        compiled = {**leg("bringup", "compile"), "digests": base_leg["digests"]}
+        return [{**with_rows(base_leg, rows), "exit": 1}, compiled], [before]
+    return [base_leg], [before]
 
 
 def script_of(leg: Leg, row: ResultRow) -> str | None:
-    """A script for one of the causes, as ``--snippets`` writes it."""
+    """Return a snippet for one of the causes, as ``--snippets`` writes it."""
     return SCRIPT if "/mul@" in row["id"] or "/div@" in row["id"] else None
 
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The address of a report for each target."""
+    """Return the address of a report for each target."""
     folder = tmp_path_factory.mktemp("reports")
     addresses = {}
     for target in TARGETS:
         legs, before = legs_of(target)
         page = folder / f"{target}.html"
-        made = document.document(legs)
-        html.write_page(page, made, html.LinkedFiles(script=script_of), common.opening_of(legs, before))
+        results = document.results_document(legs)
+        html.write_page(page, results, html.LinkedFiles(script=script_of), common.opening_of(legs, before))
         addresses[target] = page.as_uri()
     return addresses
 
 
 @pytest.fixture
 def open_page(browser: Any) -> Any:
-    """Opens an address; afterwards the console must be empty."""
+    """Return a function that opens an address. Afterwards assert that the console is empty."""
 
     def open_one(address: str) -> Any:
-        browser.get("about:blank")  # a new part behind # alone loads nothing
+        browser.get("about:blank")  # a change of the fragment alone loads nothing
         browser.get(address)
         WebDriverWait(browser, 30, 0.01).until(
             lambda page: (
@@ -107,14 +114,16 @@ Open = Callable[[str], Any]
 
 
 def texts(page: Any, selector: str) -> list[str]:
-    return [found.text for found in page.find_elements(By.CSS_SELECTOR, selector) if found.is_displayed()]
+    return [
+        element.text for element in page.find_elements(By.CSS_SELECTOR, selector) if element.is_displayed()
+    ]
 
 
-def asked(page: Any, query: str) -> None:
+def enter_query(page: Any, query: str) -> None:
     field = page.find_element(By.ID, "query")
     field.clear()
     field.send_keys(query)
-    WebDriverWait(page, 10).until(lambda shown: "q=" in shown.current_url or not query)
+    WebDriverWait(page, 10).until(lambda driver: "q=" in driver.current_url or not query)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -125,7 +134,7 @@ def test_it_is_accessible(
 ) -> None:
     page = open_page(f"{reports[target]}#view={view}")
     chromium.dark(page, scheme == "dark")
-    chromium.shot(page, f"report-{target}-{view}-{scheme}")
+    chromium.screenshot(page, f"report-{target}-{view}-{scheme}")
     assert chromium.violations(page) == []
 
 
@@ -184,8 +193,8 @@ def test_the_first_screen_answers_three_questions(open_page: Open, reports: dict
 def test_a_query_in_the_address_comes_back(open_page: Open, reports: dict[str, str]) -> None:
     page = open_page(f"{reports['early']}#view=failures")
     everything = texts(page, "#failures .item")
-    asked(page, "op:mul verdict:fail")
-    WebDriverWait(page, 10).until(lambda shown: 0 < len(texts(shown, "#failures .item")) < len(everything))
+    enter_query(page, "op:mul verdict:fail")
+    WebDriverWait(page, 10).until(lambda driver: 0 < len(texts(driver, "#failures .item")) < len(everything))
     chosen = texts(page, "#failures .item")
     assert all("/mul@" in line for line in chosen)
     open_page(page.current_url)
@@ -195,17 +204,19 @@ def test_a_query_in_the_address_comes_back(open_page: Open, reports: dict[str, s
 
 def test_a_mistake_in_a_query_is_pointed_at(open_page: Open, reports: dict[str, str]) -> None:
     page = open_page(reports["early"])
-    asked(page, "verdict:fial")
+    enter_query(page, "verdict:fial")
     sentence = "the query has the unknown verdict 'fial' at character 9; did you mean 'fail'?"
-    WebDriverWait(page, 10).until(lambda shown: texts(shown, "#mistake") == [sentence])
-    asked(page, "verdict:fail")
-    WebDriverWait(page, 10).until(lambda shown: texts(shown, "#mistake") == [])
+    WebDriverWait(page, 10).until(lambda driver: texts(driver, "#mistake") == [sentence])
+    enter_query(page, "verdict:fail")
+    WebDriverWait(page, 10).until(lambda driver: texts(driver, "#mistake") == [])
 
 
 def test_what_is_typed_is_completed(open_page: Open, reports: dict[str, str]) -> None:
     page = open_page(reports["early"])
     page.find_element(By.ID, "query").send_keys("verdict:fail op:mu")
-    options = [found.get_attribute("value") for found in page.find_elements(By.CSS_SELECTOR, "#words option")]
+    options = [
+        element.get_attribute("value") for element in page.find_elements(By.CSS_SELECTOR, "#words option")
+    ]
     assert options[0] == "verdict:fail op:mul"
 
 
@@ -231,11 +242,11 @@ def test_each_kind_of_subject_has_a_matrix_without_empty_columns(
     ), "its sentence"
     pages = page.find_elements(By.CSS_SELECTOR, "#tree a")
     assert pages and all(
-        found.get_attribute("href").startswith("https://docs.pytorch.org/docs/stable/") for found in pages
+        link.get_attribute("href").startswith("https://docs.pytorch.org/docs/stable/") for link in pages
     )
-    asked(page, "op:mul")
+    enter_query(page, "op:mul")
     WebDriverWait(page, 10).until(
-        lambda shown: len(shown.find_elements(By.CSS_SELECTOR, "#grid tbody tr")) == 1
+        lambda driver: len(driver.find_elements(By.CSS_SELECTOR, "#grid tbody tr")) == 1
     )
 
 
@@ -265,18 +276,22 @@ def test_on_a_narrow_screen_nothing_sticks_out(open_page: Open, reports: dict[st
 
 
 def test_a_million_results_open_in_two_seconds(open_page: Open, tmp_path: Path) -> None:
-    with settled():
-        one = leg("full", "eager")
-    count = -(-1_000_000 // len(one["results"]))
-    legs = [{**one, "name": f"2.13.{number}-eager", "torch": f"2.13.{number}"} for number in range(count)]
+    with fixed_suite_digest():
+        full_leg = leg("full", "eager")
+    count = -(-1_000_000 // len(full_leg["results"]))
+    legs = [
+        {**full_leg, "name": f"2.13.{number}-eager", "torch": f"2.13.{number}"} for number in range(count)
+    ]
     page = tmp_path / "million.html"
-    html.write_page(page, document.document(legs))
+    html.write_page(page, document.results_document(legs))
     seconds = []
     for _ in range(3):
         begin = time.monotonic()
-        shown = open_page(page.as_uri())
-        assert texts(shown, "#overview h2")
+        report_page = open_page(page.as_uri())
+        assert texts(report_page, "#overview h2")
         seconds.append(time.monotonic() - begin)
-    print(f"{count * len(one['results']):,} results, {page.stat().st_size >> 20} MiB: {min(seconds):.1f} s")
-    # The goal is 2 s on idle cores; a busy machine is no fault of the page.
+    print(
+        f"{count * len(full_leg['results']):,} results, {page.stat().st_size >> 20} MiB: {min(seconds):.1f} s"
+    )
+    # The goal is 2 s on idle cores. The page is not at fault if the machine is busy.
     assert min(seconds) < 6

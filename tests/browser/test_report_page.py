@@ -1,4 +1,4 @@
-"""The script of the report page, run by Node if it is installed."""
+"""The script of the report page, run by Node if Node is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs node
 
 
 def show(folder: Path, *views: str) -> list[str]:
-    """Text that views of a report with three legs show, without tags."""
+    """Return the text, without tags, that views of a report with three legs show."""
     legs = [
         leg("eager", "pass", "fail"),
         leg("lazy", "fail", "fail", "pass", build="2.13.0+git1"),
@@ -38,22 +38,22 @@ def show(folder: Path, *views: str) -> list[str]:
             "python": "3.11", "platform": "Linux", "torch": {"revision": None}, "backend": {"module": None}
         }  # fmt: skip
     page = folder / "report.html"
-    html.write_page(page, document.document(legs))
-    found = []
+    html.write_page(page, document.results_document(legs))
+    texts = []
     for view in views:
         command = ["node", str(Path(__file__).parent / "page_in_node.js"), str(page), view]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert "undefined" not in done.stdout
         assert "<i>" not in done.stdout and "<b>graphs" not in done.stdout
-        found.append(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", done.stdout)))
-    return found
+        texts.append(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", done.stdout)))
+    return texts
 
 
 def test_modes_are_columns_and_what_is_unexpected_stands_by_subject(tmp_path: Path) -> None:
     (text,) = show(tmp_path, "overview")
     assert "Unexpected, by cause results of look first at command 2 fail s, 2 subjects p/s1@d " in text
     assert " 1 fail s1 p/s1@d value: &lt;i&gt;1 of 3&lt;/i&gt; differ copy " in text
-    assert "Unexpected, by subject s1 2 fail " in text, "the subject with the most comes first"
+    assert "Unexpected, by subject s1 2 fail " in text, "the subject with the most failures comes first"
     assert " result eager 2.13.0+cpu lazy 2.13.0+git1 graph 2.13.0+cpu p/s1@d fail fail " in text
     assert " s0 1 fail " in text and " p/s0@d pass fail " in text
     assert (

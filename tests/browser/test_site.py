@@ -1,6 +1,7 @@
-"""The site in a headless Chromium: filters, links, keyboard, a narrow screen; no error, no outside request.
+"""The site in a headless Chromium: filters, links, keyboard, a narrow screen, no error, and no external
+request.
 
-It wants Debian's ``chromium`` and ``chromium-driver`` and selenium; ``nox -s browser`` is the session, which
+The tests need Debian's ``chromium`` and ``chromium-driver``, and selenium. The session ``nox -s browser``
 fails if they are missing.
 """
 
@@ -17,8 +18,8 @@ import pytest
 
 from conformance import cli
 from conformance.results import document
-from tests.browser.chromium import shot
-from tests.support.sample_site_runs import TODAY, failing, made, night, refused, table
+from tests.browser.chromium import screenshot
+from tests.support.sample_site_runs import TODAY, failing_leg, night, refused_leg, site_leg, table
 
 pytest.importorskip("selenium", reason="selenium is not installed; run nox -s browser")
 
@@ -30,38 +31,38 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A site with cells of every state, served on this machine; every request is noted."""
+    """Serve a site with cells of every state on this machine, and record every request."""
     folder = tmp_path_factory.mktemp("site")
     hostile = "</td><script>document.title = 'taken'</script>"
     ours = {"device": "hpu", "simulated": True}
     runs = {
         ("hpu-reference", "r1"): [
-            made(started="2026-01-05T00:00:00+00:00", **ours),
-            made(mode="compile", kind="fork-like", **ours),
+            site_leg(started="2026-01-05T00:00:00+00:00", **ours),
+            site_leg(mode="compile", kind="fork-like", **ours),
         ],
         ("hpu-reference", "r2"): [
-            failing(made(**ours), 0, message=hostile),
-            refused(**ours),
-            made(mode="graph", **ours),
+            failing_leg(site_leg(**ours), 0, message=hostile),
+            refused_leg(**ours),
+            site_leg(mode="graph", **ours),
         ],
-        ("cpu", "old"): [made(started="2025-11-01T00:00:00+00:00")],
-        ("torch-npu", "ancient"): [made(started="2025-01-01T00:00:00+00:00", device="npu")],
-        ("torch-mlu", "cut"): [{**made(device="mlu"), "complete": False, "exit": 3}],
+        ("cpu", "old"): [site_leg(started="2025-11-01T00:00:00+00:00")],
+        ("torch-npu", "ancient"): [site_leg(started="2025-01-01T00:00:00+00:00", device="npu")],
+        ("torch-mlu", "cut"): [{**site_leg(device="mlu"), "complete": False, "exit": 3}],
     }
     for (backend, run), legs in runs.items():
-        place = folder / "results" / backend / run
-        place.mkdir(parents=True)
-        document.write(place / "results.json", document.document(legs))
+        run_folder = folder / "results" / backend / run
+        run_folder.mkdir(parents=True)
+        document.write_results(run_folder / "results.json", document.results_document(legs))
     for run, day, missing in (("n1", 7, ()), ("n2", 8, ("graph",))):
         modes = [mode for mode in ("compile", "graph") if mode not in missing]
-        legs = [made(mode=mode, started=f"2026-01-0{day}T00:00:00+00:00") for mode in modes]
-        place = folder / "results" / "cpu" / run
-        place.mkdir()
-        document.write(place / "results.json", document.document(legs))
-        (place / "provenance.json").write_text(json.dumps(night(day)))
-        (place / "matrix.json").write_text(json.dumps(table(*legs, missing=missing)))
-    words = ["--today", TODAY, "--our-repository", "o/suite"]
-    assert cli.main(["site", str(folder / "results"), "-o", str(folder / "out"), *words]) == 0
+        legs = [site_leg(mode=mode, started=f"2026-01-0{day}T00:00:00+00:00") for mode in modes]
+        run_folder = folder / "results" / "cpu" / run
+        run_folder.mkdir()
+        document.write_results(run_folder / "results.json", document.results_document(legs))
+        (run_folder / "provenance.json").write_text(json.dumps(night(day)))
+        (run_folder / "matrix.json").write_text(json.dumps(table(*legs, missing=missing)))
+    options = ["--today", TODAY, "--our-repository", "o/suite"]
+    assert cli.main(["site", str(folder / "results"), "-o", str(folder / "out"), *options]) == 0
     handler = functools.partial(Quiet, directory=str(folder / "out"))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -70,13 +71,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *words: object) -> None:
+    def log_message(self, *arguments: object) -> None:
         pass
 
 
 @pytest.fixture
 def page(browser: webdriver.Chrome, address: str) -> Iterator[webdriver.Chrome]:
-    """The matrix, opened; afterwards the console is empty and nothing outside was asked for."""
+    """Open the matrix. Afterwards assert that the console is empty and that no external request was made."""
     browser.get_log("performance")
     browser.get(f"{address}/index.html")
     yield browser
@@ -91,7 +92,7 @@ def page(browser: webdriver.Chrome, address: str) -> Iterator[webdriver.Chrome]:
 
 
 def rows(browser: webdriver.Chrome) -> list[str]:
-    """Backend and mode of the rows that are seen."""
+    """Return backend and mode of the visible rows."""
     return [
         f"{row.get_attribute('data-backend')} {row.get_attribute('data-mode')}".strip()
         for row in browser.find_elements(By.CSS_SELECTOR, "#matrix tbody tr")
@@ -107,18 +108,18 @@ def test_every_state_is_there_and_looks_different(page):
     assert set(states) == {"pass", "fail", "incomplete", "refused", "stale", "retired", "missing", "unknown"}
     looks = {
         tuple(
-            mark.value_of_css_property(word)
-            for word in ("background-color", "border-top-style", "text-decoration-line")
+            mark.value_of_css_property(css_property)
+            for css_property in ("background-color", "border-top-style", "text-decoration-line")
         )
         for mark in states.values()
     }
     assert len(looks) == len(states)
-    shot(page, "matrix")
+    screenshot(page, "matrix")
 
 
 def test_a_site_that_nobody_makes_any_more_says_so(page):
-    # The page's own script adds it; on a busy machine that takes a moment.
-    note = WebDriverWait(page, 20).until(lambda shown: shown.find_element(By.CLASS_NAME, "outdated"))
+    # The page's own script adds the note, which takes a moment on a busy machine.
+    note = WebDriverWait(page, 20).until(lambda driver: driver.find_element(By.CLASS_NAME, "outdated"))
     assert note.is_displayed() and f"on {TODAY}, and not since" in note.text
 
 
@@ -158,7 +159,9 @@ def test_links_lead_to_what_they_name(page):
     origin = page.current_url.rpartition("/")[0]
     for link in sorted(set(links)):
         if link.startswith(origin) and not link.partition("#")[0].endswith(".html"):
-            with urllib.request.urlopen(link) as answer:  # Chromium would ask for an icon of such a page
+            with urllib.request.urlopen(
+                link
+            ) as answer:  # Chromium would request an icon for a page without this line
                 assert answer.status == 200
         elif link.startswith(origin):
             page.get(link)
@@ -174,20 +177,20 @@ def test_the_page_of_a_backend(page):
     summary.click()
     assert "document.title" in page.find_element(By.CSS_SELECTOR, "details").text
     assert page.find_element(By.XPATH, "//h3[starts-with(., 'Regressed since')]").is_displayed()
-    shot(page, "backend")
+    screenshot(page, "backend")
 
 
 def test_with_the_keyboard_alone(page):
     body = page.find_element(By.TAG_NAME, "body")
     body.send_keys(Keys.TAB)
     assert page.switch_to.active_element.text == "Skip to the content"
-    seen = []
+    focused = []
     for _ in range(8):
         page.switch_to.active_element.send_keys(Keys.TAB)
         active = page.switch_to.active_element
-        seen.append(active.get_attribute("id") or active.get_attribute("aria-label") or active.text)
-        assert active.value_of_css_property("outline-style") != "none", seen
-    assert seen[3:8] == ["backend", "mode", "build", "state", "Matrix"]
+        focused.append(active.get_attribute("id") or active.get_attribute("aria-label") or active.text)
+        assert active.value_of_css_property("outline-style") != "none", focused
+    assert focused[3:8] == ["backend", "mode", "build", "state", "Matrix"]
     page.switch_to.active_element.send_keys(Keys.ENTER)
 
 
@@ -199,7 +202,7 @@ def test_on_a_narrow_screen(page):
             "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
         )
         assert wide <= screen, (path, wide, screen)
-        shot(page, f"narrow-{path.rpartition('/')[2].removesuffix('.html')}")
+        screenshot(page, f"narrow-{path.rpartition('/')[2].removesuffix('.html')}")
 
 
 def test_without_scripts_everything_is_shown(page):

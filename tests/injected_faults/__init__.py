@@ -1,1 +1,1 @@
-"""Faults planted on purpose: each property is red with its faults and green without them."""
+"""Injected faults: each property fails with its faults and passes without them."""

@@ -1,4 +1,4 @@
-"""Backends of torch.compile with one fault each; importing this module registers them."""
+"""Backends of torch.compile with one fault each. Importing this module registers the backends."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def steeper(value: torch.Tensor) -> torch.Tensor:
 
 
 @register_backend
-def planted_wrong_values(module: Any, inputs: Any) -> Callable[..., Any]:
+def faulty_wrong_values(module: Any, inputs: Any) -> Callable[..., Any]:
     """Compute values one hundredth larger."""
     return lambda *args: [out * 1.01 if out.is_floating_point() else out for out in module(*args)]
 
 
 @register_backend
-def planted_takes_strides_as_dense(module: Any, inputs: Any) -> Callable[..., Any]:
+def faulty_takes_strides_as_dense(module: Any, inputs: Any) -> Callable[..., Any]:
     """Read each input as if it were contiguous and began at the start of its storage."""
 
     def dense(tensor: torch.Tensor) -> torch.Tensor:
@@ -31,26 +31,26 @@ def planted_takes_strides_as_dense(module: Any, inputs: Any) -> Callable[..., An
 
 
 @register_backend
-def planted_steeper(module: Any, inputs: Any) -> Callable[..., Any]:
+def faulty_steeper(module: Any, inputs: Any) -> Callable[..., Any]:
     """Compute gradients one hundredth larger."""
     return lambda *args: [steeper(out) for out in module(*args)]
 
 
 @register_backend
-def planted_keeps_values(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Return what the first run returned."""
-    kept: list[Any] = []
+def faulty_keeps_values(module: Any, inputs: Any) -> Callable[..., Any]:
+    """Return the results of the first run."""
+    outputs: list[Any] = []
 
     def run(*args: Any) -> Any:
-        kept.append(module(*args))
-        return [out.clone() for out in kept[0]]
+        outputs.append(module(*args))
+        return [out.clone() for out in outputs[0]]
 
     return run
 
 
 @register_backend
-def planted_drops_a_write(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Leave the last write of a graph out."""
+def faulty_drops_a_write(module: Any, inputs: Any) -> Callable[..., Any]:
+    """Omit the last write of a graph."""
     for node in reversed(module.graph.nodes):
         if node.op == "call_method" and node.target.endswith("_"):
             node.replace_all_uses_with(node.args[0])
@@ -62,35 +62,35 @@ def planted_drops_a_write(module: Any, inputs: Any) -> Callable[..., Any]:
 
 
 @register_backend
-def planted_writes_to_copies(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Keep what a graph writes from the tensors that it is given."""
+def faulty_writes_to_copies(module: Any, inputs: Any) -> Callable[..., Any]:
+    """Write into copies of the inputs."""
     return lambda *args: module(*[x.clone() if isinstance(x, torch.Tensor) else x for x in args])
 
 
 @register_backend
-def planted_saves_the_state_that_it_writes(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Compute gradients with what the inputs hold when they are asked for."""
+def faulty_saves_the_state_that_it_writes(module: Any, inputs: Any) -> Callable[..., Any]:
+    """Compute gradients from the contents of the inputs at the time of the backward pass."""
 
     class Late(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, *given: torch.Tensor) -> Any:
-            ctx.given = given
+        def forward(ctx: Any, *arguments: torch.Tensor) -> Any:
+            ctx.given = arguments
             with torch.no_grad():
-                return tuple(module(*given))
+                return tuple(module(*arguments))
 
         @staticmethod
         def backward(ctx: Any, *grads: torch.Tensor) -> Any:
             now = [x.detach().clone().requires_grad_(x.requires_grad) for x in ctx.given]
             with torch.enable_grad():
                 results = module(*now)
-            asked = [x for x in now if x.requires_grad]
-            found = iter(torch.autograd.grad(results, asked, grads))
-            return tuple(next(found) if x.requires_grad else None for x in now)
+            differentiable = [x for x in now if x.requires_grad]
+            gradients = iter(torch.autograd.grad(results, differentiable, grads))
+            return tuple(next(gradients) if x.requires_grad else None for x in now)
 
     return Late.apply
 
 
 @register_backend
-def planted_refuses(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Compile nothing."""
+def faulty_refuses(module: Any, inputs: Any) -> Callable[..., Any]:
+    """Refuse to compile."""
     raise NotImplementedError("no such graph")

@@ -1,4 +1,4 @@
-"""Ranks that find their faults, and worlds that end with the test."""
+"""Fixture: ranks that import their faults. The rank pools end with the test."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.support import python_path
 
 @pytest.fixture()
 def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, pytest.MonkeyPatch]]:
-    """A folder for target files, with ranks that find the faults; worlds end with the test."""
+    """Return a folder for target files whose ranks import the faults. The rank pools end with the test."""
     monkeypatch.setenv("PYTHONPATH", python_path())
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     yield tmp_path, monkeypatch
-    for world in worker_ranks._worlds.values():
-        world.kill()
-    worker_ranks._worlds.clear()
+    for pool in worker_ranks._pools.values():
+        pool.kill()
+    worker_ranks._pools.clear()

@@ -1,4 +1,6 @@
-"""Faults of a process group in a world of two ranks on the CPU: armed in all ranks, gone afterwards."""
+"""Mutants of a process group in a rank pool of two ranks on the CPU: active in all ranks, without effect
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +12,20 @@ import torch
 
 from conformance.distributed.rank_pool import RankPool
 from conformance.distributed.rank_programs import Rank, program
-from tools.mutation.injectors.collectives import Collectives
-from tools.mutation.mutant import Fault
+from tools.mutation.injectors.collectives import CollectiveInjector
+from tools.mutation.mutant import Mutant
 
 
 @program
 def collectives(rank: Rank) -> dict[str, Any]:
-    """Call a few collectives, each with other numbers than before, and return what they gave."""
+    """Run a few collectives, each with different numbers, and return their results."""
     import torch.distributed as dist
 
     me = float(rank.rank)
     summed = torch.full((4,), me + 1)
     dist.all_reduce(summed)
-    again = torch.full((4,), me + 2)
-    dist.all_reduce(again)
+    second_sum = torch.full((4,), me + 2)
+    dist.all_reduce(second_sum)
     sent = torch.full((2,), me)
     parts = [torch.empty(2) for _ in range(rank.size)]
     dist.all_gather(parts, sent)
@@ -34,25 +36,31 @@ def collectives(rank: Rank) -> dict[str, Any]:
         error = "none"
     except Exception as caught:
         error = type(caught).__name__
-    found = {"sum": summed, "again": again, "gathered": torch.cat(parts), "sent": sent, "of first": of_first}
-    return {name: tensor.tolist() for name, tensor in found.items()} | {"error": error}
+    results = {
+        "sum": summed,
+        "again": second_sum,
+        "gathered": torch.cat(parts),
+        "sent": sent,
+        "of first": of_first,
+    }
+    return {name: tensor.tolist() for name, tensor in results.items()} | {"error": error}
 
 
 @pytest.fixture(scope="module")
-def planted() -> Iterator[tuple[Collectives, RankPool]]:
-    planter = Collectives()
-    world = RankPool("cpu", 2)
-    yield planter, world
-    world.close()
+def collectives_and_pool() -> Iterator[tuple[CollectiveInjector, RankPool]]:
+    injector = CollectiveInjector()
+    pool = RankPool("cpu", 2)
+    yield injector, pool
+    pool.close()
 
 
 RIGHT = {"sum": [3.0] * 4, "again": [5.0] * 4, "gathered": [0.0, 0.0, 1.0, 1.0], "of first": [0.0, 0.0]}
 
 
-def answers(world: RankPool) -> list[dict[str, Any]]:
-    found = world.run(collectives)
-    assert all(answer.ok for answer in found), found
-    return [answer.value for answer in found]
+def replies_of_ranks(pool: RankPool) -> list[dict[str, Any]]:
+    replies = pool.run(collectives)
+    assert all(answer.ok for answer in replies), replies
+    return [answer.value for answer in replies]
 
 
 @pytest.mark.parametrize(
@@ -70,40 +78,42 @@ def answers(world: RankPool) -> list[dict[str, Any]]:
     ],
 )
 def test_a_fault_of_a_collective(
-    planted: tuple[Collectives, RankPool], method: str, kind: str, wrong: dict[str, Any]
+    collectives_and_pool: tuple[CollectiveInjector, RankPool], method: str, kind: str, wrong: dict[str, Any]
 ) -> None:
-    planter, world = planted
-    planter.arm(Fault(f"c10d::{method}", kind))
-    first, _ = answers(world)
-    counts = planter.disarm()
+    injector, pool = collectives_and_pool
+    injector.arm(Mutant(f"c10d::{method}", kind))
+    first, _ = replies_of_ranks(pool)
+    counts = injector.disarm()
     assert counts.effects > 0
     assert {name: first[name] for name in wrong} == wrong
-    first, second = answers(world)
-    for found in (first, second):
-        assert {name: found[name] for name in RIGHT} == RIGHT
-    assert planter.disarm().met == 0
+    first, second = replies_of_ranks(pool)
+    for values in (first, second):
+        assert {name: values[name] for name in RIGHT} == RIGHT
+    assert injector.disarm().met == 0
 
 
-def test_a_fault_on_one_rank(planted: tuple[Collectives, RankPool]) -> None:
-    planter, world = planted
-    planter.arm(Fault("c10d::allreduce", "collective-second-rank"))
-    first, second = answers(world)
-    planter.disarm()
+def test_a_fault_on_one_rank(collectives_and_pool: tuple[CollectiveInjector, RankPool]) -> None:
+    injector, pool = collectives_and_pool
+    injector.arm(Mutant("c10d::allreduce", "collective-second-rank"))
+    first, second = replies_of_ranks(pool)
+    injector.disarm()
     assert first["sum"] == [3.0] * 4
     assert second["sum"] == [3.0, 3.0, 3.0, 0.0]
 
 
-def test_learning_sees_what_the_ranks_met(planted: tuple[Collectives, RankPool]) -> None:
-    planter, world = planted
-    planter.take_observed()
-    planter.observe(True)
-    answers(world)
-    planter.observe(False)
-    observed = planter.take_observed()
-    met = {f"{planter.faults[number].place} {planter.faults[number].kind}" for number, _ in observed.met}
-    assert {"c10d::allreduce reduction-wrong", "c10d::broadcast root-off-by-one"} <= met
-    assert "c10d::allreduce average-twice" not in met
-    assert "c10d::gather collective-stale" not in met
-    assert "c10d::gather" not in {planter.places[place] for place, _, _ in observed.calls}
-    answers(world)
-    assert not planter.take_observed().met
+def test_learning_sees_what_the_ranks_met(collectives_and_pool: tuple[CollectiveInjector, RankPool]) -> None:
+    injector, pool = collectives_and_pool
+    injector.take_observed()
+    injector.observe(True)
+    replies_of_ranks(pool)
+    injector.observe(False)
+    observed = injector.take_observed()
+    triggered = {
+        f"{injector.faults[number].place} {injector.faults[number].kind}" for number, _ in observed.met
+    }
+    assert {"c10d::allreduce reduction-wrong", "c10d::broadcast root-off-by-one"} <= triggered
+    assert "c10d::allreduce average-twice" not in triggered
+    assert "c10d::gather collective-stale" not in triggered
+    assert "c10d::gather" not in {injector.places[function_index] for function_index, _, _ in observed.calls}
+    replies_of_ranks(pool)
+    assert not injector.take_observed().met

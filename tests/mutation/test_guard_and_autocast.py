@@ -1,4 +1,6 @@
-"""Faults of streams and of autocast: what each changes while it is armed, and that nothing of it is left."""
+"""Mutants of the device guard and of autocast: their effect while they are active, and no effect
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,17 @@ import torch
 from conformance.target import file as target_file
 from tools.mutation import interposer
 from tools.mutation.injectors import python_module
-from tools.mutation.injectors.autocast import Autocast
-from tools.mutation.injectors.device_guard import Streams
-from tools.mutation.injectors.injector import Planter
-from tools.mutation.mutant import Fault
+from tools.mutation.injectors.autocast import AutocastInjector
+from tools.mutation.injectors.device_guard import DeviceGuardInjector
+from tools.mutation.injectors.injector import Injector
+from tools.mutation.mutant import Mutant
 
 pytestmark = pytest.mark.skipif(
     "CONFORMANCE_POWER_BUILD" not in os.environ,
     reason="needs CONFORMANCE_POWER_BUILD, a folder for the interposer",
 )
 
-# The guard belongs to a device with streams, which torch looks for once.
+# The device guard belongs to a device with streams, which torch looks up only once.
 core = pytest.importorskip("habana_frameworks.torch")._C
 
 #: Seconds of work on a stream.
@@ -32,20 +34,21 @@ LONG = 0.2
 
 
 @pytest.fixture(scope="module")
-def casts() -> Iterator[Autocast]:
+def casts() -> Iterator[AutocastInjector]:
     extension = interposer.load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
-    yield Autocast("cpu", "CPU", extension, {"float32": ("mse_loss",)})
+    yield AutocastInjector("cpu", "CPU", extension, {"float32": ("mse_loss",)})
 
 
 @pytest.fixture(scope="module")
-def streams() -> Iterator[Streams]:
+def streams() -> Iterator[DeviceGuardInjector]:
     extension = interposer.load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
-    yield Streams("hpu", extension)
+    yield DeviceGuardInjector("hpu", extension)
 
 
-def names(planter: Planter) -> set[str]:
+def names(injector: Injector) -> set[str]:
     return {
-        f"{fault.place} {fault.kind}" for fault in (planter.faults[n] for n, _ in planter.take_observed().met)
+        f"{fault.place} {fault.kind}"
+        for fault in (injector.faults[n] for n, _ in injector.take_observed().met)
     }
 
 
@@ -54,9 +57,9 @@ def cast(weight: torch.Tensor, value: float = 2.0) -> torch.Tensor:
         return torch.mm(torch.full((2, 2), value), weight)
 
 
-def test_autocast_without_a_cast(casts: Autocast) -> None:
+def test_autocast_without_a_cast(casts: AutocastInjector) -> None:
     weight = torch.ones(2, 2)
-    casts.arm(Fault("autocast::aten::mm", "cast-missing"))
+    casts.arm(Mutant("autocast::aten::mm", "cast-missing"))
     assert cast(weight).dtype == torch.float32
     torch.mm(weight, weight)
     counts = casts.disarm()
@@ -64,9 +67,9 @@ def test_autocast_without_a_cast(casts: Autocast) -> None:
     assert cast(weight).dtype == torch.bfloat16
 
 
-def test_autocast_to_the_other_dtype(casts: Autocast) -> None:
+def test_autocast_to_the_other_dtype(casts: AutocastInjector) -> None:
     weight = torch.ones(2, 2, requires_grad=True)
-    casts.arm(Fault("autocast::aten::mm", "cast-to-other-dtype"))
+    casts.arm(Mutant("autocast::aten::mm", "cast-to-other-dtype"))
     result = cast(weight)
     assert casts.disarm().effects == 1
     assert result.dtype == torch.float16
@@ -75,9 +78,9 @@ def test_autocast_to_the_other_dtype(casts: Autocast) -> None:
     assert cast(weight).dtype == torch.bfloat16
 
 
-def test_autocast_of_a_weight_as_it_was(casts: Autocast) -> None:
+def test_autocast_of_a_weight_as_it_was(casts: AutocastInjector) -> None:
     weight = torch.ones(2, 2, requires_grad=True)
-    casts.arm(Fault("autocast::aten::mm", "cast-stale"))
+    casts.arm(Mutant("autocast::aten::mm", "cast-stale"))
     first = cast(weight)
     with torch.no_grad():
         weight.mul_(2)
@@ -87,12 +90,12 @@ def test_autocast_of_a_weight_as_it_was(casts: Autocast) -> None:
     assert torch.equal(cast(weight), first * 2)
 
 
-def test_what_is_declared_for_float32_has_no_other_dtype_to_be_cast_to(casts: Autocast) -> None:
+def test_what_is_declared_for_float32_has_no_other_dtype_to_be_cast_to(casts: AutocastInjector) -> None:
     kinds = {fault.kind for fault in casts.faults if fault.place == "autocast::aten::mse_loss"}
     assert kinds == {"cast-missing", "cast-stale"}
 
 
-def test_learning_sees_what_autocast_could_do_wrong(casts: Autocast) -> None:
+def test_learning_sees_what_autocast_could_do_wrong(casts: AutocastInjector) -> None:
     casts.take_observed()
     casts.observe(True)
     cast(torch.ones(2, 2))
@@ -136,12 +139,12 @@ def event_waited_for() -> bool:
 
 
 def waits_in_vain() -> bool:
-    """Return whether a stream is idle behind an event that is not there yet."""
-    event, other = torch.Event(device="hpu"), torch.Stream(device="hpu")
+    """Return whether a stream is idle although it waits for an event that was not recorded yet."""
+    event, stream = torch.Event(device="hpu"), torch.Stream(device="hpu")
     event.record(busy())
-    other.wait_event(event)
+    stream.wait_event(event)
     done = torch.Event(device="hpu")
-    done.record(other)
+    done.record(stream)
     return done.query()
 
 
@@ -162,15 +165,15 @@ def left() -> bool:
 
 @pytest.mark.parametrize("method", ["__enter__", "__exit__"])
 def test_a_context_of_streams_that_sets_nothing(method: str) -> None:
-    planter = python_module.of(target_file.load("hpu-reference").target("eager"))
+    injector = python_module.python_module_injector(target_file.load("hpu-reference").target("eager"))
     kind = "context-not-entered" if method == "__enter__" else "context-not-left"
     outer, stream = torch.accelerator.current_stream(), torch.Stream(device="hpu")
-    planter.arm(Fault(f"module::StreamContext.{method}", kind))
+    injector.arm(Mutant(f"module::StreamContext.{method}", kind))
     with torch.get_device_module("hpu").stream(stream):
         assert (torch.accelerator.current_stream() == stream) == (method == "__exit__")
     assert (torch.accelerator.current_stream() == outer) == (method == "__enter__")
     torch.accelerator.set_stream(outer)
-    counts = planter.disarm()
+    counts = injector.disarm()
     assert (counts.met, counts.effects) == (1, 1)
 
 
@@ -187,12 +190,12 @@ def elapsed() -> float:
         core.enqueue_delay(0.01)
     end.record(stream)
     stream.synchronize()
-    taken = begin.elapsed_time(end)
-    return math.copysign(10.0, taken) if abs(taken) > 5 else 0.0  # a busy machine takes longer
+    milliseconds = begin.elapsed_time(end)
+    return math.copysign(10.0, milliseconds) if abs(milliseconds) > 5 else 0.0  # a busy machine takes longer
 
 
 @pytest.mark.parametrize(
-    ("place", "kind", "ask", "right", "wrong"),
+    ("point", "kind", "ask", "right", "wrong"),
     [
         ("record", "on-an-idle-stream", recorded_and_asked, False, True),
         ("queryEvent", "ready-too-early", recorded_and_asked, False, True),
@@ -212,26 +215,26 @@ def elapsed() -> float:
     ],
 )
 def test_a_fault_of_the_guard(
-    streams: Streams, place: str, kind: str, ask: Callable[[], Any], right: Any, wrong: Any
+    streams: DeviceGuardInjector, point: str, kind: str, ask: Callable[[], Any], right: Any, wrong: Any
 ) -> None:
     streams.take_observed()
     streams.observe(True)
     assert ask() == right
     streams.observe(False)
     torch.accelerator.synchronize()
-    assert f"guard::{place} {kind}" in names(streams)
-    streams.arm(Fault(f"guard::{place}", kind))
-    found = ask()
+    assert f"guard::{point} {kind}" in names(streams)
+    streams.arm(Mutant(f"guard::{point}", kind))
+    result = ask()
     assert streams.disarm().effects > 0
     torch.accelerator.synchronize()
-    assert found == wrong
+    assert result == wrong
     assert ask() == right
     torch.accelerator.synchronize()
     assert names(streams) == set()
 
 
 def copied_at_once() -> float:
-    """Return what a copy to the host finds while its stream has work to do."""
+    """Return the values that a copy to the host reads while the stream is busy."""
     x, host = torch.ones(4, device="hpu"), torch.zeros(4)
     torch.accelerator.synchronize()
     with busy():
@@ -241,16 +244,16 @@ def copied_at_once() -> float:
 
 def test_a_copy_that_does_not_wait_for_work_in_progress() -> None:
     extension = interposer.load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
-    place = 0
-    while True:  # places of other tests come first
+    fault_index = 0
+    while True:  # mutation points of other tests come first
         try:
-            extension.set_observed(place, [])
+            extension.set_observed(fault_index, [])
         except IndexError:
             break
-        place += 1
+        fault_index += 1
     extension.install("HPU", ["aten::copy_"])
     assert copied_at_once() == 1.0
-    extension.activate(place, ("host-not-awaited", 0, 0, -1))
+    extension.activate(fault_index, ("host-not-awaited", 0, 0, -1))
     assert copied_at_once() == 0.0
     assert extension.deactivate() == (1, 1)
     assert copied_at_once() == 1.0

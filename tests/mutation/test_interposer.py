@@ -1,6 +1,7 @@
-"""Each kind of fault does what it says when its condition is met, and nothing otherwise; on the CPU.
+"""Each mutation operator has its documented effect when its trigger condition is met, and no effect
+otherwise. The tests run on the CPU.
 
-The interposer is built first, which takes a minute or two: these tests belong to ``nox -s power``.
+Building the interposer takes a minute or two, so the tests belong to ``nox -s mutation``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pytest
 import torch
 
 from tools.mutation import interposer, operators, points
-from tools.mutation.mutant import Fault, description, scalar_types
+from tools.mutation.mutant import Mutant, interposer_description, scalar_types
 
 pytestmark = pytest.mark.skipif(
     "CONFORMANCE_POWER_BUILD" not in os.environ,
@@ -46,7 +47,7 @@ F32 = torch.float32
 
 
 def ramp(*sizes: int, dtype: torch.dtype = F32) -> torch.Tensor:
-    """The numbers from 1 on."""
+    """Return the numbers from 1 on."""
     return torch.arange(1, torch.Size(sizes).numel() + 1, dtype=dtype).reshape(sizes)
 
 
@@ -58,10 +59,10 @@ def gapped(*sizes: int) -> torch.Tensor:
     return ramp(*sizes, 2)[..., 0]
 
 
-class Planted(NamedTuple):
-    """A fault, a call that wakes it, a call that does not, and what is wrong with the first."""
+class InjectedFault(NamedTuple):
+    """A mutant, a call that triggers it, a call that does not, and the wrong result of the first call."""
 
-    fault: Fault
+    fault: Mutant
     wakes: Callable[[], Any]
     sleeps: Callable[[], Any]
     wrong: Callable[[Any], bool]
@@ -72,8 +73,8 @@ def add(self: Any, other: Any = 0.0) -> Any:
     return aten.add.Tensor(self, other)
 
 
-def fault(place: str, kind: str, position: int = 0, value: int = 0) -> Fault:
-    return Fault(f"aten::{place}", kind, position, value)
+def fault(overload: str, kind: str, position: int = 0, value: int = 0) -> Mutant:
+    return Mutant(f"aten::{overload}", kind, position, value)
 
 
 def differs_from(index: int, size: int) -> Callable[[torch.Tensor], bool]:
@@ -108,8 +109,8 @@ def after_call(argument: torch.Tensor) -> torch.Tensor:
     return argument
 
 
-def shares(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+def shares(left: torch.Tensor, right: torch.Tensor) -> bool:
+    return left.untyped_storage().data_ptr() == right.untyped_storage().data_ptr()
 
 
 def view_of(base: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -126,224 +127,224 @@ def is_changed(right: torch.Tensor) -> Callable[[torch.Tensor], bool]:
 
 FIVE_3 = 2**53 + 1
 
-PLANTED = [
-    Planted(
+INJECTED_FAULTS = [
+    InjectedFault(
         fault("add.Tensor", "last-element"), lambda: add(ramp(5)), lambda: add(ramp(1)), differs_from(4, 5)
     ),
-    Planted(
+    InjectedFault(
         fault("add.Tensor", "tail-of-16"), lambda: add(ramp(37)), lambda: add(ramp(32)), differs_from(32, 37)
     ),
-    Planted(
+    InjectedFault(
         fault("add.Tensor", "above-size", 0, 256),
         lambda: add(ramp(300)),
         lambda: add(ramp(256)),
         differs_from(256, 300),
     ),
-    Planted(
+    InjectedFault(
         fault("add.Tensor", "scalar-only"),
         lambda: add(torch.ones(())),
         lambda: add(ramp(1)),
         is_changed(torch.ones(())),
     ),
-    Planted(
+    InjectedFault(
         fault("add.Tensor", "rank", 0, 4),
         lambda: add(ramp(1, 2, 1, 2)),
         lambda: add(ramp(1, 2, 2)),
         differs_from(0, 4),
     ),
-    Planted(
+    InjectedFault(
         fault("add.Tensor", "nan-lost"),
         lambda: add(with_first(float("nan"))),
         lambda: add(ramp(3)),
         lambda result: result[0] == 0,
     ),
-    Planted(
+    InjectedFault(
         fault("add.Tensor", "infinity-lost"),
         lambda: add(with_first(float("-inf"))),
         lambda: add(ramp(3)),
         lambda result: result[0] == torch.finfo(F32).min,
     ),
-    Planted(
+    InjectedFault(
         fault("neg", "signed-zero-lost"),
         lambda: aten.neg(with_first(0.0)),
         lambda: aten.neg(ramp(3)),
         lambda result: not torch.signbit(result[0]),
     ),
-    Planted(
+    InjectedFault(
         fault("add.Tensor", "subnormal-flushed"),
         lambda: add(with_first(1e-40)),
         lambda: add(ramp(3)),
         lambda result: result[0] == 0 and result[1] == 2,
     ),
-    Planted(
+    InjectedFault(
         fault("add.Tensor", "low-precision"),
         lambda: add(with_first(1.001)),
         lambda: add(ramp(3)),
         lambda result: result[0] == 1,
     ),
-    Planted(
+    InjectedFault(
         fault("gt.Tensor", "bool-byte"),
         lambda: aten.gt.Tensor(ramp(2), torch.ones(())),
         lambda: aten.gt.Tensor(ramp(2), torch.tensor(5.0)),
         lambda result: result.view(torch.uint8).tolist() == [0, 2],
     ),
-    Planted(
+    InjectedFault(
         fault("add.Tensor", "result-dtype"),
         lambda: add(ramp(2)),
         lambda: add(ramp(0)),
         lambda result: result.dtype == torch.float64,
     ),
-    Planted(
+    InjectedFault(
         fault("add.Tensor", "result-strides"),
         lambda: add(ramp(2, 3)),
         lambda: add(ramp(3)),
         lambda result: result.stride() == (1, 2) and torch.equal(result, ramp(2, 3)),
     ),
-    Planted(
+    InjectedFault(
         fault("as_strided", "aliasing-lost"),
         lambda: view_of(ramp(4)),
         lambda: view_of(ramp(4))[:1],
         lambda pair: not shares(*pair),
     ),
-    Planted(
+    InjectedFault(
         fault("abs", "aliasing-gained"),
         lambda: same_as(ramp(3)),
         lambda: same_as(-ramp(3)),
         lambda pair: shares(*pair),
     ),
-    Planted(
+    InjectedFault(
         fault("abs", "input-corrupted"),
         lambda: after_call(ramp(3)),
         lambda: after_call(ramp(0)),
         differs_from(2, 3),
     ),
-    Planted(
+    InjectedFault(
         fault("add_.Tensor", "write-lost"),
         lambda: added_in_place(ramp(3)),
         lambda: added_in_place(ramp(0)),
         lambda result: torch.equal(result, ramp(3)),
     ),
-    Planted(
+    InjectedFault(
         fault("add_.Tensor", "write-partial"),
         lambda: added_in_place(ramp(4)),
         lambda: added_in_place(ramp(1)),
         lambda result: result.tolist() == [2, 3, 3, 4],
     ),
-    Planted(
+    InjectedFault(
         fault("add_.Tensor", "write-astray"),
         lambda: memory_after(ramp(3, 2)),
         lambda: added_in_place(ramp(3)),
         lambda base: not torch.equal(base[..., 1], ramp(3, 2)[..., 1]),
     ),
-    Planted(
+    InjectedFault(
         fault("add.out", "out-not-resized", 3),
         lambda: summed_out(torch.empty(0)),
         lambda: summed_out(torch.empty(3)),
         lambda result: result.numel() == 0,
     ),
-    Planted(
+    InjectedFault(
         fault("add.Tensor", "stale-result"),
         lambda: (add(ramp(3)), add(-ramp(3)))[1],
         lambda: add(ramp(3)),
         lambda result: torch.equal(result, ramp(3)),
     ),
-    Planted(
+    InjectedFault(
         fault("add.Tensor", "flaky", 0, 7),
         lambda: [add(ramp(3)) for _ in range(7)][6],
         lambda: [add(ramp(3)) for _ in range(6)][5],
         differs_from(2, 3),
     ),
-    Planted(
+    InjectedFault(
         fault("cat", "empty-input"),
         lambda: aten.cat([ramp(0), ramp(2)]),
         lambda: aten.cat([ramp(2)]),
         differs_from(0, 2),
     ),
-    Planted(
+    InjectedFault(
         fault("native_layer_norm_backward", "gradient-of-one-input", 0, 7),
         lambda: of_backward([True, False, False]),
         lambda: of_backward([True, True, True]),
         lambda result: bool((result == 0).all()),
     ),
-    Planted(
+    InjectedFault(
         fault("abs", "strides-ignored"),
         lambda: aten.abs(ramp(2, 3).t()),
         lambda: aten.abs(ramp(2, 3)),
         differs_from(6, 6),
     ),
-    Planted(
+    InjectedFault(
         fault("abs", "expanded-ignored"),
         lambda: aten.abs(ramp(2, 1).expand(2, 3)),
         lambda: aten.abs(ramp(2, 3)),
         lambda result: result.flatten().tolist() == [1, 2, 0, 0, 0, 0],
     ),
-    Planted(
+    InjectedFault(
         fault("threshold_backward", "grad-strided"),
         lambda: aten.threshold_backward(ramp(2, 3).t(), ramp(3, 2), 0),
         lambda: aten.threshold_backward(ramp(3, 2), ramp(3, 2), 0),
         differs_from(6, 6),
     ),
-    Planted(
+    InjectedFault(
         fault("abs", "offset-ignored"),
         lambda: aten.abs(ramp(4)[1:]),
         lambda: aten.abs(ramp(3)),
         differs_from(3, 3),
     ),
-    Planted(
+    InjectedFault(
         fault("abs", "offset-and-strides-ignored"),
         lambda: aten.abs(ramp(6)[1::2]),
         lambda: aten.abs(ramp(6)[1:]),
         lambda result: result.tolist() == [1, 3, 5],
     ),
-    Planted(
+    InjectedFault(
         fault("abs", "offset-in-channels-last-ignored"),
         lambda: aten.abs(ramp(2, 2, 2, 2).to(memory_format=torch.channels_last)[1:]),
         lambda: aten.abs(ramp(2, 2, 2, 2)[1:]),
         lambda result: result.flatten()[0] == 1,
     ),
-    Planted(
+    InjectedFault(
         fault("abs", "offset-in-other-rank-ignored"),
         lambda: aten.abs(ramp(4)[1:].unsqueeze(0)),
         lambda: aten.abs(ramp(4)[1:]),
         differs_from(3, 3),
     ),
-    Planted(
+    InjectedFault(
         fault("add.Tensor", "int-53-bits"),
         lambda: add(torch.tensor([FIVE_3]), 0),
         lambda: add(torch.tensor([2**53]), 0),
         lambda result: result.item() == 2**53,
     ),
-    Planted(
+    InjectedFault(
         fault("sum.dim_IntList", "long-sum", 0, 1024),
         lambda: aten.sum.dim_IntList(torch.ones(2, 1025), [1]),
         lambda: aten.sum.dim_IntList(torch.ones(2, 1024), [1]),
         lambda result: result.tolist() == [1024, 1024],
     ),
-    Planted(
+    InjectedFault(
         fault("sub.Tensor", "swapped-arguments", 0, 1),
         lambda: aten.sub.Tensor(ramp(2), torch.zeros(2)),
         lambda: aten.sub.Tensor(ramp(2), ramp(2)),
         lambda result: result.tolist() == [-1, -2],
     ),
-    Planted(
+    InjectedFault(
         fault("add.Tensor", "option-ignored", 2),
         lambda: aten.add.Tensor(ramp(2), ramp(2), alpha=3),
         lambda: aten.add.Tensor(ramp(2), ramp(2)),
         lambda result: result.tolist() == [2, 4],
     ),
-    Planted(
+    InjectedFault(
         fault("add.Tensor", "number-stale", 2),
         lambda: [aten.add.Tensor(ramp(2), ramp(2), alpha=alpha) for alpha in (3, 2)][1],
         lambda: [aten.add.Tensor(ramp(size), ramp(size), alpha=size) for size in (2, 3)][1],
         lambda result: result.tolist() == [4, 8],
     ),
-    Planted(
+    InjectedFault(
         fault("add_.Tensor", "late"),
         lambda: added_in_place(ramp(3)).tolist(),
         lambda: aten.abs(ramp(3)),
         lambda result: result == [1, 2, 3],
     ),
-    Planted(
+    InjectedFault(
         fault("cumsum", "negative-dimension", 1),
         lambda: aten.cumsum(ramp(2, 2), -1),
         lambda: aten.cumsum(ramp(2, 2), 1),
@@ -353,141 +354,141 @@ PLANTED = [
 
 
 @pytest.fixture(scope="module")
-def planter() -> interposer.Interposer:
+def injector() -> interposer.Interposer:
     built = interposer.load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
     built.install("CPU", PLACES)
     return built
 
 
 @pytest.fixture
-def plant(planter: interposer.Interposer) -> Iterator[Callable[..., tuple[Any, int, int]]]:
-    def run(fault: Fault, call: Callable[[], Any]) -> tuple[Any, int, int]:
-        planted = description(operators.interposed(fault), scalar_types())
-        planter.activate(PLACES.index(fault.place), planted)
+def inject(injector: interposer.Interposer) -> Iterator[Callable[..., tuple[Any, int, int]]]:
+    def run(fault: Mutant, call: Callable[[], Any]) -> tuple[Any, int, int]:
+        injected = interposer_description(operators.as_interposed(fault), scalar_types())
+        injector.activate(PLACES.index(fault.place), injected)
         try:
             result = call()
         finally:
-            calls, effects = planter.deactivate()
+            calls, effects = injector.deactivate()
         return result, calls, effects
 
     yield run
-    planter.deactivate()
+    injector.deactivate()
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.fault.kind)
-def test_a_fault_wakes_on_its_condition(plant: Any, planted: Planted) -> None:
-    result, calls, effects = plant(planted.fault, planted.wakes)
+@pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.kind)
+def test_a_fault_wakes_on_its_condition(inject: Any, injected: InjectedFault) -> None:
+    result, calls, effects = inject(injected.fault, injected.wakes)
     assert calls and effects
-    right = planted.wakes()
-    if planted.fault.kind not in (
+    right = injected.wakes()
+    if injected.fault.kind not in (
         "strides-ignored",
         "grad-strided",
         "offset-ignored",
         "offset-in-other-rank-ignored",
     ):
-        assert planted.wrong(result)
-        assert not planted.wrong(right)
+        assert injected.wrong(result)
+        assert not injected.wrong(right)
     else:
-        assert planted.wrong(result) and not torch.equal(result, right)
+        assert injected.wrong(result) and not torch.equal(result, right)
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.fault.kind)
-def test_a_fault_sleeps_otherwise(plant: Any, planted: Planted) -> None:
-    result, _, effects = plant(planted.fault, planted.sleeps)
-    assert effects == 0 or planted.fault.kind in ("aliasing-lost", "stale-result", "input-corrupted")
+@pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.kind)
+def test_a_fault_sleeps_otherwise(inject: Any, injected: InjectedFault) -> None:
+    result, _, effects = inject(injected.fault, injected.sleeps)
+    assert effects == 0 or injected.fault.kind in ("aliasing-lost", "stale-result", "input-corrupted")
     if isinstance(result, torch.Tensor):
-        assert torch.equal(result, planted.sleeps())
+        assert torch.equal(result, injected.sleeps())
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.fault.kind)
-def test_a_fault_that_is_confined_to_another_dtype_sleeps(plant: Any, planted: Planted) -> None:
-    confined = dataclasses.replace(planted.fault, dtype="complex128")
-    _, calls, effects = plant(confined, planted.wakes)
+@pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.kind)
+def test_a_fault_that_is_confined_to_another_dtype_sleeps(inject: Any, injected: InjectedFault) -> None:
+    confined = dataclasses.replace(injected.fault, dtype="complex128")
+    _, calls, effects = inject(confined, injected.wakes)
     assert (calls, effects) == (0, 0)
 
 
-def test_an_error_is_swallowed_or_gets_another_type(plant: Any) -> None:
+def test_an_error_is_swallowed_or_gets_another_type(inject: Any) -> None:
     wrong = torch.zeros(2, dtype=torch.int64) + 7
     with pytest.raises(IndexError):
         aten.index_select(ramp(3), 0, wrong)
-    result, calls, effects = plant(
+    result, calls, effects = inject(
         fault("index_select", "error-missing"), lambda: aten.index_select(ramp(3), 0, wrong)
     )
     assert isinstance(result, torch.Tensor) and (calls, effects) == (1, 1)
     with pytest.raises(RuntimeError) as caught:
-        plant(fault("index_select", "error-type"), lambda: aten.index_select(ramp(3), 0, wrong))
+        inject(fault("index_select", "error-type"), lambda: aten.index_select(ramp(3), 0, wrong))
     assert not isinstance(caught.value, IndexError)
 
 
-def test_what_is_late_is_there_after_the_next_call(plant: Any) -> None:
+def test_what_is_late_is_there_after_the_next_call(inject: Any) -> None:
     def two_calls() -> tuple[list[float], list[float], list[float]]:
         result = add(ramp(3))
         before = result.tolist()
-        other = aten.abs(result)
-        return before, other.tolist(), result.tolist()
+        second_result = aten.abs(result)
+        return before, second_result.tolist(), result.tolist()
 
-    assert plant(fault("add.Tensor", "late"), two_calls)[0] == ([0, 0, 0], [0, 0, 0], [1, 2, 3])
+    assert inject(fault("add.Tensor", "late"), two_calls)[0] == ([0, 0, 0], [0, 0, 0], [1, 2, 3])
 
     def written_after_the_fault() -> torch.Tensor:
         return add(ramp(3))
 
-    assert torch.equal(plant(fault("add.Tensor", "late"), written_after_the_fault)[0], ramp(3))
+    assert torch.equal(inject(fault("add.Tensor", "late"), written_after_the_fault)[0], ramp(3))
 
     def of_another_size_by_then() -> torch.Tensor:
         result = add(ramp(3))
         result.resize_(5)
         return aten.abs(result)
 
-    assert plant(fault("add.Tensor", "late"), of_another_size_by_then)[0].shape == (5,)
+    assert inject(fault("add.Tensor", "late"), of_another_size_by_then)[0].shape == (5,)
 
 
-def test_a_stale_number_is_of_calls_that_are_equal_otherwise(plant: Any) -> None:
+def test_a_stale_number_is_of_calls_that_are_equal_otherwise(inject: Any) -> None:
     stale = fault("add.Tensor", "number-stale", 2)
 
     def of_other_dtypes() -> list[float]:
         aten.add.Tensor(ramp(2), ramp(2), alpha=3)
         return aten.add.Tensor(ramp(2, dtype=torch.float64), ramp(2), alpha=2).tolist()
 
-    assert plant(stale, of_other_dtypes)[0] == [3, 6]
-    # Nothing is left of it for the next fault.
-    assert plant(stale, lambda: aten.add.Tensor(ramp(2), ramp(2), alpha=5))[0].tolist() == [6, 12]
+    assert inject(stale, of_other_dtypes)[0] == [3, 6]
+    # The next mutant sees no effect of this one.
+    assert inject(stale, lambda: aten.add.Tensor(ramp(2), ramp(2), alpha=5))[0].tolist() == [6, 12]
 
 
-def test_a_call_that_raises_anyway_is_no_effect(plant: Any) -> None:
+def test_a_call_that_raises_anyway_is_no_effect(inject: Any) -> None:
     ignored = fault("add.Tensor", "option-ignored", 2)
 
     def sizes_do_not_fit() -> None:
         with pytest.raises(RuntimeError, match="must match"):
             aten.add.Tensor(ramp(2), ramp(3), alpha=3)
 
-    assert plant(ignored, sizes_do_not_fit)[1:] == (0, 0)
+    assert inject(ignored, sizes_do_not_fit)[1:] == (0, 0)
     whole = ramp(2, dtype=torch.int64)
     with pytest.raises(RuntimeError, match="alpha"):
         aten.add.Tensor(whole, whole, alpha=2.5)
-    result, *counts = plant(ignored, lambda: aten.add.Tensor(whole, whole, alpha=2.5))
+    result, *counts = inject(ignored, lambda: aten.add.Tensor(whole, whole, alpha=2.5))
     assert result.tolist() == [2, 4] and counts == [1, 1]
 
     def no_range() -> None:
         with pytest.raises(RuntimeError, match="from=3 > to=1"):
             aten.uniform_(torch.empty(3), 3.0, 1.0)
 
-    assert plant(fault("uniform_", "option-ignored", 2), no_range)[1:] == (0, 0)
+    assert inject(fault("uniform_", "option-ignored", 2), no_range)[1:] == (0, 0)
 
 
-def test_a_frozen_generator_draws_the_same_numbers_again(plant: Any) -> None:
+def test_a_frozen_generator_draws_the_same_numbers_again(inject: Any) -> None:
     def twice() -> bool:
         return torch.equal(aten.uniform_(torch.empty(8)), aten.uniform_(torch.empty(8)))
 
     assert not twice()
-    assert plant(fault("uniform_", "generator-frozen"), twice)[0]
+    assert inject(fault("uniform_", "generator-frozen"), twice)[0]
 
 
-def test_an_overlapping_generator_draws_its_last_numbers_again(plant: Any) -> None:
+def test_an_overlapping_generator_draws_its_last_numbers_again(inject: Any) -> None:
     def repeats() -> bool:
         last, first = aten.uniform_(torch.empty(9)), aten.uniform_(torch.empty(9))
         return torch.equal(last[4:], first[:5])
 
-    assert plant(fault("uniform_", "generator-overlap"), repeats)[0]
+    assert inject(fault("uniform_", "generator-overlap"), repeats)[0]
     assert not repeats()
 
     def after_a_seed() -> tuple[torch.Tensor, torch.Tensor]:
@@ -496,32 +497,34 @@ def test_an_overlapping_generator_draws_its_last_numbers_again(plant: Any) -> No
         torch.manual_seed(3)
         return first, aten.uniform_(torch.empty(9))
 
-    assert torch.equal(*plant(fault("uniform_", "generator-overlap"), after_a_seed)[0])
+    assert torch.equal(*inject(fault("uniform_", "generator-overlap"), after_a_seed)[0])
 
 
-def test_a_leak_keeps_memory_until_the_fault_ends(plant: Any) -> None:
-    result, calls, effects = plant(fault("add.Tensor", "leak"), lambda: add(ramp(3)))
+def test_a_leak_keeps_memory_until_the_fault_ends(inject: Any) -> None:
+    result, calls, effects = inject(fault("add.Tensor", "leak"), lambda: add(ramp(3)))
     assert torch.equal(result, ramp(3)) and (calls, effects) == (1, 1)
 
 
 def test_every_kind_is_planted_here() -> None:
-    others = {"error-missing", "error-type", "generator-frozen", "generator-overlap", "leak"}
-    others |= {"host-not-awaited"}  # needs a device with streams: test_guard_and_autocast.py
-    assert {planted.fault.kind for planted in PLANTED} | others == set(operators.KINDS)
-
-
-def test_conditions_are_seen_without_a_fault(planter: interposer.Interposer) -> None:
-    faults = operators.faults_of("aten::add.Tensor", points.schema("aten::add.Tensor"), random=False)
-    planter.set_observed(
-        PLACES.index("aten::add.Tensor"),
-        [description(operators.interposed(one), scalar_types()) for one in faults],
+    tested_elsewhere = {"error-missing", "error-type", "generator-frozen", "generator-overlap", "leak"}
+    tested_elsewhere |= {"host-not-awaited"}  # needs a device with streams: test_guard_and_autocast.py
+    assert {injected.fault.kind for injected in INJECTED_FAULTS} | tested_elsewhere == set(
+        operators.MUTATION_OPERATORS
     )
-    planter.take_met()
-    planter.observe(True)
+
+
+def test_conditions_are_seen_without_a_fault(injector: interposer.Interposer) -> None:
+    faults = operators.mutants_of("aten::add.Tensor", points.schema_of("aten::add.Tensor"), random=False)
+    injector.set_observed(
+        PLACES.index("aten::add.Tensor"),
+        [interposer_description(operators.as_interposed(mutant), scalar_types()) for mutant in faults],
+    )
+    injector.take_met()
+    injector.observe(True)
     add(ramp(300))
-    planter.observe(False)
-    met = {
-        (faults[index].kind, faults[index].value) for _, index, number in planter.take_met() if number == 6
+    injector.observe(False)
+    triggered = {
+        (faults[index].kind, faults[index].value) for _, index, number in injector.take_met() if number == 6
     }
-    assert {("last-element", 0), ("tail-of-16", 0), ("above-size", 256)} <= met
-    assert not {("above-size", 1024), ("rank", 4), ("nan-lost", 0), ("offset-ignored", 0)} & met
+    assert {("last-element", 0), ("tail-of-16", 0), ("above-size", 256)} <= triggered
+    assert not {("above-size", 1024), ("rank", 4), ("nan-lost", 0), ("offset-ignored", 0)} & triggered

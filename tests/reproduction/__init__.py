@@ -1,1 +1,1 @@
-"""Snippets of failures, each run alone on a broken device and on a correct one."""
+"""Tests of snippets: each snippet runs alone on a broken device and on a correct device."""

@@ -1,7 +1,8 @@
-"""The reference device with one fault in it, named by the variable FAULT: a backend for tests of snippets.
+"""The reference device with one injected fault, which the variable FAULT names: a backend for tests of
+snippets.
 
-Every fault is on the device's side of torch itself, so that the suite and a snippet, which share nothing
-else, both meet it. Without FAULT the device is as it should be.
+Every fault is on the device side of torch itself, so that both the suite and a snippet, which share nothing
+else, meet the fault. Without FAULT the device is correct.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 DEVICE = "hpu"
 FAULTS: dict[str, Callable[[], None]] = {}
-#: Kernels that Python puts in the place of the device's, kept alive.
+#: Python kernels that replace the device's kernels. The list keeps them alive.
 _library = torch.library.Library("aten", "IMPL")
 _named = os.environ.get("FAULT", "")
 fallbacks = 0
@@ -38,21 +39,23 @@ def there(value: Any) -> bool:
 
 
 def kernel(name: str, change: Callable[..., Any]) -> None:
-    """``change(call, *args)`` stands in for a kernel; ``call`` is the CPU's on copies."""
+    """Replace a kernel by ``change(call, *args)``. ``call`` runs the CPU's kernel on copies."""
     packet, _, overload = name.partition(".")
     operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
 
     def move(value: Any, device: str) -> Any:
         if isinstance(value, torch.Tensor):
             return value.to(device)
-        return type(value)(move(one, device) for one in value) if isinstance(value, (tuple, list)) else value
+        return (
+            type(value)(move(item, device) for item in value) if isinstance(value, (tuple, list)) else value
+        )
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with torch._C._AutoDispatchBelowAutograd():
             host = {
                 key: torch.device("cpu") if key == "device" else move(v, "cpu") for key, v in kwargs.items()
             }
-            return move(operator(*[move(one, "cpu") for one in args], **host), DEVICE)
+            return move(operator(*[move(argument, "cpu") for argument in args], **host), DEVICE)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -60,7 +63,7 @@ def kernel(name: str, change: Callable[..., Any]) -> None:
 
 
 def wrong(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """A hundredth too large."""
+    """Make the result one hundredth too large."""
     return call(*args, **kwargs) * 1.01
 
 
@@ -109,7 +112,7 @@ def views() -> None:
 
 @fault
 def views_apart() -> None:
-    """Writes to a view that go to a copy of it."""
+    """Write changes of a view to a copy of the view."""
 
     def apart(method: Callable[..., Any]) -> Callable[..., Any]:
         def change(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -150,8 +153,8 @@ def inplace() -> None:
     sin_ = torch.Tensor.sin_
 
     def change(self: torch.Tensor) -> torch.Tensor:
-        found = sin_(self)
-        return found.view_as(found) if there(self) and type(self) is torch.Tensor else found
+        result = sin_(self)
+        return result.view_as(result) if there(self) and type(self) is torch.Tensor else result
 
     torch.Tensor.sin_ = change
 
@@ -215,7 +218,7 @@ def crash() -> None:
 
 @fault
 def outputs() -> None:
-    register_module_forward_hook(lambda module, args, found: found * 1.01 if there(found) else None)
+    register_module_forward_hook(lambda module, args, output: output * 1.01 if there(output) else None)
 
 
 @fault
@@ -223,7 +226,7 @@ def kept_gradients() -> None:
     clear = torch.nn.Module.zero_grad
 
     def zero_grad(self: Any, set_to_none: bool = True) -> None:
-        if not any(there(one) for one in self.parameters()):
+        if not any(there(parameter) for parameter in self.parameters()):
             clear(self, set_to_none)
 
     torch.nn.Module.zero_grad = zero_grad
@@ -234,12 +237,12 @@ def moved() -> None:
     move = torch.nn.Module.to
 
     def to(self: Any, *args: Any, **kwargs: Any) -> Any:
-        found = move(self, *args, **kwargs)
+        moved_module = move(self, *args, **kwargs)
         with torch.no_grad():
-            for one in found.parameters():
-                if there(one):
-                    one.add_(1)
-        return found
+            for parameter in moved_module.parameters():
+                if there(parameter):
+                    parameter.add_(1)
+        return moved_module
 
     torch.nn.Module.to = to
 
@@ -288,9 +291,9 @@ def too_far() -> None:
     def push(optimizer: Any, args: Any, kwargs: Any) -> None:
         with torch.no_grad():
             for group in optimizer.param_groups:
-                for one in group["params"]:
-                    if there(one):
-                        one.mul_(1.01)
+                for parameter in group["params"]:
+                    if there(parameter):
+                        parameter.mul_(1.01)
 
     register_optimizer_step_post_hook(push)
 
@@ -300,9 +303,9 @@ def foreach_too_far() -> None:
     def push(optimizer: Any, args: Any, kwargs: Any) -> None:
         with torch.no_grad():
             for group in optimizer.param_groups if optimizer.defaults.get("foreach") else ():
-                for one in group["params"]:
-                    if there(one):
-                        one.mul_(1.01)
+                for parameter in group["params"]:
+                    if there(parameter):
+                        parameter.mul_(1.01)
 
     register_optimizer_step_post_hook(push)
 
@@ -312,19 +315,21 @@ def foreach_too_far() -> None:
 
 @fault
 def deaf() -> None:
-    """Streams that get no work: all of it stays on the stream that was the current one."""
+    """Give streams no work: all work stays on the previous current stream."""
     torch.accelerator.set_stream = lambda stream: None
 
 
 @fault
 def mute() -> None:
-    """Events that order nothing, on a device on which nothing else does."""
+    """Record events that order nothing, on a device without any other ordering."""
     os.environ["HPU_REFERENCE_STREAM_ORDER"] = "events"
     torch.Event = Event
 
 
 class Event(torch.Event):
-    """Records nothing, is always done, and stands still; streams accept it as an event of torch."""
+    """An event that records nothing, is always done, and measures no time. Streams accept it as an event of
+    torch.
+    """
 
     def record(self, stream: Any = None) -> None:
         pass
@@ -337,13 +342,13 @@ class Event(torch.Event):
 
     wait = record
 
-    def elapsed_time(self, other: Any) -> float:
+    def elapsed_time(self, end: Any) -> float:
         return -1.0
 
 
 @fault
 def blind() -> None:
-    """Profiles and histories that show nothing of the device."""
+    """Return profiles and memory histories without the device."""
     original = torch.profiler.profile.__init__
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -357,14 +362,14 @@ def blind() -> None:
 
 @fault
 def forgetful() -> None:
-    """Copies to the device that lose an element, and no way to say that a stream works with a tensor."""
+    """Lose an element in copies to the device, and ignore record_stream."""
     copy_ = torch.Tensor.copy_
 
     def change(self: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-        found = copy_(self, source, non_blocking)
+        result = copy_(self, source, non_blocking)
         if non_blocking and there(self):
             self[..., -1:].fill_(0)
-        return found
+        return result
 
     def record_stream(self: torch.Tensor, stream: Any) -> None:
         raise NotImplementedError("record_stream")
@@ -375,7 +380,7 @@ def forgetful() -> None:
 
 @fault
 def lost() -> None:
-    """Additions in place that never happen."""
+    """Skip in-place additions."""
     add_ = torch.Tensor.add_
     torch.Tensor.add_ = lambda self, *args, **kwargs: self if there(self) else add_(self, *args, **kwargs)
 
@@ -388,7 +393,7 @@ def one_stream() -> None:
 
 @fault
 def hasty() -> None:
-    """Does not wait for the device."""
+    """Do not wait for the device."""
     torch.accelerator.synchronize = lambda device=None: None
 
 
@@ -397,12 +402,12 @@ def hasty() -> None:
 
 @fault
 def compiled() -> None:
-    """Compiled functions work on copies of their inputs, and give a hundredth too much."""
+    """Run compiled functions on copies of their inputs, with results one hundredth too large."""
 
 
 @fault
 def kept() -> None:
-    """Compiled functions give what they gave first."""
+    """Return the first results of compiled functions again."""
 
 
 @register_backend(name="broken")  # type: ignore[untyped-decorator]
@@ -411,21 +416,23 @@ def broken(module: Any, inputs: Any) -> Callable[..., Any]:
 
     def run(*args: Any) -> Any:
         if _named == "compiled":
-            found = module(*[one.clone() if isinstance(one, torch.Tensor) else one for one in args])
-            return [one * 1.01 if there(one) and one.is_floating_point() else one for one in found]
+            outputs = module(*[value.clone() if isinstance(value, torch.Tensor) else value for value in args])
+            return [
+                value * 1.01 if there(value) and value.is_floating_point() else value for value in outputs
+            ]
         first.append(module(*args))
-        return [one.clone() for one in first[0]] if _named == "kept" else first.pop()
+        return [value.clone() for value in first[0]] if _named == "kept" else first.pop()
 
     return run
 
 
 @fault
 def deaf_graphs() -> None:
-    """Graphs do nothing when they are replayed."""
+    """Replay nothing."""
 
 
 class Graph(HPUGraph):
-    """A graph that is not replayed if the fault says so."""
+    """A graph that is not replayed if FAULT requests it."""
 
     def replay(self) -> None:
         if _named != "deaf_graphs":

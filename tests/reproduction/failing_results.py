@@ -1,4 +1,6 @@
-"""The results that each fault of :mod:`broken_backend` turns red: (mode, fault, ids), each property once."""
+"""The results that must fail with each fault of :mod:`broken_backend`: (mode, fault, ids), each property
+once.
+"""
 
 from __future__ import annotations
 

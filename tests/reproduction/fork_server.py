@@ -1,4 +1,4 @@
-"""Work in forks of a process that has loaded what takes long: requests and answers are lines of JSON."""
+"""Run requests in forks of a process that has loaded slow imports. Requests and replies are lines of JSON."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 
 
 def serve(work: Callable[[Any], int | None]) -> None:
-    """Do ``work`` on each request that comes in, in a fork of its own, and answer with its code and output.
+    """Run ``work`` on each request in its own fork, and reply with the exit code and the output.
 
-    A request holds the environment ``variables`` of the fork besides what the work needs.
+    A request contains the environment ``variables`` of the fork and the arguments of the work.
     """
     for line in sys.stdin:
         request = json.loads(line)
@@ -48,7 +48,7 @@ def _work(work: Callable[[Any], int | None], request: Any, output: int) -> None:
 
 
 class Server:
-    """A script of this folder that calls :func:`serve`, as a process."""
+    """A process that runs a script of this folder which calls :func:`serve`."""
 
     def __init__(self, script: str, variables: dict[str, str] | None = None) -> None:
         command = [sys.executable, "-W", "ignore", str(Path(__file__).parent / script)]
@@ -57,7 +57,7 @@ class Server:
         )
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a request: ``code`` and ``output``."""
+        """Return the reply to a request: ``code`` and ``output``."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
@@ -65,5 +65,5 @@ class Server:
         return answer
 
     def close(self) -> None:
-        """End the process."""
+        """Terminate the process."""
         self._process.communicate()

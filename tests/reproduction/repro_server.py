@@ -1,7 +1,8 @@
-"""Makes snippets of results on the broken backend, each fault in a fork of this process, which has loaded
-the suite, and the backend only if it has a fault itself; prints the outcome of each result in JSON.
+"""Create snippets of results on the broken backend, each fault in a fork of this process, and print the
+outcomes as JSON.
 
-A request has ``mode``, ``ids``, ``seconds`` for shrinking and ``variables``, with the fault in ``FAULT``.
+This process has loaded the suite. It loads the backend only if it has a fault itself. A request has ``mode``,
+``ids``, ``seconds`` for shrinking, and ``variables`` with the fault in ``FAULT``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from forks import Server, serve
 from conformance.commands.repro import subject_kind_of
 from conformance.device.bring_up import bring_up
 from conformance.model.verdicts import ResultId
-from conformance.properties.registry import find
+from conformance.properties.registry import find_property
 from conformance.reproduction import script, snippet
 from conformance.reproduction.module_ast import Unwritable
 from conformance.reproduction.rerun import Trial
@@ -33,7 +34,9 @@ _server: Server
 
 
 def run(text: str, seconds: float = 0.0, arguments: Sequence[str] = ()) -> tuple[int | None, str]:
-    """Run a script as :func:`conformance.reproduction.script.run` does, without loading torch for each."""
+    """Run a script like :func:`conformance.reproduction.script.run_script`, without loading torch for each
+    script.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "snippet.py"
         path.write_text(text)
@@ -44,7 +47,7 @@ def run(text: str, seconds: float = 0.0, arguments: Sequence[str] = ()) -> tuple
 
 def snippets(request: Any) -> None:
     """Print the outcome of each result, one line each."""
-    script.run = run
+    script.run_script = run
     loaded = target_file.load(str(Path(__file__).parent / "broken.toml"))
     os.environ.update(loaded.variables(request["mode"]))
     target = loaded.target(request["mode"])
@@ -55,10 +58,10 @@ def snippets(request: Any) -> None:
 
 
 def snippet_of(executor: Executor, text: str, seconds: float) -> dict[str, Any]:
-    """The snippet of one result, and what it does on the broken device and on the correct one."""
+    """Return the snippet of one result, and its outcome on the broken device and on the correct device."""
     result_id = ResultId.parse(text)
     kind = subject_kind_of(result_id)
-    entry = find(kind, result_id.case.property)
+    entry = find_property(kind, result_id.case.property)
     trial = Trial(executor, entry, executor.subject(kind, result_id.case.subject), result_id)
     started = time.perf_counter()
     result = trial.run()
@@ -67,20 +70,20 @@ def snippet_of(executor: Executor, text: str, seconds: float) -> dict[str, Any]:
         return answer
     answer["message"] = result.failures[0].message[:300]
     try:
-        made = snippet.make(trial, result.failures[0], seconds=seconds)
+        made_snippet = snippet.make_snippet(trial, result.failures[0], seconds=seconds)
     except Unwritable as error:
         return answer | {"unwritable": str(error)}
     fault = os.environ.pop("FAULT")
-    code, output = run(made.text)
+    code, output = run(made_snippet.text)
     os.environ["FAULT"] = fault
     return answer | {
-        "shows": made.shows,
-        "form": made.form,
-        "notes": made.notes,
-        "sample": made.shrunk.words,
-        "lines": made.text.count("\n"),
-        "text": made.text,
-        "output": made.output[-600:],
+        "shows": made_snippet.shows,
+        "form": made_snippet.form,
+        "notes": made_snippet.notes,
+        "sample": made_snippet.shrunk.summary,
+        "lines": made_snippet.text.count("\n"),
+        "text": made_snippet.text,
+        "output": made_snippet.output[-600:],
         "healed": code,
         "healed_output": output[-600:],
         "seconds": round(time.perf_counter() - started, 1),

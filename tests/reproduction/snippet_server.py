@@ -1,6 +1,6 @@
-"""Runs scripts, each in a fork of this process, which has loaded nothing of the suite: torch, and what the
-broken backend imports of it.
+"""Run scripts, each in a fork of this process.
 
+This process has loaded torch and the torch modules that the broken backend imports, and nothing of the suite.
 A request has ``path``, ``arguments`` and ``variables``.
 """
 
@@ -16,7 +16,7 @@ from forks import serve
 
 
 def alone(request: Any) -> None:
-    """Run the script as one that cannot import the suite."""
+    """Run the script in a process that cannot import the suite."""
     warnings.simplefilter("ignore")
     for name in ("conformance", "expecttest", "forks"):
         sys.modules[name] = None  # type: ignore[assignment]

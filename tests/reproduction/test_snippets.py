@@ -1,7 +1,7 @@
-"""For every property a fault of the device, and a snippet that shows it without the suite.
+"""A faulty device for every property, and a snippet that reproduces the failure without the suite.
 
-A snippet counts when it exits with 1 and says what is wrong on the broken device, and with 0 on the right
-one.
+A valid snippet exits with 1 on the broken device and prints the deviation. On the correct device it exits
+with 0.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from conformance.reproduction.inline_source import Collector
 from conformance.reproduction.literals import Writer
 from tests.reproduction import failing_results
 from tests.reproduction.fork_server import Server
-from tests.support.nightly import NIGHTLY, every
+from tests.support.nightly import NIGHTLY, every_nth
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-#: Seconds that shrinking may take here: what it finds is a matter of other tests.
+#: Seconds for shrinking in these tests. Other tests check the result of shrinking.
 SECONDS = 0.5
 
 
@@ -36,13 +36,14 @@ def variables(fault: str = "") -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "FAULT": fault}
 
 
-#: Faults in functions that torch keeps in its databases: they must be there before these are loaded.
+#: Faults in functions that torch stores in its databases. The faults must exist before the databases are
+#: loaded.
 EARLY = {"inplace"}
 
 
 @pytest.fixture(scope="module")
 def shared_server() -> Iterator[Server]:
-    """The process that makes snippets; starting it takes as long as making several of them."""
+    """Return the process that makes snippets. Its start takes as long as making several snippets."""
     server = Server("repro_server.py", variables())
     yield server
     server.close()
@@ -50,7 +51,7 @@ def shared_server() -> Iterator[Server]:
 
 @pytest.fixture
 def server(fault: str, shared_server: Server) -> Iterator[Server]:
-    """The shared process, or one that had the fault when it loaded torch's databases."""
+    """Return the shared process, or a process that had the fault when it loaded torch's databases."""
     if fault not in EARLY:
         yield shared_server
         return
@@ -59,9 +60,11 @@ def server(fault: str, shared_server: Server) -> Iterator[Server]:
     early.close()
 
 
-#: Outside the nightly run every third fault, with three results of each: snippets are written by one program,
-#: and that a property sees its fault is tested in ``tests/injected_faults`` in every run.
-TRIED = [(mode, fault, ids[: None if NIGHTLY else 3]) for mode, fault, ids in every(3, failing_results.RED)]
+#: Outside the nightly run every third fault is tested, with three results each. One program writes all
+#: snippets, and ``tests/injected_faults`` tests in every run that each property detects its fault.
+TRIED = [
+    (mode, fault, ids[: None if NIGHTLY else 3]) for mode, fault, ids in every_nth(3, failing_results.RED)
+]
 
 
 @pytest.mark.parametrize(("mode", "fault", "ids"), TRIED, ids=[f"{row[1]}-{row[2][0]}" for row in TRIED])
@@ -83,16 +86,18 @@ def test_a_snippet_shows_the_fault_and_its_end(server: Server, mode: str, fault:
 
 @pytest.mark.parametrize("kind", ["operator", "overload", "module", "optimizer", "device"])
 def test_every_property_has_a_snippet_here(kind: str) -> None:
-    shown = {text.split("/")[0] for _, _, ids in failing_results.RED for text in ids}
-    unshown = {"huge_tensors"}  # it takes 8 GiB
-    assert {entry.name for entry in properties(kind)} - unshown <= shown
+    property_names = {text.split("/")[0] for _, _, ids in failing_results.RED for text in ids}
+    unshown = {"huge_tensors"}  # it needs 8 GiB
+    assert {entry.name for entry in properties(kind)} - unshown <= property_names
 
 
 def test_every_behaviour_has_a_script() -> None:
-    """Their checks are all of one form, so that it is enough to see that each program can be written down."""
-    shown = {text.split("/")[0] for _, _, ids in failing_results.RED for text in ids}
+    """The checks of all behaviours have one form, so it suffices that each program can be written as a
+    script.
+    """
+    property_names = {text.split("/")[0] for _, _, ids in failing_results.RED for text in ids}
     lazy = {entry.name for entry in properties("api") if entry.modes == ("lazy",)}
-    assert {entry.name for entry in properties("api")} - shown - lazy <= set(BEHAVIOURS)
+    assert {entry.name for entry in properties("api")} - property_names - lazy <= set(BEHAVIOURS)
     for name, entry in BEHAVIOURS.items():
         collector = Collector(script.REPLACED)
         writer = Writer(collector)
@@ -102,8 +107,16 @@ def test_every_behaviour_has_a_script() -> None:
         assert "import conformance" not in text and "from conformance" not in text, name
 
 
-def repro(*words: str, fault: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "conformance", "repro", "--target", str(HERE / "broken.toml"), *words]
+def repro(*arguments: str, fault: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "conformance",
+        "repro",
+        "--target",
+        str(HERE / "broken.toml"),
+        *arguments,
+    ]
     return subprocess.run(command, env=variables(fault), cwd=cwd, capture_output=True, text=True)
 
 
@@ -114,7 +127,7 @@ def test_the_command_writes_a_snippet_that_runs_alone(tmp_path: Path) -> None:
     assert "arguments: float32[]" in done.stdout
     assert "Run it with `python s.py`" in done.stdout
     alone = {**variables(), "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
-    for fault, code, words in (("values", 1, "WRONG: 1 of 1 elements"), ("", 0, "ok: every element")):
+    for fault, code, output in (("values", 1, "WRONG: 1 of 1 elements"), ("", 0, "ok: every element")):
         run = subprocess.run(
             [sys.executable, "s.py"],
             cwd=tmp_path,
@@ -123,7 +136,7 @@ def test_the_command_writes_a_snippet_that_runs_alone(tmp_path: Path) -> None:
             text=True,
         )
         assert run.returncode == code, run.stderr
-        assert words in run.stdout
+        assert output in run.stdout
 
 
 def script_in(folder: Path) -> str | None:
@@ -142,7 +155,7 @@ def test_a_report_has_the_script_of_a_cause_behind_a_click(tmp_path: Path) -> No
     script = script_in(folder)
     assert script is not None and "torch.sin" in script and "conformance" not in script.partition("import")[2]
     assert html.embedded_json(script) in (folder / "report.html").read_text()
-    # The report that is made anew has it too; a new run without the option has none.
+    # The regenerated report contains the snippet too; a new run without the option has no snippet.
     (folder / "report.html").unlink()
     subprocess.run([sys.executable, "-m", "conformance", "report", str(folder)], capture_output=True)
     assert html.embedded_json(script) in (folder / "report.html").read_text()
@@ -153,8 +166,8 @@ def test_a_report_has_the_script_of_a_cause_behind_a_click(tmp_path: Path) -> No
 
 @pytest.mark.nightly("files of snippets and snippets of crashes are each in a test of every run")
 def test_a_crash_gives_a_file_too(tmp_path: Path) -> None:
-    words = ("--mode", "eager", "--snippet", "s.py")
-    done = repro("value/sin@float32", *words, fault="crash", cwd=tmp_path)
+    options = ("--mode", "eager", "--snippet", "s.py")
+    done = repro("value/sin@float32", *options, fault="crash", cwd=tmp_path)
     assert done.returncode == 1 and "snippet: s.py" in done.stdout, done.stdout
     assert "torch.sin" in (tmp_path / "s.py").read_text() or "sin" in (tmp_path / "s.py").read_text()
 
@@ -185,9 +198,9 @@ def test_recorded_text_is_shown_and_never_run(tmp_path: Path) -> None:
 
     read = {"legs": [leg]}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("conformance.results.document.read", lambda path: read)
-        shown: list[str] = []
-        patch.setattr("builtins.print", lambda *words, **_: shown.append(" ".join(map(str, words))))
+        patch.setattr("conformance.results.document.read_results", lambda path: read)
+        printed: list[str] = []
+        patch.setattr("builtins.print", lambda *arguments, **_: printed.append(" ".join(map(str, arguments))))
         command.print_recorded_result(tmp_path, ResultId.parse("value/sin@float32"))
-    assert "recorded: value: import os; os.mkdir('made')  [2Jgone" in shown
+    assert "recorded: value: import os; os.mkdir('made')  [2Jgone" in printed
     assert not list(tmp_path.iterdir())

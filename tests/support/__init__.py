@@ -1,4 +1,4 @@
-"""Modules that several folders of tests share: made-up subjects, results, devices and programs."""
+"""Shared modules of several test folders: artificial subjects, results, devices and programs."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def python_path(*folders: Path) -> str:
-    """Return the PYTHONPATH of a process that imports these modules, and what lies in ``folders``."""
+    """Return the PYTHONPATH of a process that imports these modules and the modules in ``folders``."""
     return os.pathsep.join([*map(str, folders), str(ROOT), os.environ.get("PYTHONPATH", "")])

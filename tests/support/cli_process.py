@@ -1,7 +1,8 @@
-"""The command line of the suite in a process of its own, with the subjects of ``sham.py``.
+"""The suite's command line in its own process, with the subjects of ``misbehaving_subjects.py``.
 
-The process is a fork of one that has imported torch (``command_server.py``): the imports cost more than most
-of the commands. Tests of how the command starts, is killed or is read by a scheduler start an interpreter.
+The process is a fork of a process that has imported torch (``command_server.py``), because the imports take
+longer than most commands. Tests of the start, the termination or the scheduling of the command start an
+interpreter.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class Run:
 
     @property
     def results(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / "results.json").read_text())
-        return found
+        document: dict[str, Any] = json.loads((self.folder / "results.json").read_text())
+        return document
 
     @property
     def rows(self) -> dict[str, dict[str, Any]]:
@@ -40,7 +41,7 @@ class Run:
 
 
 def environment(folder: Path, sham: str, **more: str) -> dict[str, str]:
-    """Variables of a process that knows only the subjects named by ``sham``."""
+    """Return the variables of a process whose only subjects are the ones named by ``sham``."""
     state = folder / "state"
     state.mkdir(exist_ok=True)
     return {
@@ -55,7 +56,9 @@ def environment(folder: Path, sham: str, **more: str) -> dict[str, str]:
 
 
 def bare_target(folder: Path) -> str:
-    """A target file for the CPU in eager mode; no expectations, since those of cpu speak of operators."""
+    """Write a target file for the CPU in eager mode. It has no expectations, because the expectations of cpu
+    match operators.
+    """
     text = (ROOT / "conformance" / "target" / "known" / "cpu.toml").read_text()
     text = re.sub(r"(?m)^modes = .*$", 'modes = ["eager"]', text)
     (folder / "bare.toml").write_text(text.replace('name = "cpu"', 'name = "bare"'))
@@ -63,7 +66,7 @@ def bare_target(folder: Path) -> str:
 
 
 def conformance(folder: Path, *arguments: str, sham: str = "good", **more: str) -> Run:
-    """Run the command line in a folder; ``run`` writes to its subfolder ``out``."""
+    """Run the command line in a folder. ``run`` writes to its subfolder ``out``."""
     command = [sys.executable, "-m", "conformance", *arguments]
     if arguments[0] in ("run", "repro"):
         command += ["--extra", "tests.support.misbehaving_subjects"]
@@ -76,7 +79,7 @@ def conformance(folder: Path, *arguments: str, sham: str = "good", **more: str) 
 
 @functools.cache
 def _server() -> subprocess.Popen[str]:
-    """Start the server of this process; it ends with it."""
+    """Start the command server of this process. It ends with this process."""
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.support.command_server"],
         env={**os.environ, "PYTHONPATH": python_path(), "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
@@ -91,14 +94,14 @@ def _server() -> subprocess.Popen[str]:
 def forked(
     command: list[str], folder: Path, variables: dict[str, str], seconds: float = 300
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m conformance …`` in a folder as a fork; as `subprocess.run`."""
+    """Run ``python -m conformance …`` in a folder as a fork. The result is like that of `subprocess.run`."""
     server = _server()
     assert server.stdin is not None and server.stdout is not None
-    with tempfile.TemporaryDirectory() as place:
-        files = {name: Path(place, name) for name in ("out", "err")}
+    with tempfile.TemporaryDirectory() as output_folder:
+        files = {name: Path(output_folder, name) for name in ("out", "err")}
         request = {
             "arguments": command[3:],
-            # With any other hash seed the command would start again, as an interpreter of its own.
+            # With a different hash seed the command would restart itself in a new interpreter.
             "variables": variables | {"PYTHONHASHSEED": "0"},
             "cwd": str(folder),
             "seconds": seconds,
@@ -109,8 +112,8 @@ def forked(
         answer = server.stdout.readline()
         if not answer:
             raise RuntimeError(f"the server of commands ended with code {server.wait()}")
-        said = {name: file.read_text(errors="replace") for name, file in files.items()}
+        outputs = {name: file.read_text(errors="replace") for name, file in files.items()}
     code = json.loads(answer)["code"]
     if code is None:
-        raise subprocess.TimeoutExpired(command, seconds, said["out"], said["err"])
-    return subprocess.CompletedProcess(command, code, said["out"], said["err"])
+        raise subprocess.TimeoutExpired(command, seconds, outputs["out"], outputs["err"])
+    return subprocess.CompletedProcess(command, code, outputs["out"], outputs["err"])

@@ -1,8 +1,8 @@
-"""Runs command lines of ``conformance``, each in a fork of this process, which has imported torch and the
+"""Run command lines of ``conformance``, each in a fork of this process, which has imported torch and the
 suite.
 
-Reads JSON lines with ``arguments``, ``variables``, ``cwd``, ``seconds``, and the paths ``out`` and ``err`` of
-files for the output; answers each with ``code``: the exit code, or null if the fork had to be killed.
+Each request is a JSON line with ``arguments``, ``variables``, ``cwd``, ``seconds``, and the paths ``out`` and
+``err`` of the output files. The reply has ``code``: the exit code, or null if the fork had to be killed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch  # noqa: F401  the import that the forks save
 
 import conformance.cli
 
-#: Where modules are found but for PYTHONPATH and the folder that a program starts in.
+#: The module search path without PYTHONPATH and without the start folder of the program.
 INSTALLED = [
     entry
     for entry in sys.path[1:]
@@ -26,8 +26,8 @@ INSTALLED = [
 ]
 
 
-def become(request: dict[str, Any]) -> int:
-    """Make this process, a fork, what ``python -m conformance`` would be; return its exit code."""
+def run_request(request: dict[str, Any]) -> int:
+    """Run ``python -m conformance`` in this process, a fork, and return its exit code."""
     os.setsid()
     for number, name in ((1, "out"), (2, "err")):
         file = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -44,8 +44,8 @@ def become(request: dict[str, Any]) -> int:
     return conformance.cli.main()
 
 
-def wait(child: int, seconds: float) -> int | None:
-    """Wait for a fork; its exit code, negative for a signal, or None if it had to be killed."""
+def wait_for_child(child: int, seconds: float) -> int | None:
+    """Wait for a fork. Return its exit code, negative for a signal, or None if it had to be killed."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -57,18 +57,18 @@ def wait(child: int, seconds: float) -> int | None:
     return None
 
 
-def program() -> dict[str, Any] | None:
-    """Serve requests; returns in each fork with its request, and here with None at the end of the input."""
+def received_program() -> dict[str, Any] | None:
+    """Serve requests. Return the request in each fork, and None in this process at the end of the input."""
     for line in sys.stdin:
         request: dict[str, Any] = json.loads(line)
         child = os.fork()
         if child == 0:
             return request
-        print(json.dumps({"code": wait(child, request["seconds"])}), flush=True)
+        print(json.dumps({"code": wait_for_child(child, request["seconds"])}), flush=True)
     return None
 
 
 if __name__ == "__main__":
-    found = program()
-    # A fork leaves by an ordinary end of the interpreter, as the command does.
-    sys.exit(0 if found is None else become(found))
+    command = received_program()
+    # A fork ends by a normal interpreter shutdown, like the command.
+    sys.exit(0 if command is None else run_request(command))

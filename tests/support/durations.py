@@ -1,7 +1,7 @@
-"""Seconds of each test file; ``python -m tests.support.durations JUNIT`` renews ``tests/durations.json``.
+"""Seconds of each test file. ``python -m tests.support.durations JUNIT`` updates ``tests/durations.json``.
 
-The junit file is that of a run of all tests: ``nox -s tests -- --junitxml junit.xml``. Only the order of
-files depends on the table, so that it needs a renewal only after large changes.
+The JUnit file comes from a run of all tests: ``nox -s tests -- --junitxml junit.xml``. The table determines
+only the order of files, so it needs an update only after large changes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def load() -> dict[str, float]:
 
 
 def file_of(classname: str) -> str | None:
-    """Return the file whose dotted path begins the class name of a test case; None if there is none."""
-    parts = classname.split(".") if classname else []  # a module that was skipped whole has none
+    """Return the file whose dotted path starts the class name of a test case, or None if no file matches."""
+    parts = classname.split(".") if classname else []  # a completely skipped module has no class name
     for end in range(len(parts), 0, -1):
         path = Path(*parts[:end]).with_suffix(".py")
         if (ROOT / path).is_file():
@@ -34,7 +34,7 @@ def file_of(classname: str) -> str | None:
 
 
 def read(junit: Path) -> dict[str, int]:
-    """Return whole seconds by file, at least 1, of a junit file."""
+    """Return the seconds of each file in a JUnit file, as integers of at least 1."""
     seconds: collections.Counter[str] = collections.Counter()
     for case in ElementTree.parse(junit).iter("testcase"):
         file = file_of(case.get("classname", ""))
@@ -44,7 +44,7 @@ def read(junit: Path) -> dict[str, int]:
 
 
 def main() -> None:
-    """Write the table from a junit file."""
+    """Write the table from a JUnit file."""
     if len(sys.argv) != 2:
         sys.exit("usage: python -m tests.support.durations JUNIT")
     TABLE.write_text(json.dumps(read(Path(sys.argv[1])), indent=1) + "\n")

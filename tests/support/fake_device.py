@@ -1,7 +1,7 @@
-"""Streams and events on the CPU: in-place kernels of a side stream are put off until somebody waits for them.
+"""Streams and events on the CPU: in-place kernels of a side stream are deferred until a wait requires them.
 
-The worst order that the promises allow is the one that is taken, so that whoever relies on more is wrong at
-once and without any time passing: a stream runs only when it is waited for, and then no further than it must.
+The fake takes the worst order that the requirements allow, so that code that relies on more is wrong
+immediately. A stream runs only when something waits for it, and then only as far as necessary.
 """
 
 from __future__ import annotations
@@ -83,14 +83,16 @@ class Event:
     def query(self) -> bool:
         return self.stream is None or self.stream.done >= self.place
 
-    def elapsed_time(self, other: Event) -> float:
-        if not (self.timing and other.timing and self.stream and other.stream):
+    def elapsed_time(self, end: Event) -> float:
+        if not (self.timing and end.timing and self.stream and end.stream):
             raise RuntimeError("both events must keep time and be recorded")
-        return other.time - self.time
+        return end.time - self.time
 
 
 class Deferring(TorchDispatchMode):
-    """Puts off what writes to its first argument; whatever else runs at once, after the stream's work."""
+    """Dispatch mode that defers calls which write to their first argument. Any other call runs immediately,
+    after the stream's work.
+    """
 
     def __init__(self, stream: Stream) -> None:
         super().__init__()
@@ -99,14 +101,14 @@ class Deferring(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not func._schema.name.endswith("_"):
             return func(*args, **(kwargs or {}))
-        # The queue holds the memory of its arguments, not the tensors: those may be let go.
-        held = [arg.detach() if isinstance(arg, torch.Tensor) else arg for arg in args]
-        self.stream.push(lambda: func(*held, **(kwargs or {})))
+        # The queue references the memory of its arguments and not the tensors, which may be freed.
+        arguments = [arg.detach() if isinstance(arg, torch.Tensor) else arg for arg in args]
+        self.stream.push(lambda: func(*arguments, **(kwargs or {})))
         return args[0]
 
 
 class Api(DeviceApi):
-    """A device that keeps its promises."""
+    """A conforming device."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -168,7 +170,7 @@ class Api(DeviceApi):
             stream.synchronize()
 
     def to_host(self, tensor: torch.Tensor) -> torch.Tensor:
-        with _disable_current_modes():  # what was put off must run now
+        with _disable_current_modes():  # deferred work must run now
             self.current().synchronize()
         return tensor.clone()
 
@@ -197,7 +199,7 @@ class EagerGraph(StreamGraph):
 
 
 class OutOfOrder(Api):
-    """Runs the newest work of a stream first."""
+    """A device that runs the newest work of a stream first."""
 
     def stream(self) -> Any:
         class Reversed(Stream):
@@ -211,7 +213,7 @@ class OutOfOrder(Api):
 
 
 class DeafToEvents(Api):
-    """Ignores that a stream is to wait."""
+    """A device that ignores waits between streams."""
 
     def stream(self) -> Any:
         class Deaf(Stream):
@@ -223,29 +225,29 @@ class DeafToEvents(Api):
 
 
 class StoppedClock(Api):
-    """Measures from the start of the process, whichever event is asked."""
+    """A device that measures time from the start of the process, for any pair of events."""
 
     def event(self, *, timing: bool = False) -> Any:
         class Absolute(Event):
-            def elapsed_time(self, other: Event) -> float:
-                return other.time
+            def elapsed_time(self, end: Event) -> float:
+                return end.time
 
         return Absolute(self, timing)
 
 
 class Forgiving(Api):
-    """Gives a time for events that were never recorded."""
+    """A device that returns a time for events that were never recorded."""
 
     def event(self, *, timing: bool = False) -> Any:
         class Any_(Event):
-            def elapsed_time(self, other: Event) -> float:
-                return other.time - self.time
+            def elapsed_time(self, end: Event) -> float:
+                return end.time - self.time
 
         return Any_(self, timing)
 
 
 class AlwaysDone(Api):
-    """Says that all work is done."""
+    """A device that reports all work as done."""
 
     def event(self, *, timing: bool = False) -> Any:
         class Done(Event):
@@ -256,7 +258,7 @@ class AlwaysDone(Api):
 
 
 class Waiting(Api):
-    """Launches by waiting for what is on the stream."""
+    """A device whose launches wait for the work of the stream."""
 
     @contextlib.contextmanager
     def on(self, stream: Any) -> Iterator[None]:
@@ -266,14 +268,14 @@ class Waiting(Api):
 
 
 class Reusing(Api):
-    """Reuses memory whoever works with it."""
+    """A device that reuses memory which other streams still use."""
 
     def record_stream(self, tensor: torch.Tensor, stream: Any) -> None:
         pass
 
 
 class EagerWaits(Api):
-    """Lets the host wait if a stream is to wait for an event."""
+    """A device that blocks the host when a stream has to wait for an event."""
 
     def stream(self) -> Any:
         class Blocking(Stream):
@@ -285,43 +287,43 @@ class EagerWaits(Api):
 
 
 class HastyCopies(Api):
-    """Copies to the host what is there, whatever is still to be done."""
+    """A device whose copies to the host do not wait for pending work."""
 
     def to_host(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.clone()
 
 
 class SmallClock(Api):
-    """Measures no time that work takes."""
+    """A device that measures zero time for any work."""
 
     def event(self, *, timing: bool = False) -> Any:
         class Still(Event):
-            def elapsed_time(self, other: Event) -> float:
-                return super().elapsed_time(other) * 0.0
+            def elapsed_time(self, end: Event) -> float:
+                return super().elapsed_time(end) * 0.0
 
         return Still(self, timing)
 
 
 class WrongUnit(Api):
-    """Measures in microseconds."""
+    """A device that measures in microseconds."""
 
     def event(self, *, timing: bool = False) -> Any:
         class Micro(Event):
-            def elapsed_time(self, other: Event) -> float:
-                return super().elapsed_time(other) * 1000.0
+            def elapsed_time(self, end: Event) -> float:
+                return super().elapsed_time(end) * 1000.0
 
         return Micro(self, timing)
 
 
 class NeverWaits(Api):
-    """Does not wait for copies."""
+    """A device that does not wait for copies."""
 
     def synchronize(self) -> None:
         pass
 
 
 class OneStreamForAll(Api):
-    """Has one current stream for all threads."""
+    """A device with one current stream for all threads."""
 
     def current(self) -> Any:
         return self.__dict__.get("everyones", self.default)

@@ -1,7 +1,8 @@
-"""A program ``gh`` over a folder: issues, runs of workflows, their artifacts and signatures.
+"""A fake ``gh`` program whose state is a folder: issues, workflow runs, artifacts and signatures.
 
-``FAKE_GH`` names the folder. ``issues.json``: a list; ``REPOSITORY/runs.json``: runs of workflows;
-``REPOSITORY/artifacts/RUN/NAME/``: files; ``attestations/SHA256``: who signed, as ``WORKFLOW REF COMMIT``.
+``FAKE_GH`` names the folder. ``issues.json`` is a list. ``REPOSITORY/runs.json`` contains the workflow runs.
+``REPOSITORY/artifacts/RUN/NAME/`` contains files. ``attestations/SHA256`` contains the signer as ``WORKFLOW
+REF COMMIT``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 
 def installed(folder: Path) -> Path:
-    """A folder for the path of programs, in which this is ``gh``."""
+    """Return a folder for PATH that contains this program as ``gh``."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "gh"
     program.write_text(f"#!{sys.executable}\n{Path(__file__).read_text()}")
@@ -27,18 +28,20 @@ def installed(folder: Path) -> Path:
     return folder
 
 
-def fail(words: str) -> None:
-    sys.exit(f"gh: {words}")
+def fail(message: str) -> None:
+    sys.exit(f"gh: {message}")
 
 
 def read(file: Path, otherwise: Any) -> Any:
     return json.loads(file.read_text()) if file.exists() else otherwise
 
 
-def api(state: Path, words: list[str]) -> Any:
-    method, path = words[words.index("--method") + 1], words[words.index("--method") + 2]
-    fields = dict(words[place + 1].split("=", 1) for place, word in enumerate(words) if word == "-f")
-    body = json.load(sys.stdin) if "--input" in words else {}
+def api(state: Path, arguments: list[str]) -> Any:
+    method, path = arguments[arguments.index("--method") + 1], arguments[arguments.index("--method") + 2]
+    fields = dict(
+        arguments[index + 1].split("=", 1) for index, argument in enumerate(arguments) if argument == "-f"
+    )
+    body = json.load(sys.stdin) if "--input" in arguments else {}
     issues = read(state / "issues.json", [])
     if match := re.fullmatch(r"repos/([^/]+/[^/]+)/actions/workflows/([^/]+)/runs", path):
         runs = read(state / match[1] / "runs.json", [])
@@ -50,18 +53,18 @@ def api(state: Path, words: list[str]) -> Any:
     if match := re.fullmatch(r"repos/([^/]+/[^/]+)/actions/runs/(\d+)/artifacts", path):
         folder = state / match[1] / "artifacts" / match[2]
         names = sorted(folder.iterdir()) if folder.is_dir() else []
-        sizes = {one.name: sum(file.lstat().st_size for file in one.iterdir()) for one in names}
+        sizes = {item.name: sum(file.lstat().st_size for file in item.iterdir()) for item in names}
         return {
             "artifacts": [
-                {"name": name, "size_in_bytes": size, "id": int(match[2]) * 10 + place}
-                for place, (name, size) in enumerate(sizes.items())
+                {"name": name, "size_in_bytes": size, "id": int(match[2]) * 10 + index}
+                for index, (name, size) in enumerate(sizes.items())
             ]
         }
     if not os.environ.get("GH_TOKEN"):
         fail("no token")
     if method == "GET" and path.endswith("/issues"):
         wanted = fields["labels"]
-        return [one for one in issues if one["state"] == fields["state"] and wanted in one["labels"]]
+        return [item for item in issues if item["state"] == fields["state"] and wanted in item["labels"]]
     if method == "POST" and path.endswith("/issues"):
         issues.append({"number": len(issues) + 1, "state": "open", "comments": [], **body})
         answer = issues[-1]
@@ -74,20 +77,20 @@ def api(state: Path, words: list[str]) -> Any:
     return answer
 
 
-def option(words: list[str], name: str) -> str:
-    return words[words.index(name) + 1]
+def option(arguments: list[str], name: str) -> str:
+    return arguments[arguments.index(name) + 1]
 
 
 def main() -> None:
     state = Path(os.environ["FAKE_GH"])
-    command, words = sys.argv[1], sys.argv[2:]
-    if command == "api" and words[0].endswith("/zip"):
+    command, arguments = sys.argv[1], sys.argv[2:]
+    if command == "api" and arguments[0].endswith("/zip"):
         repository, number = re.fullmatch(
-            r"repos/([^/]+/[^/]+)/actions/artifacts/(\d+)/zip", words[0]
+            r"repos/([^/]+/[^/]+)/actions/artifacts/(\d+)/zip", arguments[0]
         ).groups()
         folder = sorted((state / repository / "artifacts" / number[:-1]).iterdir())[int(number[-1])]
-        made = io.BytesIO()
-        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
             for file in folder.iterdir():
                 if file.is_symlink():
                     entry = zipfile.ZipInfo(file.name)
@@ -95,15 +98,17 @@ def main() -> None:
                     archive.writestr(entry, os.readlink(file))
                 else:
                     archive.write(file, file.name)
-        sys.stdout.buffer.write(made.getvalue())
+        sys.stdout.buffer.write(buffer.getvalue())
     elif command == "api":
-        print(json.dumps(api(state, words)))
-    elif command == "attestation" and words[0] == "verify":
-        digest = hashlib.sha256(Path(words[1]).read_bytes()).hexdigest()
+        print(json.dumps(api(state, arguments)))
+    elif command == "attestation" and arguments[0] == "verify":
+        digest = hashlib.sha256(Path(arguments[1]).read_bytes()).hexdigest()
         file = state / "attestations" / digest
-        named = [option(words, f"--{name}") for name in ("signer-workflow", "source-ref", "source-digest")]
+        named = [
+            option(arguments, f"--{name}") for name in ("signer-workflow", "source-ref", "source-digest")
+        ]
         signer = " ".join(named)
-        if not named[0].startswith(f"{option(words, '--repo')}/"):
+        if not named[0].startswith(f"{option(arguments, '--repo')}/"):
             fail("another repository's workflow")
         if not file.exists() or file.read_text().strip() != signer:
             fail("no attestation that fits")

@@ -1,4 +1,4 @@
-"""Device graphs on the CPU: what a capture would hold is recorded below autograd, and run again on replay."""
+"""Device graphs on the CPU: the calls of a capture are recorded below autograd and run again at replay."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Recording(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if needs_host(func, args):
             return self.host(func, args, kwargs or {})
-        # Tensors as they are now: a call may give one of them another shape later.
-        held = trees.tree_map(_as_it_is, args)
+        # The tensors in their present state: a later call may change their shape.
+        recorded_args = trees.tree_map(_as_it_is, args)
         result = func(*args, **(kwargs or {}))
         if torch.Tag.inplace_view not in func.tags:
-            self.calls.append((func, held, kwargs or {}, trees.tree_map(_as_it_is, result)))
+            self.calls.append((func, recorded_args, kwargs or {}, trees.tree_map(_as_it_is, result)))
         return result
 
     def host(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -37,7 +37,7 @@ class Recording(TorchDispatchMode):
 
 
 class Graph:
-    """A graph as a target's hook ``graph`` returns it."""
+    """A graph with the interface of the target hook ``graph``."""
 
     recording: type[Recording] = Recording
 
@@ -54,38 +54,40 @@ class Graph:
                 self.run(*call)
 
     def run(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Run one call again, its results into the memory that they had."""
+        """Run one call again and write its results into their original memory."""
         if is_view(func) or "empty" in func._schema.name:
             return
-        again = func(*args, **kwargs)
-        for old, new in zip(trees.tensors(result), trees.tensors(again), strict=True):
+        new_result = func(*args, **kwargs)
+        for old, new in zip(trees.tensors(result), trees.tensors(new_result), strict=True):
             if old.untyped_storage()._cdata != new.untyped_storage()._cdata and not old._is_zerotensor():
                 old.copy_(new)
 
 
 class Stale(Graph):
-    """Replays nothing."""
+    """A graph that replays nothing."""
 
     def replay(self) -> None:
         pass
 
 
 class OldInputs(Graph):
-    """Keeps copies of what the inputs held at capture, and computes from those."""
+    """A graph that computes from copies of the inputs at capture time."""
 
     def capture_end(self) -> None:
         super().capture_end()
-        made = {t.untyped_storage()._cdata for call in self.mode.calls for t in trees.tensors(call[3])}
+        created_storages = {
+            t.untyped_storage()._cdata for call in self.mode.calls for t in trees.tensors(call[3])
+        }
 
         def keep(leaf: Any) -> Any:
-            ours = isinstance(leaf, torch.Tensor) and leaf.untyped_storage()._cdata not in made
+            ours = isinstance(leaf, torch.Tensor) and leaf.untyped_storage()._cdata not in created_storages
             return leaf.clone() if ours else leaf
 
         self.mode.calls = [(f, trees.tree_map(keep, a), k, r) for f, a, k, r in self.mode.calls]
 
 
 class DenseInputs(Graph):
-    """Takes every input for contiguous."""
+    """A graph that treats every input as contiguous."""
 
     def run(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         def dense(leaf: Any) -> Any:
@@ -98,7 +100,7 @@ class DenseInputs(Graph):
 
 
 class Once(Graph):
-    """Replays only the first time."""
+    """A graph that replays only once."""
 
     spent = False
 
@@ -109,7 +111,7 @@ class Once(Graph):
 
 
 class ForwardOnly(Graph):
-    """Forgets the second half of what was captured."""
+    """A graph that loses the second half of the capture."""
 
     def capture_end(self) -> None:
         super().capture_end()
@@ -117,7 +119,7 @@ class ForwardOnly(Graph):
 
 
 class Baked(Graph):
-    """Draws from a generator of its own that starts anew with each replay."""
+    """A graph with its own generator, which restarts at each replay."""
 
     def replay(self) -> None:
         state = torch.default_generator.get_state()
@@ -135,7 +137,7 @@ class _Careless(Recording):
 
 
 class Careless(Graph):
-    """Lets shapes and numbers of the capture into the graph."""
+    """A graph that depends on shapes and numbers of the capture."""
 
     recording = _Careless
 
@@ -150,6 +152,6 @@ class _Rude(Recording):
 
 
 class Rude(Graph):
-    """Refuses with whatever error comes to hand."""
+    """A graph that refuses with arbitrary errors."""
 
     recording = _Rude

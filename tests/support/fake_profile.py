@@ -1,7 +1,7 @@
-"""A device whose profiles and whose history of memory are made here, beside CPU kernels, and faults of them.
+"""A fake device with profiles and a memory history, computed next to CPU kernels, and faulty variants of it.
 
-Each operator of the CPU's profile that calls no other becomes a row of the device, in the order of the calls.
-What a stream puts off calls ``detach`` when it is issued, and has its row when it runs.
+Each operator of the CPU profile that calls no other operator becomes a row of the device, in call order.
+Deferred work of a stream calls ``detach`` when it is issued, and has its row when it runs.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ GRANULE = 512
 
 
 class Api(fake_device.Api):
-    """Profiles and records as documented."""
+    """A device whose profiles and memory history are as documented."""
 
     def profile(self, work: Callable[[], object]) -> ProfilerTrace:
-        with torch.profiler.profile(activities=[ProfilerActivity.CPU]) as found:
+        with torch.profiler.profile(activities=[ProfilerActivity.CPU]) as profiler:
             before = self.allocated()
             work()
             self.synchronize()
             change = self.allocated() - before
-        events, begin = torch_testing_internals.collected_events(found)
+        events, begin = torch_testing_internals.collected_events(profiler)
         operators = [
             Operator(
                 event.correlation_id(),
@@ -59,31 +59,35 @@ class Api(fake_device.Api):
         trace = {"traceEvents": [self.trace_event(row) for row in rows]}
         return self.spoiled(ProfilerTrace(rows, operators, change, elapsed, trace))
 
-    def spoiled(self, found: ProfilerTrace) -> ProfilerTrace:
-        return found
+    def spoiled(self, recorded: ProfilerTrace) -> ProfilerTrace:
+        return recorded
 
     def trace_event(self, row: DeviceActivity) -> dict[str, Any]:
         return {"ph": "X", "name": row.name, "ts": row.start, "dur": row.end - row.start, "pid": 0, "tid": 0}
 
     def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
-        made, clock = [], 0.0
-        aten = [one for one in operators if one.name.startswith("aten::")]
-        for one in aten:
+        activities, clock = [], 0.0
+        aten = [operator for operator in operators if operator.name.startswith("aten::")]
+        for operator in aten:
             inner = [
-                other
-                for other in aten
-                if other is not one and one.start <= other.start and other.end <= one.end
+                inner_operator
+                for inner_operator in aten
+                if inner_operator is not operator
+                and operator.start <= inner_operator.start
+                and inner_operator.end <= operator.end
             ]
-            put_off = any(other.name == "aten::detach" for other in inner)
-            calls = any(not other.name.startswith(_NO_KERNEL) for other in inner)
-            if not (put_off or calls or one.name.startswith(_NO_KERNEL)):
-                start = max(one.start, clock)
-                clock = start + (one.end - one.start) / 2
-                stream = 2 if "mul" in one.name else 1
-                made.append(DeviceActivity(f"kernel of {one.name}", stream, start, clock, one.id))
-        return made
+            put_off = any(inner_operator.name == "aten::detach" for inner_operator in inner)
+            calls = any(not inner_operator.name.startswith(_NO_KERNEL) for inner_operator in inner)
+            if not (put_off or calls or operator.name.startswith(_NO_KERNEL)):
+                start = max(operator.start, clock)
+                clock = start + (operator.end - operator.start) / 2
+                stream = 2 if "mul" in operator.name else 1
+                activities.append(
+                    DeviceActivity(f"kernel of {operator.name}", stream, start, clock, operator.id)
+                )
+        return activities
 
-    # Memory: what `empty` makes is counted, in granules.
+    # Memory: allocations of `empty` are counted, in granules.
     def __init__(self, target: Any) -> None:
         super().__init__(target)
         self.live: dict[int, int] = {}
@@ -117,7 +121,7 @@ class Api(fake_device.Api):
 
 
 class History:
-    """The history of the fake's memory; segments show live blocks with a free one between each two."""
+    """The memory history of the fake. Its segments have a free block between each two live blocks."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -140,28 +144,28 @@ class History:
 
 
 class NoRows(Api):
-    """Shows nothing of the device."""
+    """A profile without rows of the device."""
 
     def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return []
 
 
 class Unlinked(Api):
-    """Rows have no operator."""
+    """Rows without a linked operator."""
 
     def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [dataclasses.replace(row, operator=0) for row in super()._rows(operators)]
 
 
 class LinkedToTheNext(Api):
-    """The link is off by one operator."""
+    """Rows that are linked to the next operator."""
 
     def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [dataclasses.replace(row, operator=row.operator + 1) for row in super()._rows(operators)]
 
 
 class FirstOnly(Api):
-    """A call that is like the one before has no row."""
+    """A profile without the rows of repeated calls."""
 
     def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         rows = super()._rows(operators)
@@ -173,7 +177,7 @@ class FirstOnly(Api):
 
 
 class Overlapping(Api):
-    """Rows of a stream begin before the one before ends."""
+    """Rows of a stream that overlap."""
 
     def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [
@@ -183,14 +187,14 @@ class Overlapping(Api):
 
 
 class OneStream(Api):
-    """Rows of all streams are on one."""
+    """Rows of all streams on one stream."""
 
     def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [dataclasses.replace(row, stream=1) for row in super()._rows(operators)]
 
 
 class EarlyWaiters(Api):
-    """Work that waits for another stream is shown before it."""
+    """Work that waits for another stream and is shown before that work."""
 
     def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [
@@ -200,14 +204,14 @@ class EarlyWaiters(Api):
 
 
 class Backwards(Api):
-    """Start and end are exchanged."""
+    """Rows with start and end exchanged."""
 
     def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [dataclasses.replace(row, start=row.end, end=row.start) for row in super()._rows(operators)]
 
 
 class OtherClock(Api):
-    """Times count from another beginning."""
+    """Times with a different origin."""
 
     def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [
@@ -217,7 +221,7 @@ class OtherClock(Api):
 
 
 class Milliseconds(Api):
-    """Durations are a thousand times too long, one behind the other."""
+    """Durations that are 1000 times too long, without overlap."""
 
     def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         clock, rows = 0.0, []
@@ -229,53 +233,53 @@ class Milliseconds(Api):
 
 
 class LostFrees(Api):
-    """The profile shows what was allocated, and not what was freed."""
+    """A profile that shows allocations and no frees."""
 
     def profile(self, work: Callable[[], object]) -> ProfilerTrace:
-        found = super().profile(work)
-        return dataclasses.replace(found, memory=found.memory + GRANULE)
+        recorded = super().profile(work)
+        return dataclasses.replace(recorded, memory=recorded.memory + GRANULE)
 
 
 class NoTrace(Api):
-    """The exported file holds no events."""
+    """An exported file without events."""
 
-    def spoiled(self, found: ProfilerTrace) -> ProfilerTrace:
-        return dataclasses.replace(found, trace={"traceEvents": []})
+    def spoiled(self, recorded: ProfilerTrace) -> ProfilerTrace:
+        return dataclasses.replace(recorded, trace={"traceEvents": []})
 
 
 class NegativeDurations(Api):
-    """Events of the exported file have negative durations."""
+    """An exported file whose events have negative durations."""
 
     def trace_event(self, row: DeviceActivity) -> dict[str, Any]:
         return super().trace_event(row) | {"dur": -1.0}
 
 
 class TraceWithoutDevice(Api):
-    """The exported file has the host alone."""
+    """An exported file with events of the host only."""
 
-    def spoiled(self, found: ProfilerTrace) -> ProfilerTrace:
+    def spoiled(self, recorded: ProfilerTrace) -> ProfilerTrace:
         host = {"ph": "X", "name": "aten::mm", "ts": 0, "dur": 1}
-        return dataclasses.replace(found, trace={"traceEvents": [host]})
+        return dataclasses.replace(recorded, trace={"traceEvents": [host]})
 
 
 class NeverStops(Api):
-    """A profile has the rows of those before, too."""
+    """A profile that also contains the rows of earlier profiles."""
 
     def __init__(self, target: Any) -> None:
         super().__init__(target)
         self.before: list[ProfilerTrace] = []
 
-    def spoiled(self, found: ProfilerTrace) -> ProfilerTrace:
-        self.before.append(found)
+    def spoiled(self, recorded: ProfilerTrace) -> ProfilerTrace:
+        self.before.append(recorded)
         return dataclasses.replace(
-            found,
-            rows=list(itertools.chain.from_iterable(one.rows for one in self.before)),
-            operators=list(itertools.chain.from_iterable(one.operators for one in self.before)),
+            recorded,
+            rows=list(itertools.chain.from_iterable(trace.rows for trace in self.before)),
+            operators=list(itertools.chain.from_iterable(trace.operators for trace in self.before)),
         )
 
 
 class OwnError(Api):
-    """An error inside of a profile becomes another."""
+    """A profile that replaces the error raised inside it."""
 
     def profile(self, work: Callable[[], object]) -> ProfilerTrace:
         try:
@@ -285,7 +289,7 @@ class OwnError(Api):
 
 
 class DeadAfterFork(Api):
-    """A profile in which a child was forked has lost its later rows."""
+    """A profile without its later rows if a child process was forked in it."""
 
     def profile(self, work: Callable[[], object]) -> ProfilerTrace:
         before, forked = os.fork, []
@@ -296,14 +300,14 @@ class DeadAfterFork(Api):
 
         os.fork = fork
         try:
-            found = super().profile(work)
+            recorded = super().profile(work)
         finally:
             os.fork = before
-        return dataclasses.replace(found, rows=found.rows[:1]) if forked else found
+        return dataclasses.replace(recorded, rows=recorded.rows[:1]) if forked else recorded
 
 
 class NoFrames(Api):
-    """Allocations have no stack."""
+    """Allocations without a stack."""
 
     def add(self, action: str, address: int, size: int) -> None:
         super().add(action, address, size)
@@ -312,7 +316,7 @@ class NoFrames(Api):
 
 
 class NoFrees(Api):
-    """Frees are not recorded."""
+    """A history without frees."""
 
     def add(self, action: str, address: int, size: int) -> None:
         if action == "alloc":
@@ -320,36 +324,36 @@ class NoFrees(Api):
 
 
 class SmallSizes(Api):
-    """Sizes count elements."""
+    """Sizes that count elements and not bytes."""
 
     def add(self, action: str, address: int, size: int) -> None:
         super().add(action, address, size // 8)
 
 
 class Gaps(Api):
-    """Free blocks are not shown."""
+    """Segments without their free blocks."""
 
     def memory_history(self) -> Any:
         class Gappy(History):
             def snapshot(self) -> dict[str, Any]:
-                found = super().snapshot()
-                for segment in found["segments"]:
+                full_snapshot = super().snapshot()
+                for segment in full_snapshot["segments"]:
                     segment["blocks"] = segment["blocks"][:1]
-                return found
+                return full_snapshot
 
         return Gappy(self)
 
 
 class Everything(Api):
-    """All blocks are shown as in use."""
+    """Segments whose blocks are all shown as in use."""
 
     def memory_history(self) -> Any:
         class Busy(History):
             def snapshot(self) -> dict[str, Any]:
-                found = super().snapshot()
-                for segment in found["segments"]:
+                full_snapshot = super().snapshot()
+                for segment in full_snapshot["segments"]:
                     for block in segment["blocks"]:
                         block["state"] = "active_allocated"
-                return found
+                return full_snapshot
 
         return Busy(self)

@@ -1,4 +1,4 @@
-"""Worlds whose ranks break torch.distributed, and the check that results show it."""
+"""Rank pools whose ranks break torch.distributed, and the check that results detect the fault."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ backend = "hpu_backend"
 [distributed]
 backend = "hccl"
 """
-#: The kinds of failure that may show a fault, if it is not other values.
+#: The kinds of failure that may reveal a fault, if it does not change values.
 KINDS: dict[str, set[str]] = {
     "other_dtype": {"dtype"},
     "handle_never_done": {"state"},
@@ -50,35 +50,37 @@ KINDS: dict[str, set[str]] = {
     "endless_errors": {"timeout"},
     "hpu:wait_holds_the_host": {"state"},
     "hpu:random_alike": {"state"},
-    "breaks_graphs": {"exception"},  # torch refuses to make one graph of it
+    "breaks_graphs": {"exception"},  # torch cannot compile it into one graph
 }
 
 
 #: Faults that the reference device hides if it orders streams by memory, as it does by default.
-UNSEEN_BY_MEMORY = ("side_streams_forgotten", "wait_holds_nothing")
+HIDDEN_BY_MEMORY_ORDER = ("side_streams_forgotten", "wait_holds_nothing")
 
 
 def target_with(name: str, folder: Path, patch: pytest.MonkeyPatch) -> Target:
-    """Return the target whose ranks have a fault (``hpu:``: on the reference device), or ``none``."""
+    """Return the target whose ranks have a fault, or no fault for ``none``. Names that start with ``hpu:``
+    use the reference device.
+    """
     device, _, fault = name.rpartition(":")
     file = folder / "faulty.toml"
     file.write_text(HCCL if device else GLOO)
     patch.setenv("FAULT_DEVICE", device)
-    if fault in UNSEEN_BY_MEMORY:
+    if fault in HIDDEN_BY_MEMORY_ORDER:
         patch.setenv("HPU_REFERENCE_STREAM_ORDER", "events")
     patch.setenv("FAULT", "" if fault == "none" else fault)
     return target_file.load(str(file)).target("distributed")
 
 
-def is_seen(name: str, due: list[str], folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Assert that a fault turns each of the cases red, in the way that it shows."""
+def assert_fault_is_detected(name: str, expected: list[str], folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Assert that each of the cases fails with the fault, with the expected kind of failure."""
     if name.startswith("hpu:"):
         pytest.importorskip("habana_frameworks.torch", reason="the reference device is not built")
     target = target_with(name, folder, patch)
     executor = Executor(target)
     planned = {case.id: case for case in build_plan(target, "full").cases}
     unseen = {}
-    for wanted in due:
+    for wanted in expected:
         case = planned[wanted]
         dtype = "any" if "any" in case.dtypes else "float32"
         (result,) = executor.run(Case(case.kind, case.property, case.subject, (dtype,)))

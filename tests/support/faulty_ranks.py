@@ -1,6 +1,6 @@
-"""A backend that is imported by the ranks of a world and breaks torch.distributed there, as ``FAULT`` says.
+"""A backend that the ranks of a rank pool import. It breaks torch.distributed as ``FAULT`` names.
 
-It uses gloo and the CPU, or on the reference device, ``FAULT_DEVICE=hpu``, if a fault needs streams.
+It uses gloo and the CPU, or with ``FAULT_DEVICE=hpu`` the reference device, if a fault needs streams.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ def fault(plant: Callable[[], None]) -> Callable[[], None]:
     return plant
 
 
-def spoil(thing: Any) -> None:
-    """Change the last element of every tensor in there."""
+def corrupt(thing: Any) -> None:
+    """Change the last element of every tensor in a nested structure."""
     if isinstance(thing, (list, tuple)):
-        for one in thing:
-            spoil(one)
+        for item in thing:
+            corrupt(item)
     elif isinstance(thing, torch.Tensor) and thing.numel():
         last = thing.detach().view(-1)[-1:] if thing.is_contiguous() else thing.detach()
         last.copy_((last.float() + 1).to(last.dtype) if not last.is_complex() else last + 1)
 
 
 class Spoiling:
-    """A handle that spoils what it is waited for."""
+    """A work handle that corrupts the result after a wait."""
 
     def __init__(self, work: Any, thing: Any) -> None:
         self.work, self.thing = work, thing
 
     def wait(self, *arguments: Any) -> Any:
-        found = self.work.wait(*arguments)
-        spoil(self.thing)
-        return found
+        finished = self.work.wait(*arguments)
+        corrupt(self.thing)
+        return finished
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.work, name)
 
 
-def around(name: str, after: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
-    """Call ``after(result, args, kwargs)`` for the result of a function of torch.distributed."""
+def wrap_function(name: str, after: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
+    """Call ``after(result, args, kwargs)`` on the result of a function of torch.distributed."""
     real = getattr(dist, name)
 
     @functools.wraps(real)
@@ -62,14 +62,14 @@ def around(name: str, after: Callable[[Any, tuple[Any, ...], dict[str, Any]], An
 
 def _spoiled(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if result is None or isinstance(result, int):
-        spoil(args[0])
+        corrupt(args[0])
         return None
     return Spoiling(result, args[0])
 
 
 @fault
 def wrong_values() -> None:
-    """The last element of each result is off by one."""
+    """The last element of each result is wrong by one."""
     for name in (
         *(
             "all_reduce",
@@ -82,42 +82,44 @@ def wrong_values() -> None:
         *("reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "scatter"),
         *("irecv", "recv"),
     ):
-        around(name, _spoiled)
-    around("gather", lambda result, args, kwargs: spoil(args[1]) or result)
+        wrap_function(name, _spoiled)
+    wrap_function("gather", lambda result, args, kwargs: corrupt(args[1]) or result)
     real = functional.wait_tensor
 
     def wait_tensor(tensor: torch.Tensor) -> torch.Tensor:
-        found = real(tensor) + 0
-        spoil(found)
-        return found
+        result = real(tensor) + 0
+        corrupt(result)
+        return result
 
     functional.wait_tensor = wait_tensor
 
 
 @fault
 def wrong_batches() -> None:
-    """The last element that comes in a batch of sends and receives is off by one."""
-    around("batch_isend_irecv", lambda works, args, kwargs: [Spoiling(w, args[0][1].tensor) for w in works])
+    """The last element that a batch of sends and receives delivers is wrong by one."""
+    wrap_function(
+        "batch_isend_irecv", lambda works, args, kwargs: [Spoiling(w, args[0][1].tensor) for w in works]
+    )
 
 
 @fault
 def input_written() -> None:
-    """The given tensors are changed."""
-    around("all_gather", lambda result, args, kwargs: spoil(args[1]) or result)
+    """The input tensors are changed."""
+    wrap_function("all_gather", lambda result, args, kwargs: corrupt(args[1]) or result)
 
 
 @fault
 def other_dtype() -> None:
-    """The result has another dtype."""
-    from conformance.distributed.collective_call import Running
+    """The result has a different dtype."""
+    from conformance.distributed.collective_call import IssuedCall
 
-    real = Running.wait
-    Running.wait = lambda self: [t.double() for t in real(self)]  # type: ignore[method-assign]
+    real = IssuedCall.wait
+    IssuedCall.wait = lambda self: [t.double() for t in real(self)]  # type: ignore[method-assign]
 
 
 @fault
 def handle_never_done() -> None:
-    around("all_reduce", lambda work, args, kwargs: work and Undone(work))
+    wrap_function("all_reduce", lambda work, args, kwargs: work and Undone(work))
 
 
 class Undone:
@@ -130,12 +132,12 @@ class Undone:
 
 @fault
 def no_handle() -> None:
-    around("broadcast", lambda work, args, kwargs: work and work.wait() and None)
+    wrap_function("broadcast", lambda work, args, kwargs: work and work.wait() and None)
 
 
 @fault
 def wait_holds_the_host() -> None:
-    around("all_reduce", lambda work, args, kwargs: work and Holding(work))
+    wrap_function("all_reduce", lambda work, args, kwargs: work and Holding(work))
 
 
 class Holding:
@@ -149,7 +151,7 @@ class Holding:
 
 @fault
 def wait_holds_nothing() -> None:
-    around("all_reduce", lambda work, args, kwargs: work and Free())
+    wrap_function("all_reduce", lambda work, args, kwargs: work and Free())
 
 
 class Free:
@@ -159,25 +161,25 @@ class Free:
 
 @fault
 def groups_are_the_world() -> None:
-    """Sums in a group of one are those of the numbers in the world."""
+    """Sums in a group of one rank are sums over all ranks."""
     real = dist.all_reduce
 
     def all_reduce(tensor: torch.Tensor, *args: Any, group: Any = None, **kwargs: Any) -> Any:
-        found = real(tensor, *args, group=group, **kwargs)
+        work = real(tensor, *args, group=group, **kwargs)
         if group is not None and dist.get_world_size(group) == 1:
             tensor.mul_(2)
-        return found
+        return work
 
     dist.all_reduce = all_reduce
 
 
 @fault
 def strided_is_dense() -> None:
-    """Gathering reads whatever lies in memory behind the first element."""
+    """Gathering ignores strides and reads the memory after the first element."""
     real = dist.all_gather_into_tensor
 
-    def call(output: torch.Tensor, given: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        dense = given.as_strided(given.shape, torch.empty(given.shape).stride()).clone()
+    def call(output: torch.Tensor, inputs: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        dense = inputs.as_strided(inputs.shape, torch.empty(inputs.shape).stride()).clone()
         return real(output, dense, *args, **kwargs)
 
     dist.all_gather_into_tensor = call
@@ -185,7 +187,7 @@ def strided_is_dense() -> None:
 
 @fault
 def results_at_the_start() -> None:
-    """Results are written from the first byte of their memory, wherever the tensor begins."""
+    """Results are written to the start of the storage and ignore the offset of the tensor."""
     real = dist.all_gather_into_tensor
 
     def call(output: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -216,19 +218,19 @@ def side_streams_forgotten() -> None:
 def refuses_on_one_rank() -> None:
     real = dist.all_to_all_single
 
-    def call(output: torch.Tensor, given: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        if not given.is_contiguous():
+    def call(output: torch.Tensor, inputs: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not inputs.is_contiguous():
             if dist.get_rank() == 0:
                 raise ValueError("not contiguous")
             return None
-        return real(output, given, *args, **kwargs)
+        return real(output, inputs, *args, **kwargs)
 
     dist.all_to_all_single = call
 
 
 @fault
 def wrong_facts() -> None:
-    around("get_rank", lambda rank, args, kwargs: rank if rank < 0 else rank + 1)
+    wrap_function("get_rank", lambda rank, args, kwargs: rank if rank < 0 else rank + 1)
 
 
 @fault
@@ -238,7 +240,7 @@ def no_default_backend() -> None:
 
 @fault
 def outsiders_are_members() -> None:
-    around("get_rank", lambda rank, args, kwargs: 0 if args else rank)
+    wrap_function("get_rank", lambda rank, args, kwargs: 0 if args else rank)
 
 
 @fault
@@ -262,7 +264,7 @@ def everything_accepted() -> None:
 
 @fault
 def silent_errors() -> None:
-    """Sums that cannot be had end without an error."""
+    """Sums that are impossible return without an error."""
     real = dist.all_reduce
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -276,7 +278,7 @@ def silent_errors() -> None:
 
 @fault
 def endless_errors() -> None:
-    """A rank that loses another one waits for ever."""
+    """A rank waits for ever for a rank that exited."""
     real = dist.all_reduce
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -303,7 +305,7 @@ def outsiders_are_touched() -> None:
 
 @fault
 def lost_objects() -> None:
-    around("all_gather_object", lambda result, args, kwargs: args[0].reverse())
+    wrap_function("all_gather_object", lambda result, args, kwargs: args[0].reverse())
 
 
 @fault
@@ -320,7 +322,7 @@ def own_stores() -> None:
 
 @fault
 def shards_of_others() -> None:
-    """The local part of a distributed tensor, and what is made of all parts, is off by one."""
+    """The local shard of a distributed tensor, and the tensor gathered from all shards, are wrong by one."""
     local, full = DTensor.to_local, DTensor.full_tensor
     DTensor.to_local = lambda self, **kwargs: local(self, **kwargs) + 1  # type: ignore[method-assign]
     DTensor.full_tensor = lambda self, **kwargs: full(self, **kwargs) * 2  # type: ignore[method-assign]
@@ -328,7 +330,7 @@ def shards_of_others() -> None:
 
 @fault
 def other_batches() -> None:
-    """One rank computes with slightly other numbers than the rest, which only comparisons can show."""
+    """One rank computes with slightly different numbers, which only a comparison of ranks can reveal."""
     from conformance.properties.multi_rank._training_model import Feed
 
     real = Feed.batch
@@ -342,7 +344,7 @@ def other_batches() -> None:
 
 @fault
 def own_starts() -> None:
-    """DDP leaves each rank with its own first weights."""
+    """DDP keeps the initial weights of each rank."""
     real = torch.nn.parallel.DistributedDataParallel.__init__
     torch.nn.parallel.DistributedDataParallel.__init__ = functools.partialmethod(real, init_sync=False)  # type: ignore[method-assign]
 

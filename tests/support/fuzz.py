@@ -1,4 +1,6 @@
-"""Strategies that spoil documents, and the check that a reader takes or refuses what it is given."""
+"""Hypothesis strategies that corrupt documents, and the check that a reader accepts a document or rejects it
+cleanly.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from conformance.errors import UsageError
 FUZZ = settings(
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-#: Holds the files of the examples; the process removes it at its end.
+#: Folder of the files of the examples. The process removes it at exit.
 FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
 
 LEAVES = st.one_of(
@@ -37,40 +39,42 @@ TREES = st.recursive(
 )
 
 
-def paths(tree: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a document."""
-    found = [here]
+def node_paths(tree: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the path of every node in a document."""
+    all_paths = [here]
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in items:
-        found += paths(value, (*here, key))
-    return found
+        all_paths += node_paths(value, (*here, key))
+    return all_paths
 
 
 @st.composite
-def spoiled(draw: st.DrawFn, document: Any) -> Any:
-    """A document with one to three places replaced, removed or doubled."""
+def corrupted(draw: st.DrawFn, document: Any) -> Any:
+    """Draw a document with one to three nodes replaced, removed or duplicated."""
     changed = copy.deepcopy(document)
     for _ in range(draw(st.integers(1, 3))):
-        place = draw(st.sampled_from(paths(changed)))
-        if not place:
+        path = draw(st.sampled_from(node_paths(changed)))
+        if not path:
             continue
         parent = changed
-        for key in place[:-1]:
+        for key in path[:-1]:
             parent = parent[key]
         how = draw(st.sampled_from(["replace", "replace", "remove", "add"]))
         if how == "replace":
-            parent[place[-1]] = draw(TREES)
+            parent[path[-1]] = draw(TREES)
         elif how == "remove":
-            del parent[place[-1]]
+            del parent[path[-1]]
         elif isinstance(parent, list):
-            parent.append(copy.deepcopy(parent[place[-1]]))
+            parent.append(copy.deepcopy(parent[path[-1]]))
         else:
             parent[draw(st.text(max_size=8))] = draw(TREES)
     return changed
 
 
-def toml(data: Any) -> str:
-    """TOML of a tree of dicts, lists and scalars, as far as there is one."""
+def toml_text(data: Any) -> str:
+    """Return the TOML text of a tree of dicts, lists and scalars. Parts that TOML cannot express
+    are omitted.
+    """
     lines: list[str] = []
 
     def inline(value: Any) -> str:
@@ -89,8 +93,8 @@ def toml(data: Any) -> str:
     return "\n".join(lines)
 
 
-def taken_or_refused(read: Callable[[], Any]) -> bool:
-    """Return True if it was accepted; a refusal must be a UsageError of one paragraph."""
+def is_accepted(read: Callable[[], Any]) -> bool:
+    """Return whether the input was accepted. A rejection must be a UsageError of one paragraph."""
     try:
         read()
     except UsageError as error:
@@ -99,7 +103,7 @@ def taken_or_refused(read: Callable[[], Any]) -> bool:
     return True
 
 
-def written(name: str, content: bytes) -> Path:
+def temporary_file(name: str, content: bytes) -> Path:
     path = Path(tempfile.mkdtemp(dir=FOLDER.name)) / name
     path.write_bytes(content)
     return path

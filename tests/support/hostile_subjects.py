@@ -1,5 +1,5 @@
-"""Subjects of the wildest kind, for ``test_wild.py``; loaded with ``sham`` beside it, whose table they
-join.
+"""Subjects that damage their process, for ``test_hostile_subjects.py``. They add themselves to the table of
+``misbehaving_subjects``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support import misbehaving_subjects
 
 
 class Unprintable(Exception):
-    """An error that breaks whoever asks it what it says."""
+    """An error whose ``__str__`` raises."""
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -28,11 +28,11 @@ class Unprintable(Exception):
 
 
 class Strange(BaseException):
-    """An error that no handler of Exception sees."""
+    """An error that no handler of Exception catches."""
 
 
 def babbles(recorder: Recorder) -> None:
-    """Writes garbage to every stream, past Python and with half characters."""
+    """Write garbage to every stream, below Python and with incomplete characters."""
     recorder.compared(1)
     for number in (1, 2):
         os.write(number, b"\x00\xff\xfe\x1b[2J\x1b]0;title\x07\r" * 2000 + b"\n")
@@ -48,7 +48,7 @@ def unprintable(recorder: Recorder) -> None:
 
 
 def interrupts(recorder: Recorder) -> None:
-    """Raises what Ctrl-C raises, without anybody having pressed it."""
+    """Raise KeyboardInterrupt without a Ctrl-C."""
     recorder.compared(1)
     if misbehaving_subjects.first(recorder):
         raise KeyboardInterrupt
@@ -70,7 +70,7 @@ def many_failures(recorder: Recorder) -> None:
 
 
 def deaf(recorder: Recorder) -> None:
-    """Closes the streams of its process."""
+    """Close the standard streams of the process."""
     recorder.compared(1)
     if misbehaving_subjects.first(recorder):
         for number in (0, 1, 2):
@@ -78,7 +78,7 @@ def deaf(recorder: Recorder) -> None:
 
 
 def homeless(recorder: Recorder) -> None:
-    """Goes to a folder that is then removed, and forgets its environment."""
+    """Change to a folder that is then removed, and clear the environment."""
     recorder.compared(1)
     if misbehaving_subjects.first(recorder):
         with tempfile.TemporaryDirectory() as folder:
@@ -87,21 +87,21 @@ def homeless(recorder: Recorder) -> None:
 
 
 def threads(recorder: Recorder) -> None:
-    """Leaves a thread that never ends, for which Python waits at exit."""
+    """Leave a thread that never ends, so that Python waits for it at exit."""
     recorder.compared(1)
     if misbehaving_subjects.first(recorder):
         threading.Thread(target=time.sleep, args=(3600,), daemon=False).start()
 
 
 def late(recorder: Recorder) -> None:
-    """Hangs when its process ends."""
+    """Hang when the process exits."""
     recorder.compared(1)
     if misbehaving_subjects.first(recorder):
         atexit.register(time.sleep, 3600)
 
 
 def children(recorder: Recorder) -> None:
-    """Leaves a child that holds every file that its parent had open."""
+    """Leave a child process that keeps every open file of its parent open."""
     recorder.compared(1)
     if misbehaving_subjects.first(recorder) and os.fork() == 0:
         time.sleep(3600)
@@ -109,13 +109,13 @@ def children(recorder: Recorder) -> None:
 
 
 def leaks(recorder: Recorder) -> None:
-    """Keeps 256 MiB for every result."""
+    """Retain 256 MiB for every result."""
     recorder.compared(1)
     _KEPT.append(torch.ones(1 << 26))
 
 
 def forgets(recorder: Recorder) -> None:
-    """Removes the modules that the suite has loaded."""
+    """Remove the suite's modules from ``sys.modules``."""
     recorder.compared(1)
     if misbehaving_subjects.first(recorder):
         for name in [name for name in sys.modules if name.startswith("conformance.")]:

@@ -1,7 +1,8 @@
-"""Subjects that misbehave on purpose: the harness is tested without a device and without torch's databases.
+"""Subjects that misbehave on purpose: they test the harness without a device and without torch's databases.
 
-``SHAM`` names the subjects of a process, joined by commas; ``SHAM_STATE`` is a folder for what must outlive a
-process. Load it with ``--extra sham`` and ``CONFORMANCE_KINDS=sham``.
+``SHAM`` names the subjects of a process, separated by commas. ``SHAM_STATE`` is a folder for state that must
+outlive a process. Load the module with ``--extra tests.support.misbehaving_subjects`` and
+``CONFORMANCE_KINDS=sham``.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Subject:
 
 
 def once(name: str) -> bool:
-    """True the first time that any process asks for the name."""
+    """Return True in the first process that calls this function with the name."""
     try:
         (Path(os.environ["SHAM_STATE"]) / name).touch(exist_ok=False)
     except FileExistsError:
@@ -45,7 +46,7 @@ def once(name: str) -> bool:
 
 
 def first(recorder: Recorder) -> bool:
-    """Return True for the dtype that misbehaves if one is enough: each lost process takes seconds."""
+    """Return whether the dtype is the misbehaving one, if one suffices. Each lost process costs seconds."""
     return recorder.id.dtype == "float32"
 
 
@@ -79,7 +80,7 @@ def fails_once(recorder: Recorder) -> None:
 
 
 def half(recorder: Recorder) -> None:
-    """Fails in one of its dtypes."""
+    """Fail in one of the dtypes."""
     (fail if first(recorder) else good)(recorder)
 
 
@@ -132,7 +133,7 @@ def silent_poison(recorder: Recorder) -> None:
 
 
 def crash_after(recorder: Recorder) -> None:
-    """Ends the process once its result is written, as work that is still queued may."""
+    """End the process after its result is written, as queued work may do."""
     recorder.compared(1)
     if once("after"):
         writer = journal.Journal.write
@@ -147,17 +148,17 @@ def crash_after(recorder: Recorder) -> None:
 
 def oracle_good(recorder: Recorder) -> None:
     recorder.compared(1)
-    value_digests.announce("sham", recorder.id.dtype, 0, "d0")
+    value_digests.send_digest("sham", recorder.id.dtype, 0, "d0")
 
 
 def stops(recorder: Recorder) -> None:
-    """Ctrl-C for whoever started the run."""
+    """Send Ctrl-C to the process that started the run."""
     os.kill(int(os.environ["SHAM_RUNNER"]), signal.SIGINT)
     time.sleep(60)
 
 
 def kills(recorder: Recorder) -> None:
-    """``kill -9`` of the runner, while this result is being found out."""
+    """Send SIGKILL to the runner while this result is being computed."""
     recorder.compared(1)
     if first(recorder) and once("kill"):
         os.kill(int(os.environ["SHAM_RUNNER"]), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Faults planted into modules and optimizers, and the check that a property sees them."""
+"""Faults injected into modules and optimizers, and the check that a property detects them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Fault = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Planted:
-    """A fault that must turn a property of a subject red with a kind of failure."""
+class InjectedFault:
+    """A fault with which a property of a subject must fail, and the expected kind of failure."""
 
     kind: str
     property: str
@@ -49,30 +49,30 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _check(target: Target, planted: Planted) -> Result:
-    entry = registry.find(planted.kind, planted.property)
-    subject = find(planted.kind, planted.subject)
-    assert planted.dtype in entry.applies(target, subject)
-    seed = seed_of(subject.name, planted.dtype)
-    recorder = Recorder(ResultId(CaseId(entry.name, subject.name), planted.dtype), seed=seed)
+def _check(target: Target, injected_fault: InjectedFault) -> Result:
+    entry = registry.find_property(injected_fault.kind, injected_fault.property)
+    subject = find(injected_fault.kind, injected_fault.subject)
+    assert injected_fault.dtype in entry.applies(target, subject)
+    seed = seed_of(subject.name, injected_fault.dtype)
+    recorder = Recorder(ResultId(CaseId(entry.name, subject.name), injected_fault.dtype), seed=seed)
     process_state.seed(seed, target)
     entry.check(target, subject, recorder)
     return recorder.result()
 
 
-def is_found(planted: Planted) -> None:
-    """Assert that the property passes without the fault and fails with it, in the way that it shows."""
+def assert_fault_is_detected(injected_fault: InjectedFault) -> None:
+    """Assert that the property passes without the fault, and fails with it with the expected kind."""
     target = target_file.load("cpu").target("eager")
     with _one_thread(), pytest.MonkeyPatch.context() as patch:
-        clean = _check(target, planted)
+        clean = _check(target, injected_fault)
         assert clean.verdict is Verdict.PASS, clean.failures
         for common in (modules, optimizers):
 
             def faulty(target: Target, call: Callable[[], Any], run: Any = common.on_target) -> Any:
-                with planted.fault():
+                with injected_fault.fault():
                     return run(target, call)
 
             patch.setattr(common, "on_target", faulty)
-        result = _check(target, planted)
+        result = _check(target, injected_fault)
     assert result.verdict is Verdict.FAIL
-    assert planted.shows in {failure.kind for failure in result.failures}, result.failures
+    assert injected_fault.shows in {failure.kind for failure in result.failures}, result.failures

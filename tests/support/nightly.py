@@ -1,8 +1,8 @@
-"""What is slow and rarely breaks runs at night: ``CONFORMANCE_NIGHTLY=1``, which the nightly workflow sets.
+"""Slow tests that rarely fail run at night only: the nightly workflow sets ``CONFORMANCE_NIGHTLY=1``.
 
-``@pytest.mark.nightly("why")`` leaves a test to the night; its skip says why. ``every`` takes a part of a
-list of parameters in the other runs. Both conftest files, that of ``tests`` and that of the reference
-device's tests, import the two hooks.
+``@pytest.mark.nightly("why")`` skips a test in other runs; the skip shows the reason. ``every_nth`` selects a
+part of a parameter list in other runs. Both conftest files, in ``tests`` and in the reference device's tests,
+import the two hooks.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ T = TypeVar("T")
 NIGHTLY = os.environ.get("CONFORMANCE_NIGHTLY") == "1"
 
 
-def every(step: int, rows: Sequence[T]) -> Sequence[T]:
-    """Return all rows in the nightly run, and every ``step``-th of them, from the first on, in others."""
+def every_nth(step: int, rows: Sequence[T]) -> Sequence[T]:
+    """Return all rows in the nightly run, and otherwise every ``step``-th row from the first on."""
     return rows[:: 1 if NIGHTLY else step]
 
 
@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what is left to the night; a marker without a reason is an error."""
+    """Skip nightly tests in other runs. A marker without a reason is an error."""
     for item in items:
         marker = item.get_closest_marker("nightly")
         if marker is None:

@@ -1,4 +1,4 @@
-"""Programs for the tests of worlds."""
+"""Rank programs for the tests of rank pools."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def sleeps(rank: Rank) -> None:
 
 @program
 def out_of_step(rank: Rank) -> None:
-    """One rank begins a sum before all raise the same."""
+    """Start a sum on one rank before all ranks raise the same error."""
     if rank.rank == 0:
         dist.all_reduce(torch.ones(3), async_op=True)
     raise ValueError("no")

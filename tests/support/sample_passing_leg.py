@@ -1,4 +1,4 @@
-"""Results that hold a level, made up row by row, for tests of certificates."""
+"""Artificial legs that hold a level, for tests of certificates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from conformance.model import digests
 from conformance.model.verdicts import Verdict, seed_of
 from conformance.plan.levels import manifest
 from conformance.results import document
-from conformance.results.leg_summary import ordered
+from conformance.results.leg_summary import ordered_totals
 from conformance.target.file import DTYPES
 
 Leg = dict[str, Any]
@@ -28,23 +28,29 @@ _digest_of_suite = digests.suite_digest
 
 
 @contextlib.contextmanager
-def settled() -> Iterator[None]:
-    """Within it the suite's digest stays one, however long a test takes and whatever is edited meanwhile."""
+def fixed_suite_digest() -> Iterator[None]:
+    """Replace the suite digest by a constant, so that an edit during the test does not change it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(digests, "suite_digest", lambda: SUITE)
         yield
 
 
 def row(name: str) -> dict[str, Any]:
-    """A row that passed."""
+    """Return a passing row."""
     subject, _, dtype = name.partition("/")[2].rpartition("@")
-    found = {"id": name, "verdict": "pass", "seconds": 0.1, "comparisons": 7, "seed": seed_of(subject, dtype)}
-    return found | ({"placement": "native"} if name.startswith("placement/") else {})
+    result_row = {
+        "id": name,
+        "verdict": "pass",
+        "seconds": 0.1,
+        "comparisons": 7,
+        "seed": seed_of(subject, dtype),
+    }
+    return result_row | ({"placement": "native"} if name.startswith("placement/") else {})
 
 
 @functools.cache
 def known() -> manifest.Manifest:
-    """The committed manifest, read once."""
+    """Return the committed manifest, read once."""
     return manifest.load()
 
 
@@ -55,17 +61,17 @@ def _suite() -> str:
 
 @functools.cache
 def _passed(level: str, mode: str) -> Leg:
-    """The rows of a leg in which everything passed, with their sums; whoever takes them copies them."""
-    return summed(
+    """Return the passing rows of a leg, and its totals. Callers must copy them."""
+    return with_recounted_totals(
         {"left_out": 0, "results": [row(name) for name in known().demand(TORCH, mode, level).entries]}
     )
 
 
 def leg(level: str = "bringup", mode: str = "eager", **changes: Any) -> Leg:
-    """A leg in which everything that a level asks for passed."""
+    """Return a leg in which every result that the level requires passed."""
     passed = _passed(level, mode)
     digest = dict.fromkeys(("manifest", "target", "expectations", "backend"), "0" * 64)
-    found: Leg = {
+    leg_record: Leg = {
         "name": f"{TORCH}-{mode}",
         "build": TORCH,
         "torch": TORCH,
@@ -120,61 +126,67 @@ def leg(level: str = "bringup", mode: str = "eager", **changes: Any) -> Leg:
         "oracle": {"checked": 3, "differences": []},
     }
     for key, value in passed.items():
-        found[key] = [dict(one) for one in value] if key == "results" else copy.copy(value)
-    changed = {**found, **changes}
-    return summed(changed) if changes.keys() & {"results", "left_out"} else changed
+        leg_record[key] = [dict(item) for item in value] if key == "results" else copy.copy(value)
+    changed = {**leg_record, **changes}
+    return with_recounted_totals(changed) if changes.keys() & {"results", "left_out"} else changed
 
 
-def summed(found: Leg) -> Leg:
-    """A leg with its sums made to follow from its rows."""
+def with_recounted_totals(leg_record: Leg) -> Leg:
+    """Return the leg with totals and case verdicts recounted from its rows."""
     cases: dict[str, set[str]] = {}
-    for one in found["results"]:
-        cases.setdefault(one["id"].rpartition("@")[0], set()).add(one["verdict"])
-    found["cases"] = {
-        case: min(seen) if len(seen) == 1 else Verdict.worst([Verdict(one) for one in seen]).value
-        for case, seen in cases.items()
+    for result_row in leg_record["results"]:
+        cases.setdefault(result_row["id"].rpartition("@")[0], set()).add(result_row["verdict"])
+    leg_record["cases"] = {
+        case: min(verdicts)
+        if len(verdicts) == 1
+        else Verdict.worst([Verdict(verdict) for verdict in verdicts]).value
+        for case, verdicts in cases.items()
     }
-    found["case_totals"] = ordered(collections.Counter(found["cases"].values()))
-    totals = collections.Counter(one["verdict"] for one in found["results"])
-    totals["skip"] += found["left_out"]
-    found["totals"] = ordered(totals)
-    found["planned"] = len(found["results"])
-    return found
+    leg_record["case_totals"] = ordered_totals(collections.Counter(leg_record["cases"].values()))
+    totals = collections.Counter(result_row["verdict"] for result_row in leg_record["results"])
+    totals["skip"] += leg_record["left_out"]
+    leg_record["totals"] = ordered_totals(totals)
+    leg_record["planned"] = len(leg_record["results"])
+    return leg_record
 
 
-def with_rows(found: Leg, changes: Mapping[str, Mapping[str, Any]]) -> Leg:
-    """A leg with other rows of these ids, its sums following."""
-    assert changes.keys() <= {one["id"] for one in found["results"]}
-    found["results"] = [{**one, **changes.get(one["id"], {})} for one in found["results"]]
-    return summed(found)
+def with_rows(leg_record: Leg, changes: Mapping[str, Mapping[str, Any]]) -> Leg:
+    """Return the leg with changed rows and recounted totals."""
+    assert changes.keys() <= {result_row["id"] for result_row in leg_record["results"]}
+    leg_record["results"] = [
+        {**result_row, **changes.get(result_row["id"], {})} for result_row in leg_record["results"]
+    ]
+    return with_recounted_totals(leg_record)
 
 
 def varied_results() -> dict[str, Any]:
-    """A small document with a pass, a failure that was tried twice, and a refusal."""
-    found = leg(exit=1)
-    found["results"] = found["results"][:3]
-    _, wrong, refused = found["results"]
+    """Return a small document with a pass, a failure with two attempts, and a refusal."""
+    leg_record = leg(exit=1)
+    leg_record["results"] = leg_record["results"][:3]
+    _, wrong, refused = leg_record["results"]
     failures = [{"kind": "value", "message": "2 of 3 elements differ", "sample": 1}]
     once = {"attempt": 1, "verdict": "fail", "kinds": ["value"], "seconds": 0.1}
     wrong |= {"verdict": "fail", "failures": failures, "failure_count": 1}
     wrong |= {"attempts": [once, {**once, "attempt": 2}]}
     refused |= {"verdict": "unsupported", "notes": ["no such thing on this device"]}
-    return document.document([summed(found)])
+    return document.results_document([with_recounted_totals(leg_record)])
 
 
 def folder(path: Path, *legs: Leg) -> Path:
-    """The output folder of a run with these legs."""
+    """Write the output folder of a run with these legs, and return it."""
     path.mkdir(exist_ok=True)
-    document.write(path / "results.json", document.document(list(legs)))
+    document.write_results(path / "results.json", document.results_document(list(legs)))
     return path
 
 
-def rewritten(bundle: Path, other: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Path:
-    """A copy of a bundle after somebody changed its certificate and its results."""
+def rewrite_bundle(
+    bundle: Path, destination: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]
+) -> Path:
+    """Write a copy of a bundle with a changed certificate and changed results."""
     with zipfile.ZipFile(bundle) as file:
         certificate, rows = (json.loads(file.read(name)) for name in ("certificate.json", "results.json"))
     change(certificate, rows)
-    with zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as file:
+    with zipfile.ZipFile(destination, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("certificate.json", json.dumps(certificate))
         file.writestr("results.json", json.dumps(rows))
-    return other
+    return destination

@@ -1,1 +1,1 @@
-"""The command line in processes of its own: runs, crashes, resuming and merging."""
+"""Tests of the command line in separate processes: runs, crashes, resuming and merging."""

@@ -1,4 +1,4 @@
-"""Verifying a bundle imports nothing of it."""
+"""The verification of a bundle imports no code of the bundle."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Json = dict[str, Any]
 
 @pytest.fixture(scope="module", autouse=True)
 def _settled() -> Iterator[None]:
-    """See `sample_passing_leg.settled`: processes of these tests have the real digest, which is another one."""
-    with sample_passing_leg.settled():
+    """Fix the suite digest in this process. The child processes of these tests have the real digest."""
+    with sample_passing_leg.fixed_suite_digest():
         yield
 
 
 @pytest.fixture(scope="module")
 def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sound bundle of level core."""
+    """Return a valid bundle of level core."""
     folder = tmp_path_factory.mktemp("issued")
     out = sample_passing_leg.folder(folder / "out", sample_passing_leg.leg("core"))
     assert cli.main(["certify", str(out), "-o", str(folder / "core.zip")]) == 0
@@ -34,16 +34,16 @@ def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_nothing_of_a_bundle_is_imported_and_no_torch_is_needed(issued: Path, tmp_path: Path) -> None:
-    """Modules that a bundle names are importable, and raise if they are imported."""
+    """The modules that a bundle names are importable, and raise an error when they are imported."""
     for name in ("mydev", "mine", "torch"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')\n")
 
     def change(certificate: Json, results: Json) -> None:
         results["legs"][0]["facts"]["extra"] = ["mine"]
 
-    other = sample_passing_leg.rewritten(issued, tmp_path / "other.zip", change)
-    # The suite of that process has its real digest, which is another than that of the made-up results.
-    for path, words in ((issued, "another copy of the suite"), (other, "extra modules (mine)")):
+    altered = sample_passing_leg.rewrite_bundle(issued, tmp_path / "other.zip", change)
+    # The suite digest of that process differs from the digest of the artificial results.
+    for path, message in ((issued, "a different copy of the suite"), (altered, "extra modules (mine)")):
         done = subprocess.run(
             [sys.executable, "-m", "conformance", "certify", "--verify", str(path)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
@@ -51,4 +51,4 @@ def test_nothing_of_a_bundle_is_imported_and_no_torch_is_needed(issued: Path, tm
             text=True,
             timeout=300,
         )
-        assert (done.returncode, done.stderr) == (3, "") and words in done.stdout
+        assert (done.returncode, done.stderr) == (3, "") and message in done.stdout

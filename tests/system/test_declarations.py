@@ -1,4 +1,4 @@
-"""Declarations that match nothing stop every command."""
+"""Declarations that match no result stop every command."""
 
 from __future__ import annotations
 
@@ -29,4 +29,4 @@ def test_a_part_of_a_run_and_the_doctor_look_too(cli: Cli, tmp_path: Path, comma
     done = cli(*command, "--target", "mine.toml")
     assert done.code == 2
     assert "'acts/goood0@*' matches no result (did you mean acts/good0@*" in done.err
-    assert "beside/good0@*" not in done.err, "the level smoke has none of it, the suite has"
+    assert "beside/good0@*" not in done.err, "the suite has a matching result, level smoke does not"

@@ -24,10 +24,13 @@ def test_diff_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
     )
     worse = cli("diff", "new", "old")
     assert (worse.code, "2 regressed, 1 still failing, 2 vanished" in worse.out) == (1, True)
-    found = json.loads(cli("diff", "new", "old", "--json").out)
-    assert found["exit"] == 1
-    assert [one["id"] for one in found["legs"][0]["vanished"]] == ["acts/fail0@float32", "acts/fail0@int64"]
-    assert found["legs"][0]["regressed"][0] == {
+    difference = json.loads(cli("diff", "new", "old", "--json").out)
+    assert difference["exit"] == 1
+    assert [row["id"] for row in difference["legs"][0]["vanished"]] == [
+        "acts/fail0@float32",
+        "acts/fail0@int64",
+    ]
+    assert difference["legs"][0]["regressed"][0] == {
         "id": "acts/fails_once0@float32",
         "old": "pass",
         "new": "fail",

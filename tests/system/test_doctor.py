@@ -15,8 +15,8 @@ def test_targets_are_listed_and_drafted(cli: Cli, tmp_path: Path) -> None:
     assert re.search(r"^cpu: device cpu, module torch, modes eager", cli("targets").out, re.M)
     assert cli("targets", "--new", "cpu").code == 0
     assert cli("doctor", "--target", "cpu.toml").code == 0
-    again = cli("targets", "--new", "cpu")
-    assert (again.code, "exists already" in again.err) == (2, True)
+    second_draft = cli("targets", "--new", "cpu")
+    assert (second_draft.code, "exists already" in second_draft.err) == (2, True)
 
 
 def test_doctor_finds_nothing_missing_on_the_cpu(cli: Cli) -> None:

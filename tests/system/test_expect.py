@@ -1,4 +1,4 @@
-"""``conformance expect`` in processes: from a run to a clean one."""
+"""``conformance expect`` in child processes, from a failing run to a run without unexpected results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def vendor(folder: Path, entries: str = "") -> None:
 
 
 def test_expectations_from_a_run_to_a_clean_one(cli: Cli, tmp_path: Path) -> None:
-    """The way of a vendor: run, see the proposal, write it, fill it in, run again."""
+    """The workflow of a vendor: run, inspect the proposal, write it, complete it, run again."""
     wide = edit.entry_toml(expected("acts/*@*", "value"))
     vendor(tmp_path, wide + "\n" + edit.entry_toml(expected("acts/good0@int64", "value")))
     sham = "good,fail,fails_twice,half"
@@ -42,11 +42,11 @@ def test_expectations_from_a_run_to_a_clean_one(cli: Cli, tmp_path: Path) -> Non
         "--until",
         "2999-01-01",
     )
-    shown = cli(*update, sham=sham)
-    assert shown.code == 1
+    proposed = cli(*update, sham=sham)
+    assert proposed.code == 1
     assert not (tmp_path / "known" / "new.toml").exists()
-    assert '+id = "acts/fails_twice0@*"' in shown.out and '-id = "acts/*@*"' in shown.out
-    assert shown.out.endswith("0 entries are kept, 1 changed, 1 removed, 1 new\n")
+    assert '+id = "acts/fails_twice0@*"' in proposed.out and '-id = "acts/*@*"' in proposed.out
+    assert proposed.out.endswith("0 entries are kept, 1 changed, 1 removed, 1 new\n")
     written = cli(*update, "--write", sham=sham)
     assert written.code == 0
     assert (tmp_path / "known" / "old.toml").read_text().startswith("# Ours.\nschema = 1\n")
@@ -77,7 +77,7 @@ until = "2999-01-01"
         "4 entries: names, modes and expiry are valid; they are not yet verified: run level full, without -k "
         "and with all shards\n",
     )
-    assert cli(*update, sham=sham).code == 0, "nothing is left to propose"
+    assert cli(*update, sham=sham).code == 0, "no proposal remains"
 
 
 def test_a_run_says_what_an_unknown_name_may_have_meant(cli: Cli, tmp_path: Path) -> None:
@@ -85,21 +85,21 @@ def test_a_run_says_what_an_unknown_name_may_have_meant(cli: Cli, tmp_path: Path
     run = cli("run", "--target", "mine.toml")
     assert run.code == 2
     assert "(did you mean acts/good0@*?); remove or rename them" in run.err
-    found = cli("expect", "check", "--target", "mine.toml", "--extra", "tests.support.misbehaving_subjects")
-    assert found.code == 1
-    assert "matches no result of this target; rename it to acts/good0@*, or remove it" in found.out
+    checked = cli("expect", "check", "--target", "mine.toml", "--extra", "tests.support.misbehaving_subjects")
+    assert checked.code == 1
+    assert "matches no result of this target; rename it to acts/good0@*, or remove it" in checked.out
 
 
 def test_entries_are_shown_that_have_no_place_to_be_written_to(cli: Cli, tmp_path: Path) -> None:
     target = ("--target", bare_target(tmp_path))
     cli("run", *target, "-n", "1", sham="fail")
-    shown = cli(
+    proposed = cli(
         "expect", "update", "out", *target, "--extra", "tests.support.misbehaving_subjects", sham="fail"
     )
-    assert shown.code == 1, shown.err
-    assert '+id = "acts/fail0@*"' in shown.out
+    assert proposed.code == 1, proposed.err
+    assert '+id = "acts/fail0@*"' in proposed.out
     lacks = 'target file bare.toml names no expectations; add the line expectations = "expectations"'
-    assert f"note: {lacks}" in shown.out
+    assert f"note: {lacks}" in proposed.out
     written = cli(
         "expect",
         "update",
@@ -117,15 +117,15 @@ def test_entries_are_shown_that_have_no_place_to_be_written_to(cli: Cli, tmp_pat
 def test_a_check_refuses_the_run_of_another_target(cli: Cli, tmp_path: Path) -> None:
     vendor(tmp_path)
     cli("run", "-n", "1", "--level", "smoke")
-    found = cli(
+    checked = cli(
         "expect", "check", "out", "--target", "mine.toml", "--extra", "tests.support.misbehaving_subjects"
     )
-    assert found.code == 2
-    assert "the run has no results of target 'mine'; name another one" in found.err
+    assert checked.code == 2
+    assert "the run has no results of target 'mine'; choose another run or target" in checked.err
 
 
 def test_whose_expectations_are_meant_must_be_clear(cli: Cli) -> None:
     assert cli("expect", "check").err == (
-        "conformance expect: it is not clear whose expectations are meant; give --target, or the output "
+        "conformance expect: the target of the expectations is not clear; give --target, or the output "
         "folder of a run\n"
     )

@@ -1,4 +1,4 @@
-"""``conformance export`` with a device of one's own, in upstream's own framework."""
+"""``conformance export`` for an out-of-tree device, in upstream's own test framework."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import sys
 from conformance import cli
 from tests.support import python_path
 from tests.support.sample_deviating_leg import leg, row
-from tests.support.sample_passing_leg import folder, settled
+from tests.support.sample_passing_leg import fixed_suite_digest, folder
 
-#: A device that torch knows by name alone; the tests of the class touch no tensor.
+#: A device of which torch only has the name. The tests of the class use no tensor.
 SCRIPT = """
 import json, sys, types, unittest
 import torch
@@ -48,13 +48,13 @@ print(json.dumps([*words, [test.id() for test in result.unexpectedSuccesses]]))
 
 
 def test_a_device_of_one_s_own(tmp_path):
-    """The decorators act on the tests that upstream makes, and the list has the names of these."""
+    """The decorators apply to the tests that upstream generates, and the list contains their names."""
     rows = [
         row("out/add@float32", "xfail", "value"),
         row("out/sub@float32", "xfail", "value"),
         row("out/mul@float32", "crash", "crash"),
     ]
-    with settled():
+    with fixed_suite_digest():
         folder(tmp_path / "run", leg(*rows, device="mydev"))
     for form, name in {"op-overrides": "overrides.py", "skips": "skips.txt"}.items():
         arguments = ["export", str(tmp_path / "run"), "--form", form, "-o", str(tmp_path / name)]

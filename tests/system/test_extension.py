@@ -1,4 +1,6 @@
-"""The worked example of an extra module is green on the CPU, and red for faults of the vendor's operator."""
+"""The documented example of an extra module passes on the CPU, and fails with faults of the vendor's
+operator.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ import torch  # noqa: F401 (an import inside of pytest.warns would reset the fil
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 
-#: CPU kernels that win over the example's own kernel, by the result that must turn red.
+#: CPU kernels that override the example's own kernel, by the result that must fail.
 FAULTS = {
     "vendor-value": "lambda x, scale: x * torch.sigmoid(x)",
     "vendor-leaves-input": "lambda x, scale: x.mul_(0.5).mul_(2).add_(1e-2) * torch.sigmoid(scale * x)",
@@ -25,8 +27,9 @@ FAULTS = {
 
 
 def run(folder: Path, *extra: str) -> dict[str, str]:
-    """Run the example's kind of subjects on the CPU; the verdicts by result id."""
-    # Under a name of its own: expectations of the target cpu speak of kinds that this process leaves out.
+    """Run the example's subject kind on the CPU, and return the verdicts by result id."""
+    # The target has a separate name, because the expectations of target cpu match kinds that this process
+    # omits.
     text = (ROOT / "conformance" / "target" / "known" / "cpu.toml").read_text()
     (folder / "plain.toml").write_text(text.replace('name = "cpu"', 'name = "plain"'))
     command = [sys.executable, "-m", "conformance", "run", "--target", str(folder / "plain.toml")]

@@ -1,4 +1,4 @@
-"""Hooks of a target file that are no functions."""
+"""Hooks of a target file that are not functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def conformance(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
-def said(done: subprocess.CompletedProcess[str]) -> str:
+def output_of(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 2, (done.returncode, done.stdout[-500:], done.stderr[-2000:])
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1 and len(lines[0]) < 500, done.stderr[-2000:]
@@ -24,17 +24,19 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("hook", "words"),
+    ("hook", "message"),
     [
         ("torch.cpu:nosuch", "cannot be imported"),
         ("nosuch:f", "cannot be imported"),
         ("torch.version:git_version", "str"),
     ],
 )
-def test_a_hook_that_is_no_function_is_the_target_files_fault(tmp_path: Path, hook: str, words: str) -> None:
+def test_a_hook_that_is_no_function_is_the_target_files_fault(
+    tmp_path: Path, hook: str, message: str
+) -> None:
     path = tmp_path / bare_target(tmp_path)
     path.write_text(path.read_text() + f'\n[hooks]\nsynchronize = "{hook}"\n')
     done = conformance(
         tmp_path, "run", "--target", path.name, "--level", "smoke", "-k", "value/add", "-n", "1"
     )
-    assert words in said(done)
+    assert message in output_of(done)

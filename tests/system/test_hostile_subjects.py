@@ -1,4 +1,4 @@
-"""Whatever a backend does to its process, no result of another case is lost and the run ends."""
+"""A backend that damages its process loses no result of other cases, and the run ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.cli_process import Run, conformance
 SHAM = "good," + ",".join(hostile_subjects.NAMES)
 
 
-#: One worker has all of them as neighbours, which is the harder case; two are tried at night.
+#: With one worker all cases are neighbours, which is the harder case. Two workers are tested at night.
 @pytest.fixture(
     scope="module",
     params=[1, pytest.param(2, marks=pytest.mark.nightly("one worker is the harder case"))],
@@ -47,12 +47,12 @@ def test_every_planned_result_is_there_once(run: Run) -> None:
 
 
 def test_what_stands_beside_the_wild_ones_passes(run: Run) -> None:
-    """Being near one that breaks its process may cost a second attempt, never a result."""
-    beside = {
+    """A neighbour that breaks its process may cost a second attempt, and never a result."""
+    neighbours = {
         key: row["verdict"] for key, row in run.rows.items() if key.startswith(("beside/", "acts/good"))
     }
-    assert set(beside.values()) <= {"pass", "flaky"}
-    assert sum(verdict == "flaky" for verdict in beside.values()) <= 4, beside
+    assert set(neighbours.values()) <= {"pass", "flaky"}
+    assert sum(verdict == "flaky" for verdict in neighbours.values()) <= 4, neighbours
 
 
 @pytest.mark.parametrize("subject", ["babbles", "children", "leaks", "threads", "late"])

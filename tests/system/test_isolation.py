@@ -1,4 +1,4 @@
-"""Crashes, hangs and broken devices cost one result each; everything else is still found out."""
+"""Crashes, hangs and broken devices cost one result each. Every other result is still computed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def verdicts(run: Run, subject: str) -> tuple[str, str]:
-    """The verdicts of the misbehaving property in float32 and int64."""
+    """Return the verdicts of the misbehaving property in float32 and int64."""
     return tuple(run.rows[f"acts/{subject}0@{dtype}"]["verdict"] for dtype in ("float32", "int64"))  # type: ignore[return-value]
 
 
@@ -42,7 +42,7 @@ def test_a_good_subject_passes_beside_all_others(run: Run) -> None:
 def test_a_crash_costs_one_dtype(run: Run) -> None:
     assert verdicts(run, "segfault") == ("crash", "pass")
     assert kinds(run, "acts/segfault0@float32") == ["crash"]
-    assert [kept["attempt"] for kept in run.rows["acts/segfault0@float32"]["attempts"]] == [1, 2]
+    assert [attempt["attempt"] for attempt in run.rows["acts/segfault0@float32"]["attempts"]] == [1, 2]
 
 
 def test_a_crash_names_the_signal_and_the_place(run: Run) -> None:
@@ -59,7 +59,7 @@ def test_a_crash_that_does_not_happen_again_is_flaky(run: Run) -> None:
 def test_a_hang_with_the_gil_held_is_a_timeout_and_tried_twice(run: Run) -> None:
     assert verdicts(run, "hang_with_gil") == ("timeout", "pass")
     row = run.rows["acts/hang_with_gil0@float32"]
-    assert [kept["verdict"] for kept in row["attempts"]] == ["timeout", "timeout"]
+    assert [attempt["verdict"] for attempt in row["attempts"]] == ["timeout", "timeout"]
     assert row["failures"][0]["message"].startswith("took longer than 2 s\n")
     assert "in hang_with_gil" in row["failures"][0]["message"]
 
@@ -72,12 +72,12 @@ def test_a_poisoned_device_is_blamed_on_its_case_and_on_no_other(run: Run) -> No
 
 
 def test_a_victim_of_an_earlier_case_is_tried_again_in_a_fresh_process(tmp_path: Path) -> None:
-    """The silent poisoner passes, so the next result that does not pass is blamed; it is judged anew.
+    """The silent poisoner passes, so the next failing result is suspected; it runs again in a new process.
 
-    In a run of one worker: of two, the poisoned one may get no further case.
+    The run has one worker: with two workers the poisoned one might get no further case.
     """
-    words = ("run", "-n", "1", "--timeout", "2", "--level", "core")
-    run = conformance(tmp_path, *words, sham="silent_poison,vacuous")
+    arguments = ("run", "-n", "1", "--timeout", "2", "--level", "core")
+    run = conformance(tmp_path, *arguments, sham="silent_poison,vacuous")
     lines = (run.folder / "journal.jsonl").read_text().splitlines()
     probes = [event for event in map(json.loads, lines) if event["event"] == "probe"]
     failed = {event["id"] for event in probes if event["state"] == "failed"}
@@ -101,7 +101,7 @@ def test_a_fault_of_the_suite_is_an_error(run: Run, subject: str) -> None:
 def test_an_error_carries_its_traceback(run: Run) -> None:
     message = run.rows["acts/error0@int64"]["failures"][0]["message"]
     assert message.startswith("KeyError: 'a fault of the suite' left the property")
-    assert "sham.py" in message
+    assert "misbehaving_subjects.py" in message
 
 
 def test_changed_global_state_is_named_and_put_back(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Processes that append to one journal."""
+"""Several processes append to one journal."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def test_processes_that_append_at_once_never_mix_lines(tmp_path: Path) -> None:
         writer.start()
     for writer in writers:
         writer.join()
-    events, damaged = journal.read(path)
+    events, damaged = journal.read_journal(path)
     assert (len(events), damaged) == (600, 0)

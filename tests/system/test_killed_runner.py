@@ -1,4 +1,4 @@
-"""Workers end with a runner that is killed."""
+"""Workers exit when their runner is killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.cli_process import bare_target, environment
 
 
 def alive(pid: int) -> bool:
-    """Return True for a process that runs; a zombie does not."""
+    """Return whether a process runs. A zombie does not run."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
@@ -49,7 +49,7 @@ def test_workers_end_with_a_runner_that_is_killed(tmp_path: Path, workers: str) 
 
 
 def open_workers(path: Path) -> list[int]:
-    """Processes of the workers that a journal names, once one of them hangs."""
+    """Return the process ids of the workers in a journal, once one of them hangs."""
     text = path.read_text() if path.exists() else ""
     if '"id":"acts/hang_with_gil0@float32"' not in text:
         return []
@@ -59,8 +59,8 @@ def open_workers(path: Path) -> list[int]:
 def wait_for(test: Callable[[], object], seconds: float = 60.0) -> object:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        found = test()
-        if found:
-            return found
+        outcome = test()
+        if outcome:
+            return outcome
         time.sleep(0.1)
     raise AssertionError(f"not so within {seconds:g} s")

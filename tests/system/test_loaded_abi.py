@@ -1,4 +1,4 @@
-"""The ABI of a backend is that of the library that is loaded, also if its folder is reached by a link."""
+"""The C++ ABI of a backend is the ABI of its loaded library, also through a symbolic link."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def test_through_a_link(tmp_path: Path) -> None:
     library = next((Path(torch.__file__).parent / "lib").glob("libtorch_python.so*"))
     (real / "core.so").write_bytes(library.read_bytes())
     (real / "other.so").write_bytes(b"of another torch, and not loaded")
-    for place in (real, link):
+    for path in (real, link):
         done = subprocess.run(
-            [sys.executable, "-c", CODE, str(place), str(real / "core.so")],
+            [sys.executable, "-c", CODE, str(path), str(real / "core.so")],
             capture_output=True,
             text=True,
             check=True,
         )
-        assert done.stdout.split()[-1] == str(int(torch._C._GLIBCXX_USE_CXX11_ABI)), place
+        assert done.stdout.split()[-1] == str(int(torch._C._GLIBCXX_USE_CXX11_ABI)), path

@@ -1,4 +1,4 @@
-"""``conformance merge`` of runs, and runs of several modes."""
+"""``conformance merge``, and runs of several modes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Cli = Callable[..., Run]
 
 
 def test_a_merge_that_lost_a_shard_fails_and_says_which(cli: Cli, tmp_path: Path) -> None:
-    words = ("-n", "1", "--level", "core", "--shard", "1/2")
-    run = cli("run", *words, sham="good,fail")
+    options = ("-n", "1", "--level", "core", "--shard", "1/2")
+    run = cli("run", *options, sham="good,fail")
     assert (run.code, run.results["complete"]) == (0, True)
     assert re.match(r"bare, eager, torch \S+, shard 1/2: 2 pass in 1 cases", run.out), run.out
     assert "as expected: exit 0" in run.out
@@ -26,36 +26,42 @@ def test_a_merge_that_lost_a_shard_fails_and_says_which(cli: Cli, tmp_path: Path
     assert lost.code == 3
     assert "incomplete: shard 2/2 is missing; exit 3\n" in lost.out
     assert json.loads((tmp_path / "all" / "results.json").read_text())["complete"] is False
-    again = cli("report", "all")
-    assert (again.code, "shard 2/2 is missing" in again.out, "go on with" in again.out) == (3, True, False)
-    # The legs of one run in several environments: it is a shard, and so is all of it.
+    report = cli("report", "all")
+    assert (report.code, "shard 2/2 is missing" in report.out, "resume with" in report.out) == (
+        3,
+        True,
+        False,
+    )
+    # The legs of one run in several environments: one is a shard, and so is the whole leg.
     part = tmp_path / "nox" / "legs" / run.results["legs"][0]["name"]
     shutil.copytree(run.folder, part)
     assert cli("merge", str(part), "-o", "nox").code == 0
-    other = part.with_name("somebody")
-    part.rename(other)
-    assert cli("merge", str(other), "-o", "nox").code == 3
+    part_of_other_run = part.with_name("somebody")
+    part.rename(part_of_other_run)
+    assert cli("merge", str(part_of_other_run), "-o", "nox").code == 3
 
 
 def test_a_merge_leaves_alone_what_no_run_has_left(cli: Cli, tmp_path: Path) -> None:
     files_of = {"a": leg("eager"), "b": leg("lazy")}
-    for name, one in files_of.items():
+    for name, leg_record in files_of.items():
         (tmp_path / name).mkdir()
-        output_files.write_reports(tmp_path / name, [one])
+        output_files.write_reports(tmp_path / name, [leg_record])
     (tmp_path / "f").mkdir()
     for name in ("report.html", "junit.xml", "notes.txt"):
         (tmp_path / "f" / name).write_text("mine")
     refused = cli("merge", "a", "b", "-o", "f")
     assert (refused.code, refused.err) == (
         2,
-        "conformance merge: --output f holds junit.xml, report.html that no earlier run has left; "
-        "name another folder\n",
+        "conformance merge: --output f contains junit.xml, report.html, which no earlier run has written; "
+        "use a different folder\n",
     )
     assert (tmp_path / "f" / "report.html").read_text() == "mine"
     for name in ("report.html", "junit.xml"):
         (tmp_path / "f" / name).unlink()
     for _ in range(2):
-        assert cli("merge", "a", "b", "-o", "f").code == 0, "also over what a merge has left"
+        assert cli("merge", "a", "b", "-o", "f").code == 0, (
+            "a merge also replaces the output of an earlier merge"
+        )
     (tmp_path / "f" / "results.json").write_text("{}")
     assert "holds results.json, junit.xml, report.html that no" in cli("merge", "a", "b", "-o", "f").err
     (tmp_path / "a" / "results.json").write_text("{}")
@@ -89,7 +95,7 @@ def test_runs_are_merged_from_the_command_line(cli: Cli, tmp_path: Path) -> None
     }
     assert cli("merge", "both", "eager", "-o", "all").err.startswith("conformance merge: shard 1/1 of leg ")
     assert "is one of the folders to merge" in cli("merge", "eager", "lazy", "-o", "eager").err
-    assert "holds no results; name the output folder of a run" in cli("merge", "none", "-o", "all").err
+    assert "contains no results; give the output folder of a run" in cli("merge", "none", "-o", "all").err
 
 
 def test_modes_run_one_after_the_other_into_legs(cli: Cli, tmp_path: Path) -> None:
@@ -110,8 +116,8 @@ def test_modes_run_one_after_the_other_into_legs(cli: Cli, tmp_path: Path) -> No
         }  # fmt: skip
     shutil.copy(parts[0] / "journal.jsonl", tmp_path)
     (run.folder / "results.json").unlink()
-    again = cli("report", str(run.folder))
-    assert (again.code, json.loads((run.folder / "results.json").read_text())["legs"]) == (1, legs)
+    report = cli("report", str(run.folder))
+    assert (report.code, json.loads((run.folder / "results.json").read_text())["legs"]) == (1, legs)
 
 
 def test_a_mode_that_cannot_start_does_not_stop_the_others(cli: Cli, tmp_path: Path) -> None:
@@ -144,4 +150,4 @@ def test_a_part_says_in_its_results_that_it_did_not_start(cli: Cli, tmp_path: Pa
     assert (run.code, run.results["exit"], run.results["complete"]) == (2, 2, False)
     assert "problem: module 'gone' of target 'mine' cannot be imported" in run.out
     assert cli("merge", "out", "-o", "all").code == 2
-    assert cli("run", "--target", "mine.toml", "--part").code == 2, "what it left is its own"
+    assert cli("run", "--target", "mine.toml", "--part").code == 2, "the run replaces its own output"

@@ -1,4 +1,4 @@
-"""Output whose reader stops before its end."""
+"""Output to a reader that stops before the end."""
 
 from __future__ import annotations
 

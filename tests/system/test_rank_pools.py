@@ -1,4 +1,4 @@
-"""Worlds of ranks: they answer, are replaced if they break, and leave nothing behind."""
+"""Rank pools: they reply, are replaced when they break, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch
 
 from conformance.distributed import worker_ranks
 from conformance.distributed.collective_results import reduced
-from conformance.distributed.collectives import numbers
+from conformance.distributed.collectives import input_values
 from conformance.distributed.rank_pool import RankPool
 from conformance.distributed.rank_programs import agree
 from conformance.distributed.rank_replies import Ending, RankReply, packed, unpacked
@@ -28,21 +28,21 @@ from tests.support import rank_programs as programs
 
 
 @pytest.fixture()
-def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[RankPool]:
+def pool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[RankPool]:
     monkeypatch.setenv("PYTHONPATH", python_path())
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    found = RankPool("cpu", 2, timeout=20.0)
-    yield found
-    found.kill()
+    pool = RankPool("cpu", 2, timeout=20.0)
+    yield pool
+    pool.kill()
 
 
-def pids(world: RankPool) -> list[int]:
-    return [answer.value[1] for answer in world.run(programs.process)]
+def pids(pool: RankPool) -> list[int]:
+    return [answer.value[1] for answer in pool.run(programs.process)]
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -50,75 +50,81 @@ def alive(pid: int) -> bool:
     return True
 
 
-def gone(pids: list[int], within: float = 10.0) -> bool:
+def have_exited(pids: list[int], within: float = 10.0) -> bool:
     end = time.monotonic() + within
-    while any(map(alive, pids)) and time.monotonic() < end:
+    while any(map(is_alive, pids)) and time.monotonic() < end:
         time.sleep(0.05)
-    return not any(map(alive, pids))
+    return not any(map(is_alive, pids))
 
 
-def test_ranks_answer_in_order_and_live_on(world: RankPool, tmp_path: Path) -> None:
-    first = world.run(programs.process)
+def test_ranks_answer_in_order_and_live_on(pool: RankPool, tmp_path: Path) -> None:
+    first = pool.run(programs.process)
     assert [answer.value[0] for answer in first] == [0, 1]
-    assert pids(world) == [answer.value[1] for answer in first]
-    for answer in world.run(programs.tensors):
+    assert pids(pool) == [answer.value[1] for answer in first]
+    for answer in pool.run(programs.tensors):
         wide = torch.arange(12).reshape(3, 4)
-        due = [wide.t(), wide[:, ::2], torch.ones(2, 0), torch.tensor(1 + 2j), torch.ones(2).bfloat16()]
-        for got, want in zip(answer.value, due, strict=True):
-            assert got.dtype == want.dtype and torch.equal(got, want)
-    ranks = pids(world)
-    world.close()
-    assert gone(ranks) and not list(tmp_path.iterdir())
+        expected_tensors = [
+            wide.t(),
+            wide[:, ::2],
+            torch.ones(2, 0),
+            torch.tensor(1 + 2j),
+            torch.ones(2).bfloat16(),
+        ]
+        for actual, expected in zip(answer.value, expected_tensors, strict=True):
+            assert actual.dtype == expected.dtype and torch.equal(actual, expected)
+    ranks = pids(pool)
+    pool.close()
+    assert have_exited(ranks) and not list(tmp_path.iterdir())
 
 
-def test_an_error_on_one_rank_costs_the_world(world: RankPool) -> None:
-    before = pids(world)
-    first, second = world.run(programs.raises, where=[1], grace=0.5)
+def test_an_error_on_one_rank_costs_the_world(pool: RankPool) -> None:
+    before = pids(pool)
+    first, second = pool.run(programs.raises, where=[1], grace=0.5)
     assert first.ending is Ending.LATE
     assert (second.ending, second.error[0], second.text) == (Ending.ERROR, "ValueError", "no 1")
     assert isinstance(second.exception(), ValueError)
-    assert gone(before) and set(pids(world)).isdisjoint(before)
+    assert have_exited(before) and set(pids(pool)).isdisjoint(before)
 
 
-def test_the_same_error_on_all_ranks_keeps_the_world(world: RankPool) -> None:
-    before = pids(world)
-    answers = world.run(programs.raises, where=[0, 1])
+def test_the_same_error_on_all_ranks_keeps_the_world(pool: RankPool) -> None:
+    before = pids(pool)
+    answers = pool.run(programs.raises, where=[0, 1])
     assert [answer.text for answer in answers] == ["no 0", "no 1"]
-    assert pids(world) == before
+    assert pids(pool) == before
 
 
-def test_the_same_error_out_of_step_costs_the_world(world: RankPool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_error_out_of_step_costs_the_world(pool: RankPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conformance.distributed.rank_pool.AGREE", 2.0)
-    before = pids(world)
-    assert all(answer.ending is Ending.ERROR for answer in world.run(programs.out_of_step))
-    assert set(pids(world)).isdisjoint(before)
+    before = pids(pool)
+    assert all(answer.ending is Ending.ERROR for answer in pool.run(programs.out_of_step))
+    assert set(pids(pool)).isdisjoint(before)
 
 
-def test_a_dead_rank_is_told_with_its_last_words(world: RankPool, tmp_path: Path) -> None:
-    before = pids(world)
-    first, second = world.run(programs.dies, grace=0.5)
+def test_a_dead_rank_is_told_with_its_last_words(pool: RankPool, tmp_path: Path) -> None:
+    before = pids(pool)
+    first, second = pool.run(programs.dies, grace=0.5)
     assert first.ending is Ending.LATE and second.ending is Ending.GONE
     assert second.text == "signal SIGKILL: my last words"
-    assert gone(before) and not list(tmp_path.iterdir())
+    assert have_exited(before) and not list(tmp_path.iterdir())
 
 
-def test_ranks_that_hang_are_late(world: RankPool) -> None:
-    before = pids(world)
+def test_ranks_that_hang_are_late(pool: RankPool) -> None:
+    before = pids(pool)
     start = time.monotonic()
-    assert [answer.ending for answer in world.run(programs.sleeps, limit=1.0)] == [Ending.LATE] * 2
-    assert time.monotonic() - start < 5.0 and gone(before)
+    assert [answer.ending for answer in pool.run(programs.sleeps, limit=1.0)] == [Ending.LATE] * 2
+    assert time.monotonic() - start < 5.0 and have_exited(before)
 
 
-def test_a_backend_that_cannot_be_had_is_an_error_of_its_ranks(tmp_path: Path, world: RankPool) -> None:
+def test_a_backend_that_cannot_be_had_is_an_error_of_its_ranks(tmp_path: Path, pool: RankPool) -> None:
     file = tmp_path / "nothing.toml"
     file.write_text('schema = 1\nname = "n"\ndevice = "cpu"\nmodule = "not_there"\nmodes = ["distributed"]\n')
-    other = RankPool(str(file), 2)
-    answers = other.run(programs.process)
+    failing_pool = RankPool(str(file), 2)
+    answers = failing_pool.run(programs.process)
     assert {answer.ending for answer in answers} <= {Ending.ERROR, Ending.LATE}
     assert any("not_there" in answer.text for answer in answers)
 
 
-def test_ranks_end_with_a_worker_that_is_killed(world: RankPool, tmp_path: Path) -> None:
+def test_ranks_end_with_a_worker_that_is_killed(pool: RankPool, tmp_path: Path) -> None:
     code = (
         "import time\nfrom tests.support import rank_programs as p\n"
         "from conformance.distributed.rank_pool import RankPool\n"
@@ -129,14 +135,14 @@ def test_ranks_end_with_a_worker_that_is_killed(world: RankPool, tmp_path: Path)
     command, variables = [sys.executable, "-c", code], os.environ | {"PYTHONPATH": python_path()}
     with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout is not None
-        ranks = [int(word) for word in worker.stdout.readline().split()]
-        assert len(ranks) == 2 and all(map(alive, ranks))
+        ranks = [int(pid) for pid in worker.stdout.readline().split()]
+        assert len(ranks) == 2 and all(map(is_alive, ranks))
         worker.send_signal(signal.SIGKILL)
-    assert gone(ranks)
+    assert have_exited(ranks)
 
 
 @pytest.mark.parametrize(
-    ("answers", "kind", "words"),
+    ("answers", "kind", "message"),
     [
         (
             [RankReply(0, Ending.LATE), RankReply(1, Ending.GONE, text="exit code 3")],
@@ -160,31 +166,33 @@ def test_ranks_end_with_a_worker_that_is_killed(world: RankPool, tmp_path: Path)
         ),
     ],
 )
-def test_the_first_cause_is_the_failure(answers: list[RankReply], kind: Kind, words: str) -> None:
+def test_the_first_cause_is_the_failure(answers: list[RankReply], kind: Kind, message: str) -> None:
     recorder = Recorder(ResultId.parse("a/b@any"), seed=0)
     target = target_file.load("cpu").target("distributed")
-    assert not worker_ranks.report(target, recorder, answers, "it")
+    assert not worker_ranks.report_failed_ranks(target, recorder, answers, "it")
     (failure,) = recorder.result().failures
-    assert failure.kind is kind and words in failure.message
+    assert failure.kind is kind and message in failure.message
 
 
 def test_a_declared_refusal_is_unsupported() -> None:
     recorder = Recorder(ResultId.parse("collective-value/all_reduce@int16"), seed=0)
     target = target_file.load("cpu").target("distributed")
     answers = [RankReply(rank, Ending.ERROR, error=("ValueError",), text="no") for rank in (0, 1)]
-    assert not worker_ranks.report(target, recorder, answers, "it")
+    assert not worker_ranks.report_failed_ranks(target, recorder, answers, "it")
     assert recorder.result().verdict is Verdict.UNSUPPORTED
 
 
 def test_messages_keep_what_they_hold() -> None:
     message = {"a": [1, None, "é"], "t": (torch.zeros(0, 3), torch.tensor(True))}
-    found = unpacked(packed(message))
-    assert found["a"] == message["a"]
-    assert [(t.dtype, t.shape) for t in found["t"]] == [(t.dtype, t.shape) for t in message["t"]]
+    decoded = unpacked(packed(message))
+    assert decoded["a"] == message["a"]
+    assert [(t.dtype, t.shape) for t in decoded["t"]] == [(t.dtype, t.shape) for t in message["t"]]
 
 
-def left_behind(folder: Path) -> tuple[list[str], list[str], int]:
-    """Files in a folder for temporary ones and in shared memory, and how many files this process has open."""
+def remaining_files(folder: Path) -> tuple[list[str], list[str], int]:
+    """Return the files in the temporary folder and in shared memory, and the number of open files of this
+    process.
+    """
     shared = Path("/dev/shm")
     return (
         sorted(path.name for path in folder.iterdir()),
@@ -194,26 +202,26 @@ def left_behind(folder: Path) -> tuple[list[str], list[str], int]:
 
 
 @pytest.mark.parametrize("device", ["cpu", "hpu-reference"])
-def test_worlds_that_come_and_go_leave_nothing_behind(device: str, world: RankPool, tmp_path: Path) -> None:
-    """CONFORMANCE_CYCLES says how often; a few times are enough to see what each leaves."""
+def test_worlds_that_come_and_go_leave_nothing_behind(device: str, pool: RankPool, tmp_path: Path) -> None:
+    """CONFORMANCE_CYCLES sets the number of repetitions. A few suffice to detect a leak."""
     if device != "cpu":
         pytest.importorskip("habana_frameworks.torch", reason="the reference device is not built")
-    before = left_behind(tmp_path)
+    before = remaining_files(tmp_path)
     for cycle in range(int(os.environ.get("CONFORMANCE_CYCLES", "3"))):
-        one = RankPool(device, 2)
-        found = one.run(programs.process)
-        assert all(answer.ok for answer in one.run(agree)), found
-        (one.kill if cycle % 4 == 3 else one.close)()
-        assert gone([answer.value[1] for answer in found])
-    assert left_behind(tmp_path) == before
+        short_lived = RankPool(device, 2)
+        replies = short_lived.run(programs.process)
+        assert all(answer.ok for answer in short_lived.run(agree)), replies
+        (short_lived.kill if cycle % 4 == 3 else short_lived.close)()
+        assert have_exited([answer.value[1] for answer in replies])
+    assert remaining_files(tmp_path) == before
 
 
 @pytest.mark.parametrize("size", range(2, 9))
 def test_what_ranks_give_tells_them_apart(size: int) -> None:
-    """Else exchanged ranks, and results that are all zero, would go unseen."""
-    given = [numbers(rank, (35,), torch.float32) for rank in range(size)]
-    assert all(not torch.equal(a, b) for a, b in itertools.combinations(given, 2))
-    for word in ("sum", "min", "max", "avg"):
-        assert len(reduced(given, word).unique()) > 1, word
-    factors = [numbers(rank, (35,), torch.int64, word="product") for rank in range(size)]
+    """Otherwise exchanged ranks and zero results would not be detected."""
+    inputs = [input_values(rank, (35,), torch.float32) for rank in range(size)]
+    assert all(not torch.equal(a, b) for a, b in itertools.combinations(inputs, 2))
+    for reduction in ("sum", "min", "max", "avg"):
+        assert len(reduced(inputs, reduction).unique()) > 1, reduction
+    factors = [input_values(rank, (35,), torch.int64, reduction="product") for rank in range(size)]
     assert len(reduced(factors, "product").unique()) > 1

@@ -1,4 +1,4 @@
-"""``conformance repro``: one result in full, and the user's mistakes."""
+"""``conformance repro``: one result in full, and user errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def conformance(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
-def said(done: subprocess.CompletedProcess[str]) -> str:
+def output_of(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 2, (done.returncode, done.stdout[-500:], done.stderr[-2000:])
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1 and len(lines[0]) < 500, done.stderr[-2000:]
@@ -28,20 +28,20 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("result_id", "words"),
+    ("result_id", "message"),
     [
-        ("value/ad@float32", "no operator is called 'ad'; there is add"),
-        ("valu/add@float32", "no property is called 'valu'; there is value"),
+        ("value/ad@float32", "no operator is called 'ad'; similar: add"),
+        ("valu/add@float32", "no property is called 'valu'; similar: value"),
         ("value/*@float32", "no operator is called '*'"),
     ],
 )
-def test_repro_of_a_misspelt_id(tmp_path: Path, result_id: str, words: str) -> None:
-    assert words in said(conformance(tmp_path, "repro", result_id, "--target", "cpu"))
+def test_repro_of_a_misspelt_id(tmp_path: Path, result_id: str, message: str) -> None:
+    assert message in output_of(conformance(tmp_path, "repro", result_id, "--target", "cpu"))
 
 
 def test_repro_of_a_sample_that_is_not_there(tmp_path: Path) -> None:
     done = conformance(tmp_path, "repro", ADD, "--target", "cpu", "--sample", "999")
-    assert "--sample 999 does not exist" in said(done)
+    assert "--sample 999 does not exist" in output_of(done)
 
 
 def test_repro_says_why_it_writes_no_snippet(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_repro_says_why_it_writes_no_snippet(tmp_path: Path) -> None:
 def test_repro_refuses_a_place_for_the_snippet_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = conformance(tmp_path, "repro", ADD, "--target", "cpu", "--snippet", "file/s.py")
-    assert "--snippet file cannot be written" in said(done)
+    assert "--snippet file cannot be written" in output_of(done)
 
 
 Cli = Callable[..., Run]
@@ -74,5 +74,5 @@ metadata: strides differ
     assert run.code == 1
     assert cli("repro", "acts/nothing0@int64").err == (
         "conformance repro: acts/nothing0@int64 does not exist: no sham is called 'nothing0'; "
-        "see the ids in a run's results.json\n"
+        "see the ids in the results.json of a run\n"
     )

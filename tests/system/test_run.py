@@ -1,4 +1,4 @@
-"""The command line from outside: what it prints, writes and returns."""
+"""The command line from outside: printed output, files and exit codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Cli = Callable[..., Run]
 
 
 def masked(text: str) -> str:
-    """Output without what differs from one machine and hour to the next."""
+    """Return the output without the parts that depend on the machine and the time."""
     text = re.sub(r"torch \d\.\d+\.\d+[a-z0-9.]*(\+\w+)?", "torch VERSION", text)
     return re.sub(r"\d+ s$", "N s", text, flags=re.M)
 
@@ -52,8 +52,8 @@ files: out/results.json, out/report.html, out/junit.xml
         "errors": "0",
         "skipped": "1",
     }
-    again = cli("report", str(run.folder))
-    assert (again.code, masked(again.out.replace(f"{run.folder}/", "out/"))) == (1, masked(run.out))
+    report = cli("report", str(run.folder))
+    assert (report.code, masked(report.out.replace(f"{run.folder}/", "out/"))) == (1, masked(run.out))
 
 
 def test_the_users_selection_leaves_out_and_is_counted(cli: Cli) -> None:
@@ -67,7 +67,7 @@ def test_selecting_nothing_is_a_usage_error(cli: Cli) -> None:
     run = cli("run", "-k", "nothing_is_called_so")
     assert (run.code, run.err) == (
         2,
-        "conformance run: -k 'nothing_is_called_so' selects nothing of 4 results; loosen it\n",
+        "conformance run: -k 'nothing_is_called_so' matches none of 4 results; write a broader expression\n",
     )
     assert not run.folder.exists()
 
@@ -107,8 +107,8 @@ def test_expected_failures_are_expected_and_kept_apart_by_kind(cli: Cli, tmp_pat
     )
     (tmp_path / "known.toml").write_text("schema = 1\n" + entries)
     run = cli("run", "--target", "mine.toml", "-n", "1", "--level", "core", sham="fail,fails_twice,good")
-    found = {result_id: row["verdict"] for result_id, row in run.rows.items()}
-    assert found == {
+    actual_verdicts = {result_id: row["verdict"] for result_id, row in run.rows.items()}
+    assert actual_verdicts == {
         "acts/fail0@float32": "xfail",
         "acts/fail0@int64": "xfail",
         "acts/fails_twice0@float32": "fail",
@@ -120,7 +120,7 @@ def test_expected_failures_are_expected_and_kept_apart_by_kind(cli: Cli, tmp_pat
 
 
 def test_ctrl_c_writes_what_there_is(tmp_path: Path) -> None:
-    # Whoever runs the tests in the background of a shell has SIGINT ignored, which children inherit.
+    # A shell's background process ignores SIGINT, and child processes inherit this.
     command = [sys.executable, "-c", "import os, signal; os.environ['SHAM_RUNNER'] = str(os.getpid());"
                "signal.signal(signal.SIGINT, signal.default_int_handler);"
                "from conformance.cli import main; raise SystemExit(main())"]  # fmt: skip
@@ -153,7 +153,7 @@ def test_ctrl_c_writes_what_there_is(tmp_path: Path) -> None:
         "first": ["acts/stops0@float32", "acts/stops0@int64", "beside/stops0@float32", "beside/stops0@int64"],
     }
     assert signal.getsignal(signal.SIGINT) is not None
-    assert "incomplete: exit 3\ngo on with: conformance run --resume out\n" in run.out
+    assert "incomplete: exit 3\nresume with: conformance run --resume out\n" in run.out
 
 
 def test_an_oracle_value_that_differs_elsewhere_makes_the_run_incomplete(cli: Cli) -> None:
@@ -174,7 +174,7 @@ def test_an_output_that_cannot_be_written_is_the_users_to_mend(cli: Cli, tmp_pat
     run = cli("run", "-n", "1")
     assert run.code == 2
     assert "--output" in run.err
-    assert "cannot be written (Not a directory); name a folder that can" in run.err
+    assert "cannot be written (Not a directory); choose a writable folder" in run.err
 
 
 def test_files_of_others_are_left_alone(cli: Cli, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_files_of_others_are_left_alone(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "out" / "logs" / "mine.log").write_text("keep")
     run = cli("run", "-n", "1")
     assert run.code == 2
-    assert "holds logs that no earlier run has left; name another folder" in run.err
+    assert "contains logs, which no earlier run has written; use a different folder" in run.err
     assert (tmp_path / "out" / "logs" / "mine.log").read_text() == "keep"
 
 
@@ -190,21 +190,21 @@ def test_a_run_that_is_replaced_is_named(cli: Cli, tmp_path: Path) -> None:
     first = cli("run", "-n", "1", "--level", "core", sham="good,fail")
     started = first.results["legs"][0]["started"]
     assert "replaced" not in first.err
-    for words, what in (
+    for options, description in (
         (("--level", "core", "-k", "good"), "-k 'good'"),
         (("-k", "good"), "-k 'good'"),
         (("--level", "smoke"), "level smoke"),
     ):
-        refused = cli("run", *words, sham="good,fail")
+        refused = cli("run", *options, sham="good,fail")
         assert (refused.code, refused.err) == (
             2,
-            f"conformance run: --output out holds a whole run (bare, eager, level core, {started}), which "
-            f"one with {what} would replace; name another folder with -o\n",
+            f"conformance run: --output out contains an unrestricted run (bare, eager, level core, {started}), which "
+            f"a run with {description} would replace; use a different folder with -o\n",
         )
     assert first.results["legs"][0]["started"] == started
-    again = cli("run", "-n", "1", "--level", "core", sham="good,fail")
+    second_run = cli("run", "-n", "1", "--level", "core", sham="good,fail")
     line = f"the results of an earlier run in out (bare, eager, level core, {started}) are replaced\n"
-    assert (again.code, line in again.err) == (1, True), again.err
+    assert (second_run.code, line in second_run.err) == (1, True), second_run.err
 
 
 def test_faults_of_torch_itself_are_no_failures_of_a_target_without_expectations(tmp_path: Path) -> None:
@@ -217,17 +217,19 @@ def test_faults_of_torch_itself_are_no_failures_of_a_target_without_expectations
 
 
 def test_a_profile_shows_where_the_time_went_and_leaves_the_verdicts_alone(cli: Cli) -> None:
-    plain = cli("run", "-n", "1", sham="good,fail,crash")
+    unprofiled = cli("run", "-n", "1", sham="good,fail,crash")
     run = cli("run", "-n", "1", "--profile", sham="good,fail,crash")
-    assert (run.code, run.rows.keys()) == (plain.code, plain.rows.keys())
-    assert [row["verdict"] for row in run.rows.values()] == [row["verdict"] for row in plain.rows.values()]
-    assert "Time by phase: out/conformance-profile.html" in run.out and "profile" not in plain.out
+    assert (run.code, run.rows.keys()) == (unprofiled.code, unprofiled.rows.keys())
+    assert [row["verdict"] for row in run.rows.values()] == [
+        row["verdict"] for row in unprofiled.rows.values()
+    ]
+    assert "Time by phase: out/conformance-profile.html" in run.out and "profile" not in unprofiled.out
     (leg,) = json.loads((run.folder / "conformance-profile.json").read_text())["legs"]
-    # Those whose worker was lost have their time too.
+    # Results of lost workers have a time too.
     assert leg["total"]["results"] == len(run.rows) > 0
     assert 'href="conformance-profile.html"' in (run.folder / "report.html").read_text()
-    again = cli("report", str(run.folder))
-    assert again.code == run.code and (run.folder / "conformance-profile.html").exists()
+    report = cli("report", str(run.folder))
+    assert report.code == run.code and (run.folder / "conformance-profile.html").exists()
     merged = run.folder.parent / "merged"
     cli("merge", str(run.folder), "-o", str(merged))
     (leg,) = json.loads((merged / "conformance-profile.json").read_text())["legs"]

@@ -1,4 +1,6 @@
-"""The files of ``docs/several-machines`` that a lab copies: each is run as its scheduler would run it, without one."""
+"""The scheduler files of ``docs/several-machines``, each run as its scheduler would run it, without the
+scheduler.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,16 @@ from tests.support import ROOT
 from tests.support.cli_process import Run, bare_target, conformance, environment
 
 SCALE = ROOT / "docs" / "scale"
-#: One subject is in shard 1 of 4 and two in shard 2; shards 3 and 4 have none. The last kills the run once.
+#: Shard 1 of 4 has one subject, shard 2 has two, and shards 3 and 4 have none. The last subject kills the run
+#: once.
 SHAMS = "good,fail,kills"
-#: As many as the Job in the documentation has.
+#: The number of shards of the Job in the documentation.
 SHARDS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class Lab:
-    """A folder of a lab's machines, with the program ``conformance`` on the path."""
+    """A folder that represents a lab's machines, with the program ``conformance`` on PATH."""
 
     folder: Path
     results: Path
@@ -43,19 +46,24 @@ class Lab:
 
     @property
     def options(self) -> list[str]:
-        known = ["--target", str(self.folder / "bare.toml"), "--extra", "tests.support.misbehaving_subjects"]
-        return [*known, "--level", "core"]
+        target_options = [
+            "--target",
+            str(self.folder / "bare.toml"),
+            "--extra",
+            "tests.support.misbehaving_subjects",
+        ]
+        return [*target_options, "--level", "core"]
 
     def call(self, command: Sequence[str], **variables: str) -> Run:
         path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        words = environment(self.folder, SHAMS, PATH=path, **variables)
+        variables_of_call = environment(self.folder, SHAMS, PATH=path, **variables)
         done = subprocess.run(
-            command, cwd=self.folder, env=words, capture_output=True, text=True, timeout=300
+            command, cwd=self.folder, env=variables_of_call, capture_output=True, text=True, timeout=300
         )
         return Run(done, self.results / "merged")
 
     def task(self, number: int) -> Run:
-        """A task of the Slurm array."""
+        """Run a task of the Slurm array."""
         command = ["bash", str(SCALE / "slurm-array.sh"), str(SHARDS), str(self.results), *self.options]
         return self.call(command, SLURM_ARRAY_TASK_ID=str(number), SLURM_CPUS_PER_TASK="1")
 
@@ -63,14 +71,14 @@ class Lab:
         return self.call(["bash", str(SCALE / "slurm-merge.sh"), str(self.results)])
 
     def pod(self, job: dict[str, Any], *arguments: str, **variables: str) -> Run:
-        """The container of a Job, with its own variables but for the folder."""
+        """Run the container of a Job, with its own variables except the folder."""
         container = containers(job)[0]
         limits = container["resources"]["limits"]
         of_job = {
-            word["name"]: word["value"]
-            if "value" in word
-            else limits[word["valueFrom"]["resourceFieldRef"]["resource"].removeprefix("limits.")]
-            for word in container["env"]
+            variable["name"]: variable["value"]
+            if "value" in variable
+            else limits[variable["valueFrom"]["resourceFieldRef"]["resource"].removeprefix("limits.")]
+            for variable in container["env"]
         }
         return self.call(
             [*container["command"], *arguments], **{**of_job, "FOLDER": str(self.results), **variables}
@@ -78,15 +86,15 @@ class Lab:
 
 
 def manifest(name: str) -> dict[str, Any]:
-    """A file of ``docs/several-machines``, parsed."""
+    """Return a file of ``docs/several-machines``, parsed."""
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed.")
-    found: dict[str, Any] = yaml.safe_load((SCALE / name).read_text())
-    return found
+    document: dict[str, Any] = yaml.safe_load((SCALE / name).read_text())
+    return document
 
 
 def containers(job: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = job["spec"]["template"]["spec"]["containers"]
-    return found
+    specs: list[dict[str, Any]] = job["spec"]["template"]["spec"]["containers"]
+    return specs
 
 
 def verdicts(folder: Path) -> dict[str, str]:
@@ -96,14 +104,14 @@ def verdicts(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The verdicts of the same run without shards."""
+    """Return the verdicts of the same run without shards."""
     folder = tmp_path_factory.mktemp("whole")
     environment(folder, SHAMS)
     (folder / "state" / "kill").touch()
     run = conformance(folder, "run", "-n", "1", "--level", "core", sham=SHAMS)
-    found = verdicts(run.folder)
-    assert (run.code, set(found.values()), len(found)) == (1, {"pass", "fail"}, 6)
-    return found
+    verdicts_of_run = verdicts(run.folder)
+    assert (run.code, set(verdicts_of_run.values()), len(verdicts_of_run)) == (1, {"pass", "fail"}, 6)
+    return verdicts_of_run
 
 
 @pytest.mark.nightly("files that nobody changes; shards, resume and merge are tested in each run")
@@ -117,10 +125,10 @@ def test_a_slurm_array_gives_the_results_of_one_run(tmp_path: Path, whole: dict[
     assert (lost.code, lost.results["complete"]) == (3, False)
     assert "shard 2/4 is incomplete" in lost.out
 
-    again = lab.task(2)
+    resumed = lab.task(2)
     journal = (lab.results / "shard-2" / "journal.jsonl").read_text()
-    begun = [journal.count(f'{{"event":"{word}"') for word in ("run", "resume")]
-    assert (again.code, begun) == (1, [1, 1]), "it goes on, and begins no new run"
+    begun = [journal.count(f'{{"event":"{event_name}"') for event_name in ("run", "resume")]
+    assert (resumed.code, begun) == (1, [1, 1]), "it resumes the run and starts no new one"
     assert "nothing to do: the run in" in lab.task(2).out
 
     merged = lab.slurm_merge()
@@ -143,13 +151,13 @@ def test_an_indexed_job_gives_the_results_of_one_run(tmp_path: Path, whole: dict
     environment(tmp_path, SHAMS)
     (tmp_path / "state" / "kill").touch()
     pods = [lab.pod(job, *lab.options, JOB_COMPLETION_INDEX=str(index)) for index in range(SHARDS)]
-    assert [pod.code for pod in pods] == [0] * SHARDS, "a failure is a result, and no reason for another pod"
+    assert [pod.code for pod in pods] == [0] * SHARDS, "a failed result must not start another pod"
     assert "shard 2/4: 2 pass, 2 fail in 2 cases" in pods[1].out
     merged = lab.pod(manifest("kubernetes-merge.yaml"))
     assert (merged.code, merged.results["complete"]) == (1, True), merged.err
     assert verdicts(merged.folder) == whole
     refused = lab.pod(job, "--target", "nowhere.toml", JOB_COMPLETION_INDEX="0")
-    assert refused.code == 2, "Kubernetes tries it again"
+    assert refused.code == 2, "Kubernetes retries the pod"
 
 
 def test_the_job_has_an_index_for_each_shard() -> None:
@@ -157,12 +165,14 @@ def test_the_job_has_an_index_for_each_shard() -> None:
     assert spec["completionMode"] == "Indexed"
     assert spec["completions"] == spec["parallelism"] == SHARDS
     (container,) = containers({"spec": spec})
-    words = {word["name"]: word.get("value") for word in container["env"]}
-    assert words["SHARDS"] == str(spec["completions"])
+    variables_of_job = {variable["name"]: variable.get("value") for variable in container["env"]}
+    assert variables_of_job["SHARDS"] == str(spec["completions"])
     (merge,) = containers(manifest("kubernetes-merge.yaml"))
     assert merge["image"] == container["image"]
     assert merge["volumeMounts"] == container["volumeMounts"]
-    assert {word["name"]: word["value"] for word in merge["env"]} == {"FOLDER": words["FOLDER"]}
+    assert {variable["name"]: variable["value"] for variable in merge["env"]} == {
+        "FOLDER": variables_of_job["FOLDER"]
+    }
 
 
 @pytest.mark.parametrize("name", ["kubernetes-job.yaml", "kubernetes-merge.yaml"])

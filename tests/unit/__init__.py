@@ -1,1 +1,1 @@
-"""Pure functions of the suite, folder by folder as in conformance/: no run, no backend."""
+"""Tests of single modules, in the folder structure of conformance/. They start no run and load no backend."""

@@ -1,1 +1,1 @@
-"""The suite against a third-party device that is compiled here."""
+"""Tests of the suite against a third-party device that is compiled here."""

@@ -1,4 +1,4 @@
-"""Runs the suite's command line against the tiny device, as its vendor would."""
+"""Runs of the suite's command line against the tiny device, as its vendor would start them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GUIDE = ROOT / "docs" / "vendor-guide.md"
 
 @functools.cache
 def variables() -> dict[str, str]:
-    """The variables of a process that has the device's package; builds its kernels if need be."""
+    """Return the environment of a process with the device's package. Build its kernels if necessary."""
     tinyaccel_build.build()
     return {
         **{
@@ -36,7 +36,7 @@ def variables() -> dict[str, str]:
 def conformance(
     folder: Path, *arguments: str, stage: int | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder with the device at a stage (default: complete)."""
+    """Run a command in a folder, with the device at a stage (default: the last stage)."""
     environment = {**variables(), **more}
     if stage is not None:
         environment["TINY_STAGE"] = str(stage)
@@ -51,7 +51,9 @@ def conformance(
 
 
 def target(folder: Path, *lines: str, **capabilities: bool) -> str:
-    """A target file for the complete device: what it has, and nothing more; ``capabilities`` change that."""
+    """Write a target file that declares exactly the features of the complete device, changed by
+    ``capabilities``.
+    """
     from conformance.model.vocabulary import CAPABILITIES
 
     has = [
@@ -69,16 +71,16 @@ def target(folder: Path, *lines: str, **capabilities: bool) -> str:
         "conj_neg_views",
         "asynchronous",
     ]
-    declared = {word: word in has for word in CAPABILITIES} | capabilities
+    declared = {capability: capability in has for capability in CAPABILITIES} | capabilities
     text = ['schema = 1', 'name = "tiny"', 'module = "tinyaccel"', 'device = "tiny"', *lines,
             'dtypes = ["float32", "int64", "bool"]', "[capabilities]"]  # fmt: skip
-    text += [f"{word} = {str(value).lower()}" for word, value in declared.items()]
+    text += [f"{capability} = {str(value).lower()}" for capability, value in declared.items()]
     (folder / "tiny.toml").write_text("\n".join(text) + "\n")
     return "tiny.toml"
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    """The results of the one leg of a run."""
+    """Return the result rows of the only leg of a run."""
     (leg,) = json.loads((folder / "results.json").read_text())["legs"]
-    found: list[dict[str, Any]] = leg["results"]
-    return found
+    result_rows: list[dict[str, Any]] = leg["results"]
+    return result_rows

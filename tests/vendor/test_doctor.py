@@ -1,4 +1,4 @@
-"""``doctor`` and ``targets --new``: what is promised is tried, and what kills a process costs one trial."""
+"""``doctor`` and ``targets --new``: declared capabilities are tried, and a crash costs one trial."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from conformance.target import file as target_file
 from tests.vendor import harness
 
 
-def missing(text: str) -> list[str]:
+def missing_capabilities(text: str) -> list[str]:
     return re.findall(r"^MISSING (\S+)", text, re.M)
 
 
 def test_nothing_is_missing_of_what_is_promised(tmp_path: Path) -> None:
     done = harness.conformance(tmp_path, "doctor", "--target", harness.target(tmp_path))
-    assert (done.returncode, missing(done.stdout)) == (0, []), done.stdout + done.stderr
+    assert (done.returncode, missing_capabilities(done.stdout)) == (0, []), done.stdout + done.stderr
     assert re.search(r"^- +c10d kernels", done.stdout, re.M)
 
 
@@ -40,14 +40,16 @@ def test_each_promise_that_is_not_kept_is_named_with_a_step(tmp_path: Path) -> N
     )
     done = harness.conformance(tmp_path, "doctor", "--target", file)
     assert done.returncode == 1
-    assert {"streams", "generator", "c10d", "serialization", "module"} <= set(missing(done.stdout))
-    assert "or say streams = false" in done.stdout
-    assert "inplace" not in missing(done.stdout)
-    assert "answers although it is not declared: take inplace = false away?" in done.stdout
+    assert {"streams", "generator", "c10d", "serialization", "module"} <= set(
+        missing_capabilities(done.stdout)
+    )
+    assert "or declare streams = false" in done.stdout
+    assert "inplace" not in missing_capabilities(done.stdout)
+    assert "works although it is not declared: remove inplace = false?" in done.stdout
 
 
 def test_a_trial_that_kills_its_process_is_written_down(tmp_path: Path) -> None:
-    """At its second stage the device recurses for ever over a negated view."""
+    """At its second stage the device recurses without end on a negated view."""
     done = harness.conformance(tmp_path, "targets", "--new", "tiny", "--module", "tinyaccel", stage=2)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "tiny.toml").read_text()
@@ -55,10 +57,15 @@ def test_a_trial_that_kills_its_process_is_written_down(tmp_path: Path) -> None:
     assert re.search(
         r"#   blocks [\d,]+ of core, [\d,]+ of full results; openreg: csrc/runtime/OpenRegStream", text
     )
-    words = re.findall(r"^(\w+) = (?:false|\"crashes\")$", text, re.MULTILINE)
-    assert words == sorted(words, key=capability_trials.ORDER.index) and len(words) > 10
+    failed_capabilities = re.findall(r"^(\w+) = (?:false|\"crashes\")$", text, re.MULTILINE)
+    assert (
+        failed_capabilities == sorted(failed_capabilities, key=capability_trials.ORDER.index)
+        and len(failed_capabilities) > 10
+    )
     first = done.stdout.splitlines()[-1]
-    assert first.startswith(f"{len(words)} capabilities do not answer; a bring-up comes to {words[0]} first")
+    assert first.startswith(
+        f"{len(failed_capabilities)} capabilities are missing; implement {failed_capabilities[0]} first"
+    )
     assert "\nfunctorch = false" in text
     file = target_file.load(str(tmp_path / "tiny.toml"))
     assert file.dtypes == {"float32", "int64", "bool"}
@@ -72,7 +79,7 @@ def test_a_complete_device_is_probed_as_it_is(tmp_path: Path) -> None:
     assert file.dtypes == {"float32", "float64", "int32", "int64", "bool"}
     assert not {"autograd", "inplace", "views", "foreach", "conj_neg_views"} & set(file.capabilities)
     lacks = ("random", "generator", "streams", "events", "autocast", "sparse", "pinned_memory", "dlpack")
-    assert not any(file.capabilities[word] for word in lacks)
+    assert not any(file.capabilities[capability] for capability in lacks)
 
 
 def test_a_trial_that_hangs_costs_its_own_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,9 +89,9 @@ def test_a_trial_that_hangs_costs_its_own_time(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "sleepy.toml").write_text('schema = 1\nname = "sleepy"\nmodule = "sleepy"\ndevice = "cpu"\n')
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     names = ["capability:inplace", "capability:conj_neg_views", "capability:out_variants"]
-    found = trial_process.run(tmp_path / "sleepy.toml", "eager", names, seconds=15)
-    assert [found[name].ok for name in names] == [True, False, True]
-    assert found[names[1]].text == "the process hung for 15 s"
+    facts = trial_process.run(tmp_path / "sleepy.toml", "eager", names, seconds=15)
+    assert [facts[name].ok for name in names] == [True, False, True]
+    assert facts[names[1]].text == "the process hung for 15 s"
 
 
 def test_a_backend_that_cannot_be_imported_ends_the_trials(
@@ -119,7 +126,7 @@ def test_it_looks_again_when_the_target_file_changes(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # A shell's background jobs ignore it.
+        # A shell's background jobs ignore SIGINT.
         preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     limit = threading.Timer(300, process.kill)
@@ -141,7 +148,7 @@ def test_it_looks_again_when_the_target_file_changes(tmp_path: Path) -> None:
 
 
 def until_it_watches(process: subprocess.Popen[str]) -> str:
-    """Output up to the line that says so."""
+    """Return the output up to the line that reports the watch."""
     assert process.stdout is not None
     lines = []
     while (line := process.stdout.readline()) != "watching; stop with Ctrl-C\n":

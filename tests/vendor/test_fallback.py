@@ -1,4 +1,4 @@
-"""A device with memory and copies that runs all else on the CPU is not taken for one that has kernels."""
+"""A device that has only memory and copies, and runs all kernels on the CPU, is reported as fallback."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ OWN = re.compile(
     r"|unsafe_split|unsqueeze|view|[dhv]split|[HTt]|m[HT])"
     r"(_\dd|_(to|shapes|tensors|as|like|strided|permuted|physical|conj|neg|with_sizes)|_)*(_copy|_scatter)?(\..*)?$"
 )
-#: Without training a dropout returns its input, and these two only move elements.
+#: Outside training a dropout returns its input. The other two operators only move elements.
 MOVING = re.compile(r"nn\.functional\.(pad\.circular|\w*dropout.*|pixel_\w+)$")
 
 
 def test_what_falls_back_reads_fallback(tmp_path: Path) -> None:
     file = harness.target(tmp_path, asynchronous=False, cpu_fallback=True)
-    words = ("--level", "full", "-k", "placement", "-n", "2", "-o", "out")
-    ran = harness.conformance(tmp_path, "run", "--target", file, *words, stage=2, TINY_FALLBACK="1")
+    options = ("--level", "full", "-k", "placement", "-n", "2", "-o", "out")
+    ran = harness.conformance(tmp_path, "run", "--target", file, *options, stage=2, TINY_FALLBACK="1")
     assert ran.returncode in (0, 1), ran.stderr
-    found = {
+    placements = {
         row["id"].partition("/")[2].rpartition("@")[0]: row.get("placement")
         for row in harness.rows(tmp_path / "out")
         if row["id"].startswith("placement/") and row["verdict"] == "pass"
     }
-    others = {name: place for name, place in found.items() if place != "fallback"}
-    assert len(found) > 600
-    assert {name for name in others if not OWN.match(name) and not MOVING.match(name)} == set()
-    assert set(others.values()) == {"native", "composite"}
-    assert not {"add", "sum", "nn.functional.layer_norm", "nn.functional.batch_norm"} & set(others)
+    not_fallback = {name: placement for name, placement in placements.items() if placement != "fallback"}
+    assert len(placements) > 600
+    assert {name for name in not_fallback if not OWN.match(name) and not MOVING.match(name)} == set()
+    assert set(not_fallback.values()) == {"native", "composite"}
+    assert not {"add", "sum", "nn.functional.layer_norm", "nn.functional.batch_norm"} & set(not_fallback)

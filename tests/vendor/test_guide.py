@@ -1,4 +1,4 @@
-"""The vendor guide: its commands do what it says, in its order."""
+"""The commands of the vendor guide work in the order of the guide."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.vendor import harness
 
 @dataclass
 class Block:
-    """Commands of the guide, the exit code of the last of them, and what they print."""
+    """Commands of the guide, the exit code of the last command, and the expected output."""
 
     commands: str
     code: int
@@ -22,33 +22,33 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    """The ``sh`` fences in order, each with the ``text`` fence that follows it."""
-    found: list[Block] = []
+    """Return the ``sh`` fences in order, each with the ``text`` fence that follows it."""
+    found_blocks: list[Block] = []
     for info, body in re.findall(r"^```([^\n`]+)\n(.*?)^```$", text, re.M | re.S):
-        language, *words = info.split()
+        language, *options_text = info.split()
         if language == "sh":
-            options = dict(word.split("=") for word in words)
-            found.append(Block(body, int(options.pop("exit", "0")), []))
+            options = dict(option.split("=") for option in options_text)
+            found_blocks.append(Block(body, int(options.pop("exit", "0")), []))
             assert not options, f"unknown words after sh: {options}"
         elif language == "text":
-            found[-1].prints += body.splitlines()
+            found_blocks[-1].prints += body.splitlines()
         else:
             assert language == "console", f"a fence of language {language!r} is neither run nor compared"
-    return found
+    return found_blocks
 
 
 def test_the_guide_is_read() -> None:
-    (one, two) = blocks("```sh exit=3\na\n```\ntext\n```sh\nb\n```\n```text\nx\ny\n```\n")
-    assert one == Block("a\n", 3, [])
+    (first, two) = blocks("```sh exit=3\na\n```\ntext\n```sh\nb\n```\n```text\nx\ny\n```\n")
+    assert first == Block("a\n", 3, [])
     assert two == Block("b\n", 0, ["x", "y"])
 
 
 def test_a_command_that_says_something_else_fails(tmp_path: Path) -> None:
-    """The check of the guide can fail: by the exit code, and by a line that is not printed."""
-    walk(tmp_path, [Block("echo one; echo two; exit 3\n", 3, ["one", "two"])])
+    """The check of the guide fails on a different exit code, and on a missing line of output."""
+    run_blocks(tmp_path, [Block("echo one; echo two; exit 3\n", 3, ["one", "two"])])
     for wrong in (Block("echo one\n", 1, []), Block("echo one\n", 0, ["two"]), Block("false; echo\n", 0, [])):
         try:
-            walk(tmp_path, [wrong])
+            run_blocks(tmp_path, [wrong])
         except AssertionError:
             continue
         raise AssertionError(f"{wrong} was let through")
@@ -56,14 +56,14 @@ def test_a_command_that_says_something_else_fails(tmp_path: Path) -> None:
 
 def test_from_zero_to_a_certificate(tmp_path: Path) -> None:
     text = harness.GUIDE.read_text()
-    found = blocks(text)
+    guide_blocks = blocks(text)
     assert [stage for stage in "1234" if f"TINY_STAGE={stage}" in text] == list("1234")
-    walk(tmp_path, found)
+    run_blocks(tmp_path, guide_blocks)
     assert (tmp_path / "bringup.zip").is_file()
 
 
-def walk(folder: Path, found: list[Block]) -> None:
-    """Run blocks as one shell session would, what was exported included."""
+def run_blocks(folder: Path, guide_blocks: list[Block]) -> None:
+    """Run blocks as one shell session, with exported variables."""
     tools = folder / "tools"
     tools.mkdir(exist_ok=True)
     for name, command in (("conformance", "-m conformance"), ("python", "")):
@@ -73,13 +73,13 @@ def walk(folder: Path, found: list[Block]) -> None:
     environment["PATH"] = f"{tools}{os.pathsep}{environment['PATH']}"
     environment["CHECKOUT"] = str(harness.ROOT)
     exported: list[str] = []
-    for block in found:
+    for block in guide_blocks:
         script = "\n".join([*exported, "set -e", block.commands])
         done = subprocess.run(
             ["sh", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=600
         )
-        shown = f"{block.commands}{done.stdout[-6000:]}{done.stderr[-3000:]}"
-        assert done.returncode == block.code, f"ended with {done.returncode}:\n{shown}"
+        transcript = f"{block.commands}{done.stdout[-6000:]}{done.stderr[-3000:]}"
+        assert done.returncode == block.code, f"ended with {done.returncode}:\n{transcript}"
         for line in block.prints:
-            assert line in done.stdout, f"does not print {line!r}:\n{shown}"
+            assert line in done.stdout, f"does not print {line!r}:\n{transcript}"
         exported += re.findall(r"^export .*$", block.commands, re.M)

@@ -1,4 +1,6 @@
-"""The suite against a device that it was not written for: gaps read as gaps, never as faults of the suite."""
+"""The suite on a device that it was not written for: missing features are reported as missing, and never as
+faults of the suite.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from pathlib import Path
 
 from tests.vendor import harness
 
-#: Subjects of every kind; together they meet random numbers, generators, streams, events, pinning, autocast,
+#: Subjects of every kind. Together they use random numbers, generators, streams, events, pinning, autocast,
 #: views, gradients, factories, refusals, state and printing.
 CHOICE = (
     "/add@ or /bernoulli@ or /item@ or /nn.functional.dropout@ or /Stream@ or /Event@ or stream or event or "
@@ -19,18 +21,18 @@ WORSE = {"error", "crash", "timeout", "vacuous"}
 
 def test_what_is_absent_is_refused_and_nothing_is_an_error(tmp_path: Path) -> None:
     file = harness.target(tmp_path)
-    words = ("--samples", "1", "-n", "2", "--timeout", "60")
-    done = harness.conformance(tmp_path, "run", "--target", file, "-k", CHOICE, *words, "-o", "out")
+    options = ("--samples", "1", "-n", "2", "--timeout", "60")
+    done = harness.conformance(tmp_path, "run", "--target", file, "-k", CHOICE, *options, "-o", "out")
     assert done.returncode == 1, done.stdout + done.stderr
-    found = harness.rows(tmp_path / "out")
+    result_rows = harness.rows(tmp_path / "out")
     by_verdict = collections.defaultdict(list)
-    for row in found:
+    for row in result_rows:
         by_verdict[row["verdict"]].append(row)
-    bad = [(row["id"], row["failures"]) for word in WORSE for row in by_verdict[word]]
+    bad = [(row["id"], row["failures"]) for verdict in WORSE for row in by_verdict[verdict]]
     assert not bad, bad
     assert len(by_verdict["pass"]) > 50
     assert len(by_verdict["unsupported"]) > 10
-    # Every failure says what was refused or what was wrong.
+    # Every failure message names the refusal or the wrong value.
     assert all(row["failures"][0]["message"] for row in by_verdict["fail"])
     ids = {row["id"] for row in by_verdict["unsupported"]}
     assert "stream_query/Stream@any" in ids
@@ -39,8 +41,8 @@ def test_what_is_absent_is_refused_and_nothing_is_an_error(tmp_path: Path) -> No
 
 def test_at_its_first_stage_it_is_refused_as_a_whole(tmp_path: Path) -> None:
     file = harness.target(tmp_path, asynchronous=False)
-    words = ("--level", "bringup", "-k", "/add@ or /view@ or /clone@", "-n", "1", "-o", "out")
-    done = harness.conformance(tmp_path, "run", "--target", file, *words, stage=1)
+    options = ("--level", "bringup", "-k", "/add@ or /view@ or /clone@", "-n", "1", "-o", "out")
+    done = harness.conformance(tmp_path, "run", "--target", file, *options, stage=1)
     verdicts = {
         row["id"]: row["verdict"] for row in harness.rows(tmp_path / "out") if row["verdict"] != "skip"
     }

@@ -1,4 +1,4 @@
-"""The target files of devices that have not been run here yet."""
+"""The target files of devices on which the suite has not run yet."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def test_the_mark_is_seen_in_lists_and_summaries(tmp_path: Path) -> None:
 def test_doctor_and_results_carry_it(tmp_path: Path) -> None:
     text = 'schema = 1\nname = "fresh"\ndevice = "cpu"\nuntested = true\n'
     (tmp_path / "fresh.toml").write_text(text)
-    words = ("--target", "fresh.toml")
-    told = harness.conformance(tmp_path, "doctor", *words).stdout
-    assert "fresh is untested: this target file was written from public documents" in told
+    options = ("--target", "fresh.toml")
+    doctor_output = harness.conformance(tmp_path, "doctor", *options).stdout
+    assert "fresh is untested: this target file was written from public documents" in doctor_output
     run = harness.conformance(
-        tmp_path, "run", *words, "--level", "bringup", "-k", "/add@", "-n", "1", "-o", "out"
+        tmp_path, "run", *options, "--level", "bringup", "-k", "/add@", "-n", "1", "-o", "out"
     )
     assert run.stdout.startswith("fresh (untested target file), eager"), run.stdout + run.stderr
 

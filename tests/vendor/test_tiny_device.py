@@ -1,4 +1,4 @@
-"""The tiny device itself: its memory is its own, and it is right in what it has."""
+"""The tiny device itself: it has its own memory, and its operators are correct."""
 
 from __future__ import annotations
 
@@ -47,16 +47,20 @@ def test_a_stage_refuses_what_comes_later(stage: int, line: str) -> None:
 
 
 def test_expectations_of_a_device_whose_name_only_its_module_tells(tmp_path: Path) -> None:
-    """``torch.device("tiny")`` is an error until the backend is imported, and ``expect`` has to import it."""
+    """``torch.device("tiny")`` is an error until the backend is imported, so ``expect`` has to import the
+    backend.
+    """
     file = harness.target(tmp_path, 'expectations = "known.toml"')
     (tmp_path / "known.toml").write_text("schema = 1\n")
     chosen = ("--level", "bringup", "-k", "value and softmax and float32", "-n", "1", "-o", "out")
     ran = harness.conformance(tmp_path, "run", "--target", file, *chosen, stage=3)
     assert ran.returncode == 1, ran.stderr
-    words = ("expect", "update", "out", "--target", file)
-    shown = harness.conformance(tmp_path, *words, stage=3)
-    assert (shown.returncode, '+id = "value/softmax@float32"' in shown.stdout) == (1, True), shown.stderr
-    assert harness.conformance(tmp_path, *words, "--write", stage=3).returncode == 0
+    arguments = ("expect", "update", "out", "--target", file)
+    proposed = harness.conformance(tmp_path, *arguments, stage=3)
+    assert (proposed.returncode, '+id = "value/softmax@float32"' in proposed.stdout) == (1, True), (
+        proposed.stderr
+    )
+    assert harness.conformance(tmp_path, *arguments, "--write", stage=3).returncode == 0
     written = (tmp_path / "known.toml").read_text().replace('"unread"', '"feature"')
     (tmp_path / "known.toml").write_text(written.replace('link = ""', 'link = "docs/x.md"'))
     checked = harness.conformance(tmp_path, "expect", "check", "out", "--target", file)

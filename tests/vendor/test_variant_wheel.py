@@ -1,4 +1,4 @@
-"""The wheel with the devices of the tests, from which rows of the site come."""
+"""The wheel with the test devices that provide rows of the site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_wheel_holds_a_device_that_passes_its_first_level(tmp_path: Path) ->
     with zipfile.ZipFile(variant_wheel.build(tmp_path / "wheels")) as wheel:
         wheel.extractall(tmp_path / "installed")
     assert (tmp_path / "installed" / "otherwise_device.py").is_file()
-    known = {
+    environment = {
         name: value for name, value in os.environ.items() if name not in ("TINYACCEL_BUILD", "TINY_STAGE")
     }
     path = os.pathsep.join([str(tmp_path / "installed"), str(ROOT)])
@@ -26,7 +26,7 @@ def test_the_wheel_holds_a_device_that_passes_its_first_level(tmp_path: Path) ->
     done = subprocess.run(
         [*command, "--target", str(ROOT / "tests" / "vendor" / "tiny.toml")],
         cwd=tmp_path,
-        env={**known, "PYTHONPATH": path},
+        env={**environment, "PYTHONPATH": path},
         capture_output=True,
         text=True,
         timeout=600,

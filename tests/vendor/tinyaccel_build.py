@@ -1,4 +1,4 @@
-"""Builds the device's kernels: ``python -m tinyaccel_build``. Needs a C++ compiler and ninja."""
+"""Build the device's kernels: ``python -m tinyaccel_build``. Needs a C++ compiler and ninja."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 import torch
 
 SOURCES = sorted((Path(__file__).parent / "tinyaccel" / "csrc").glob("*"))
-#: One library for each torch and each state of the sources, so that none is ever taken for another.
+#: One library per torch and per version of the sources, so that libraries are never confused.
 FOLDER = Path(os.environ.get("TINYACCEL_BUILD", Path(__file__).parent / "tinyaccel" / "build"))
 
 
 def library() -> Path:
-    """Path of the library for the torch of this process and the present sources, built or not."""
+    """Return the path of the library for the torch of this process and the present sources, built or not."""
     digest = hashlib.sha256(f"{torch.__version__} {sys.version}".encode())
     for source in SOURCES:
         digest.update(source.read_bytes())
@@ -25,17 +25,17 @@ def library() -> Path:
 
 
 def build() -> Path:
-    """Build the library unless it is there; processes that want the same one wait for the first."""
-    made = library()
-    made.parent.mkdir(parents=True, exist_ok=True)
+    """Build the library unless it exists. Processes that need the same library wait for the first one."""
+    module_path = library()
+    module_path.parent.mkdir(parents=True, exist_ok=True)
     with (FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.exists():
+        if not module_path.exists():
             from torch.utils import cpp_extension
 
-            here = os.path.dirname(sys.executable)  # ninja may stand beside the interpreter
+            here = os.path.dirname(sys.executable)  # ninja may be in the folder of the interpreter
             os.environ["PATH"] = f"{here}{os.pathsep}{os.environ.get('PATH', '')}"
-            work = made.parent / "work"
+            work = module_path.parent / "work"
             work.mkdir(exist_ok=True)
             cpp_extension.load(
                 name="tinyaccel_kernels",
@@ -45,9 +45,9 @@ def build() -> Path:
                 is_python_module=False,
                 with_cuda=False,
             )
-            (work / "tinyaccel_kernels.so").rename(made)
+            (work / "tinyaccel_kernels.so").rename(module_path)
             shutil.rmtree(work)
-    return made
+    return module_path
 
 
 if __name__ == "__main__":

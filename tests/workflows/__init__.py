@@ -1,1 +1,1 @@
-"""Workflows executed on this machine."""
+"""Tests that execute the workflows on this machine."""

@@ -1,4 +1,4 @@
-"""Workflows executed on this machine (sessions/workflows/tools/run_workflow.mjs)."""
+"""Fixtures that execute workflows on this machine (sessions/workflows/tools/run_workflow.mjs)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOOLS = os.environ.get("CONFORMANCE_WORKFLOW_TOOLS")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """These tests need tools that ``nox -s workflows`` makes."""
+    """Skip these tests without the tools that ``nox -s workflows`` installs."""
     mark = pytest.mark.skipif(TOOLS is None, reason="run by nox -s workflows, which makes the tools")
     for item in items:
         if Path(__file__).parent in item.path.parents:
@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def copied(folder: Path) -> None:
-    """The repository as it lies here, with all that git knows of or would, and without git's own folder."""
+    """Copy the files of the checkout that git tracks or would track, without the folder ``.git``."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -41,7 +41,7 @@ def copied(folder: Path) -> None:
             shutil.copyfile(source, target)
 
 
-#: Calls the action that builds the reference device.
+#: A workflow that calls the action which builds the reference device.
 BUILD = """
 on: workflow_dispatch
 permissions: {}
@@ -56,7 +56,7 @@ jobs:
 
 
 class Runner:
-    """A repository with workflows, and what runs of them have left: artifacts, pages, issues, branches."""
+    """A repository with workflows, and the products of their runs: artifacts, pages, issues, branches."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "repository"
@@ -66,18 +66,18 @@ class Runner:
         self.runs = 0
 
     def copy(self) -> None:
-        """Make it the repository as it lies here."""
+        """Fill the repository with the files of this checkout."""
         copied(self.root)
         self.publish(self.root)
 
     def publish(self, folder: Path) -> None:
-        """Make a folder the repository that is checked out."""
+        """Commit a folder as the repository that workflows check out."""
         self.remote.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(self.remote, ignore_errors=True)
         shutil.copytree(folder, self.remote)
         who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
-        for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*who, "commit", "-qm", "all"]):
-            subprocess.run(["git", *words], cwd=self.remote, check=True, capture_output=True)
+        for command in (["init", "-q", "-b", "main"], ["add", "-A"], [*who, "commit", "-qm", "all"]):
+            subprocess.run(["git", *command], cwd=self.remote, check=True, capture_output=True)
 
     def workflow(self, name: str, text: str) -> None:
         """Add a workflow to the repository."""
@@ -92,21 +92,24 @@ class Runner:
         overrides: Mapping[str, Path] | None = None,
         repositories: Mapping[str, Path] | None = None,
     ) -> dict[str, Any]:
-        """Execute a workflow; the outcomes of its jobs. Its exit code must be that of its jobs.
+        """Execute a workflow and return the outcomes of its jobs. Assert that the exit code matches the jobs.
 
-        ``overrides``: programs that do what actions would; ``repositories``: folders of others' actions.
+        ``overrides``: programs that replace actions. ``repositories``: folders of actions of other
+        repositories.
         """
         self.runs += 1
         file = self.state / "event.json"
         self.state.mkdir(exist_ok=True)
         file.write_text(json.dumps({"run_id": self.runs, **(event or {})}))
-        shutil.rmtree(self.state / "artifacts", ignore_errors=True)  # a run has its own
-        words = [f"--override={uses}={program}" for uses, program in (overrides or {}).items()]
-        words += [f"--repository={other}={folder}" for other, folder in (repositories or {}).items()]
+        shutil.rmtree(self.state / "artifacts", ignore_errors=True)  # each run has its own folder
+        options = [f"--override={uses}={program}" for uses, program in (overrides or {}).items()]
+        options += [
+            f"--repository={repository}={folder}" for repository, folder in (repositories or {}).items()
+        ]
         done = subprocess.run(
             [
                 *("node", f"{TOOLS}/run.mjs", "--root", str(self.root), "--state", str(self.state)),
-                *("--workflow", f".github/workflows/{name}", "--event", str(file), *words),
+                *("--workflow", f".github/workflows/{name}", "--event", str(file), *options),
             ],
             capture_output=True,
             text=True,
@@ -117,10 +120,10 @@ class Runner:
             },
         )
         assert done.stdout, done.stderr
-        found: dict[str, Any] = json.loads(done.stdout)
-        failed = any(job["result"] == "failure" for job in found["jobs"].values())
+        report: dict[str, Any] = json.loads(done.stdout)
+        failed = any(job["result"] == "failure" for job in report["jobs"].values())
         assert done.returncode == int(failed), done.stderr
-        return found
+        return report
 
 
 @pytest.fixture
@@ -130,12 +133,14 @@ def runner(tmp_path: Path) -> Runner:
 
 @pytest.fixture(scope="session")
 def device_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of the reference device, built by its action from a source without git, as GitHub has it."""
+    """Return the wheel of the reference device, built by its action from sources without git, as on
+    GitHub.
+    """
     runner = Runner(tmp_path_factory.mktemp("wheel"))
     runner.copy()
     runner.workflow("build.yml", BUILD)
-    found = runner("build.yml")["jobs"]["build"]
+    build_job = runner("build.yml")["jobs"]["build"]
     shutil.rmtree(runner.root / ".nox", ignore_errors=True)  # several GB
-    assert (found["result"], found["outputs"]) == ("success", {"artifact": "wheels"}), found
+    assert (build_job["result"], build_job["outputs"]) == ("success", {"artifact": "wheels"}), build_job
     (wheel,) = (runner.state / "artifacts" / "wheels").iterdir()
     return wheel

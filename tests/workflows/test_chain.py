@@ -1,5 +1,5 @@
-"""The nightly from its plan to the site, with the reference device: a good night, and one on which an
-operator of the device is broken.
+"""The nightly workflow from its plan to the site, with the reference device: one passing night, and one with
+a broken operator.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _broken.impl("neg", lambda x: x.clone(), "HPU")
 """
 
 
-#: Stand-in for the action that runs a session: the pages of `docs` and `coverage`, without their cost.
+#: Replaces the action that runs a session: writes the pages of `docs` and `coverage` without building them.
 SESSION = """
 import json, os, pathlib
 inputs = json.loads(os.environ["INPUTS"])
@@ -39,7 +39,7 @@ print("{}")
 
 
 def executable(file: Path, text: str) -> Path:
-    """A Python program as a file that can be run."""
+    """Write a Python program as an executable file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("#!/usr/bin/env python3\n" + text)
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
@@ -47,7 +47,9 @@ def executable(file: Path, text: str) -> Path:
 
 
 def program(folder: Path, wheel: Path) -> Path:
-    """Stand-in for the action that builds the device: its artifact, with a wheel that is there already."""
+    """Write a replacement for the action that builds the device. It uploads the existing wheel as the
+    artifact.
+    """
     return executable(
         folder / "build",
         "import json, os, pathlib, shutil\n"
@@ -59,17 +61,17 @@ def program(folder: Path, wheel: Path) -> Path:
     )
 
 
-def broken(wheel: Path, folder: Path) -> Path:
-    """The wheel of a device that has regressed."""
+def broken_wheel(wheel: Path, folder: Path) -> Path:
+    """Return the wheel of a device that has regressed."""
     folder.mkdir()
-    made = folder / wheel.name
-    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as new:
+    broken_wheel = folder / wheel.name
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(broken_wheel, "w", zipfile.ZIP_DEFLATED) as new:
         for name in old.namelist():
             content = old.read(name)
             if name == "habana_frameworks/torch/__init__.py":
                 content += BROKEN.encode()
             new.writestr(name, content)
-    return made
+    return broken_wheel
 
 
 def published(runner) -> dict:
@@ -77,7 +79,11 @@ def published(runner) -> dict:
 
 
 def cells(runner) -> dict[tuple[str, str], dict]:
-    (own,) = [one for one in published(runner)["backends"] if one["id"] == "hpu-reference"]
+    (own,) = [
+        reference_entry
+        for reference_entry in published(runner)["backends"]
+        if reference_entry["id"] == "hpu-reference"
+    ]
     return {(cell["kind"], cell["mode"]): cell for cell in own["cells"]}
 
 
@@ -94,7 +100,7 @@ def branch(runner) -> list[str]:
 
 
 def runs(runner):
-    """Files of runs on the branch of results."""
+    """Return the files of runs on the results branch."""
     return [name for name in branch(runner) if not name.startswith(".")]
 
 
@@ -105,32 +111,34 @@ def test_two_nights(runner, tmp_path, device_wheel):
     action = "$/.github/actions/reference-wheel"
     sessions = {"$/.github/actions/nox": executable(tmp_path / "session", SESSION)}
     build = program(tmp_path / "good", device_wheel)
-    good = runner("nightly.yml", event, {action: build, **sessions})
+    first_night = runner("nightly.yml", event, {action: build, **sessions})
 
-    # lazy on a public build is refused, as the target declares: no failure, and no pass either.
-    legs = {leg["matrix"]["cell"]: leg["result"] for leg in good["jobs"]["matrix"]["jobs"]["leg"]["legs"]}
+    # lazy mode on a public build is refused, as the target declares. This is neither a failure nor a pass.
+    legs = {
+        leg["matrix"]["cell"]: leg["result"] for leg in first_night["jobs"]["matrix"]["jobs"]["leg"]["legs"]
+    }
     assert legs == {
         "2.13.0-public-eager": "success",
         "2.13.0-public-lazy": "success",
         "2.13.0-fork-like-eager": "success",
         "2.13.0-fork-like-lazy": "success",
     }
-    assert good["jobs"]["matrix"]["outputs"] == {"results": "true", "exit": "0"}
-    assert good["jobs"]["publish"]["result"] == "success"
+    assert first_night["jobs"]["matrix"]["outputs"] == {"results": "true", "exit": "0"}
+    assert first_night["jobs"]["publish"]["result"] == "success"
     assert issues(runner) == []
-    found = cells(runner)
-    assert {key: cell["state"] for key, cell in found.items()} == {
+    site_cells = cells(runner)
+    assert {key: cell["state"] for key, cell in site_cells.items()} == {
         ("public", "eager"): "pass",
         ("public", "lazy"): "refused",
         ("fork-like", "eager"): "pass",
         ("fork-like", "lazy"): "pass",
     }
-    for cell in found.values():
+    for cell in site_cells.values():
         assert cell["runs"][0]["provenance"] == "our-workflow"
     assert len(runs(runner)) == 3
-    # The site's store is beside the runs, with a line for each cell that has left a leg.
-    kept = [name for name in branch(runner) if name.startswith(".store/")]
-    assert len(kept) == 6 and {".store/store.json", ".store/schedules.jsonl"} <= set(kept)
+    # The site store is next to the runs, with a series for each cell that produced a leg.
+    store_files = [name for name in branch(runner) if name.startswith(".store/")]
+    assert len(store_files) == 6 and {".store/store.json", ".store/schedules.jsonl"} <= set(store_files)
     assert len(list((runner.state / "attestations").iterdir())) == 1
     pages = runner.state / "pages"
     assert "2.13.0" in (pages / "index.html").read_text()
@@ -139,13 +147,13 @@ def test_two_nights(runner, tmp_path, device_wheel):
         assert f'href="{name}/index.html"' in (pages / "index.html").read_text()
 
     event["inputs"] = {**event["inputs"], "builds": "2.13.0:public:bringup", "modes": "eager"}
-    build = program(tmp_path / "bad", broken(device_wheel, tmp_path / "wheel"))
+    build = program(tmp_path / "bad", broken_wheel(device_wheel, tmp_path / "wheel"))
     bad = runner("nightly.yml", event, {action: build, **sessions})
     assert bad["jobs"]["matrix"]["outputs"] == {"results": "true", "exit": "1"}
-    titles = sorted(one["title"] for one in issues(runner))
+    titles = sorted(issue["title"] for issue in issues(runner))
     assert titles == ["Regression: hpu-reference, eager, torch 2.13.0-public"]
-    assert all("neg" in one["body"] for one in issues(runner))
-    found = cells(runner)
-    assert found["public", "eager"]["state"] == "fail"
-    assert any("neg" in name for name in found["public", "eager"]["runs"][0]["regressed"])
+    assert all("neg" in issue["body"] for issue in issues(runner))
+    site_cells = cells(runner)
+    assert site_cells["public", "eager"]["state"] == "fail"
+    assert any("neg" in name for name in site_cells["public", "eager"]["runs"][0]["regressed"])
     assert len(runs(runner)) == 6

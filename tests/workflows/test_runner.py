@@ -1,4 +1,4 @@
-"""The runner does what GitHub does, so that a workflow that passes here can pass there."""
+"""The workflow runner behaves like GitHub, so that a workflow that passes here can pass there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ JOB = "runs-on: ubuntu-24.04\n    timeout-minutes: 5"
 PIN = "@" + "a" * 40
 
 
-def ran(runner, jobs, **event):
+def jobs_of_run(runner, jobs, **event):
     runner.workflow("main.yml", HEAD + "jobs:\n" + jobs)
     return runner("main.yml", event)["jobs"]
 
@@ -34,16 +34,19 @@ def test_outputs_go_from_steps_to_jobs_to_needs(runner):
         run("test $WORD = a", ", env: {WORD: '${{ needs.first.outputs.word }}'}"),
         more="    needs: first\n",
     )
-    assert [one["result"] for one in ran(runner, second + first).values()] == ["success", "success"]
+    assert [job_result["result"] for job_result in jobs_of_run(runner, second + first).values()] == [
+        "success",
+        "success",
+    ]
 
 
 def test_a_failing_step_stops_the_others_but_those_that_always_run(runner):
     mark = runner.state / "mark"
-    found = ran(
+    jobs = jobs_of_run(
         runner,
         job("one", run("exit 3"), run(f"touch {mark}-no"), run(f"touch {mark}-yes", ", if: always()")),
     )
-    assert found["one"]["result"] == "failure" and "exit 3" in found["one"]["why"]
+    assert jobs["one"]["result"] == "failure" and "exit 3" in jobs["one"]["why"]
     assert not mark.with_name("mark-no").exists() and mark.with_name("mark-yes").exists()
 
 
@@ -59,7 +62,7 @@ def test_a_failing_step_stops_the_others_but_those_that_always_run(runner):
 )
 def test_conditions_of_a_job_after_one_that_failed(condition, result, runner):
     jobs = job("bad", run("false")) + job("after", run("true"), more=f"    needs: bad\n{condition}")
-    assert ran(runner, jobs)["after"]["result"] == result
+    assert jobs_of_run(runner, jobs)["after"]["result"] == result
 
 
 def test_a_matrix_of_outputs_and_one_leg_that_fails(runner):
@@ -69,25 +72,25 @@ def test_a_matrix_of_outputs_and_one_leg_that_fails(runner):
         run("test $CELL = a", ", env: {CELL: '${{ matrix.cell }}'}"),
         more="    needs: plan\n    strategy: {matrix: {cell: '${{ fromJSON(needs.plan.outputs.cells) }}'}}\n",
     )
-    found = ran(runner, plan + legs)["leg"]
-    assert [leg["result"] for leg in found["legs"]] == ["success", "failure"]
-    assert found["result"] == "failure"
+    leg_job = jobs_of_run(runner, plan + legs)["leg"]
+    assert [leg["result"] for leg in leg_job["legs"]] == ["success", "failure"]
+    assert leg_job["result"] == "failure"
 
 
 def test_no_expression_in_a_script(runner):
-    found = ran(runner, job("one", run("echo ${{ inputs.word }}")))
-    assert "expression is inside the script" in found["one"]["why"]
+    jobs = jobs_of_run(runner, job("one", run("echo ${{ inputs.word }}")))
+    assert "expression is inside the script" in jobs["one"]["why"]
 
 
 def test_artifacts_are_written_once(runner):
     upload = f"{{uses: actions/upload-artifact{PIN}, with: {{name: x, path: a}}}}"
-    found = ran(runner, job("one", run("echo > a"), upload, upload))
-    assert "is there already" in found["one"]["why"]
+    jobs = jobs_of_run(runner, job("one", run("echo > a"), upload, upload))
+    assert "exists already" in jobs["one"]["why"]
 
 
 def test_actions_are_pinned(runner):
-    found = ran(runner, job("one", "uses: actions/checkout@v7"))
-    assert "not pinned" in found["one"]["why"]
+    jobs = jobs_of_run(runner, job("one", "uses: actions/checkout@v7"))
+    assert "not pinned" in jobs["one"]["why"]
 
 
 CALLEE = """on:
@@ -106,15 +109,15 @@ jobs:
 """
 
 
-def calling(word="word: a", grant="issues: write"):
+def calling(input_line="word: a", grant="issues: write"):
     uses = "    uses: $/.github/workflows/callee.yml\n"
-    return f"  call:\n{uses}    with: {{{word}}}\n    permissions: {{{grant}}}\n"
+    return f"  call:\n{uses}    with: {{{input_line}}}\n    permissions: {{{grant}}}\n"
 
 
 def test_a_called_workflow(runner):
     runner.workflow("callee.yml", CALLEE)
-    found = ran(runner, calling())
-    assert found["call"]["outputs"] == {"back": "a"}
+    jobs = jobs_of_run(runner, calling())
+    assert jobs["call"]["outputs"] == {"back": "a"}
 
 
 @pytest.mark.parametrize(
@@ -128,19 +131,23 @@ def test_a_called_workflow(runner):
 )
 def test_a_call_that_github_would_refuse(changes, says, runner):
     runner.workflow("callee.yml", CALLEE)
-    found = ran(runner, calling(**changes))["call"]
-    assert found["result"] == "failure" and says in str(found)
+    call_job = jobs_of_run(runner, calling(**changes))["call"]
+    assert call_job["result"] == "failure" and says in str(call_job)
 
 
 def test_what_actions_may_do_is_what_the_job_may(runner):
     attest = f"{{uses: actions/attest{PIN}, with: {{subject-path: a}}}}"
-    found = ran(runner, job("one", run("echo > a"), attest, more="    permissions: {id-token: write}\n"))
-    assert "needs attestations: write" in found["one"]["why"]
+    jobs = jobs_of_run(
+        runner, job("one", run("echo > a"), attest, more="    permissions: {id-token: write}\n")
+    )
+    assert "needs attestations: write" in jobs["one"]["why"]
 
 
 def test_inputs_cannot_become_commands(runner):
-    """As our workflows hand them on: by a variable, quoted."""
+    """The workflows pass inputs through a quoted variable."""
     mark = runner.state / "mark"
     step = "{shell: bash, env: {WORD: '${{ inputs.word }}'}, run: 'echo \"$WORD\" > /dev/null'}"
-    found = ran(runner, job("one", step), inputs={"word": f'"; touch {mark}; $(touch {mark}) `touch {mark}`'})
-    assert found["one"]["result"] == "success" and not mark.exists()
+    jobs = jobs_of_run(
+        runner, job("one", step), inputs={"word": f'"; touch {mark}; $(touch {mark}) `touch {mark}`'}
+    )
+    assert jobs["one"]["result"] == "success" and not mark.exists()

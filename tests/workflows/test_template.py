@@ -1,4 +1,4 @@
-"""The template as a vendor would copy it in, from the checkout to signed results, for the tiny device."""
+"""The vendor template for the tiny device, from the checkout to signed results."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ VENDOR = ROOT / "tests" / "vendor"
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory) -> Iterator[Path]:
-    """The interpreter of a machine with the vendor's device: this one's torch, and the vendor's package."""
+    """Return the interpreter of a machine with the vendor's device: this torch and the vendor's package."""
     folder = tmp_path_factory.mktemp("machine")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    (place,) = folder.glob("lib/python*/site-packages")
-    shutil.copytree(VENDOR / "tinyaccel", place / "tinyaccel")
-    shutil.copy(VENDOR / "tinyaccel_build.py", place)
-    (place / "torch.pth").write_text("\n".join(site.getsitepackages()) + "\n")
-    python, build = folder / "bin" / "python", str(place / "tinyaccel" / "build")
+    (site_packages,) = folder.glob("lib/python*/site-packages")
+    shutil.copytree(VENDOR / "tinyaccel", site_packages / "tinyaccel")
+    shutil.copy(VENDOR / "tinyaccel_build.py", site_packages)
+    (site_packages / "torch.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+    python, build = folder / "bin" / "python", str(site_packages / "tinyaccel" / "build")
     with pytest.MonkeyPatch.context() as variables:
         variables.setenv("TINYACCEL_BUILD", build)
-        # The environment with this torch may have the reference device too, whose code is not on the path.
+        # The environment of this torch may contain the reference device, whose code is not on the path.
         variables.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
         subprocess.run([str(python), "-m", "tinyaccel_build"], check=True, cwd=folder)
         yield python
@@ -46,12 +46,16 @@ def machine(tmp_path_factory) -> Iterator[Path]:
 
 @pytest.fixture
 def vendor(runner, machine, tmp_path):
-    """Runs the template in the vendor's repository, whose device is at a stage of its growth."""
+    """Return a function that runs the template in the vendor's repository, with the device at a stage of its
+    development.
+    """
     suite = tmp_path / "suite"
     copied(suite)
-    place = runner.root / "conformance"  # the name of the suite's own package: what is installed is to be run
-    place.mkdir(parents=True)
-    harness.target(place)
+    suite_folder = (
+        runner.root / "conformance"
+    )  # the name of the suite's own package: the installed package must run and not this folder
+    suite_folder.mkdir(parents=True)
+    harness.target(suite_folder)
     text = render_workflow(
         suite=f"{SUITE}@{'a' * 40}",
         target="conformance/tiny.toml",
@@ -86,40 +90,40 @@ expires = {datetime.date.today() + datetime.timedelta(90)}
 
 
 def gets_to_the_site(runner, tmp_path, monkeypatch):
-    """By the registry's word for who the vendor is, and by the signature."""
+    """Publish the results. The registry identifies the vendor, and the signature is verified."""
     (tmp_path / "registry").mkdir()
     (tmp_path / "registry" / "tiny.toml").write_text(REGISTERED)
-    known = registry.load(tmp_path / "registry")
-    vendor, commit, gh = known["tiny"], "c" * 40, tmp_path / "gh"
+    backends = registry.load(tmp_path / "registry")
+    vendor, commit, gh = backends["tiny"], "c" * 40, tmp_path / "gh"
     shutil.copytree(artifact(runner), gh / vendor.repository / "artifacts" / "7" / vendor_results.ARTIFACT)
     run = {"id": 7, "path": vendor.workflow, "head_sha": commit, "event": "schedule", "head_branch": "main"}
     run |= {"head_repository": {"full_name": vendor.repository}, "listed": "main"}
     (gh / vendor.repository / "runs.json").write_text(json.dumps([run]))
     (gh / "attestations").mkdir()
-    for one in (runner.state / "attestations").iterdir():
-        words = f"{vendor.repository}/{vendor.workflow} refs/heads/main {commit}"
-        (gh / "attestations" / one.name).write_text(words)
+    for attestation in (runner.state / "attestations").iterdir():
+        provenance = f"{vendor.repository}/{vendor.workflow} refs/heads/main {commit}"
+        (gh / "attestations" / attestation.name).write_text(provenance)
     monkeypatch.setenv("FAKE_GH", str(gh))
     monkeypatch.setenv("GH_TOKEN", "x")
     monkeypatch.setenv("PATH", str(runner.programs), prepend=os.pathsep)
-    monkeypatch.setattr(registry, "load", lambda folder=None: known)
+    monkeypatch.setattr(registry, "load", lambda folder=None: backends)
     (line,) = vendor_results.pull_new_runs(
         vendor, tmp_path / "new", tmp_path / "present", datetime.date.today()
     )
     assert "fetched and verified" in line
     assert cli.main(["site", str(tmp_path / "new"), "-o", str(tmp_path / "site")]) == 0
-    (told,) = json.loads((tmp_path / "site" / "data.json").read_text())["backends"]
-    (cell,) = told["cells"]
+    (backend_entry,) = json.loads((tmp_path / "site" / "data.json").read_text())["backends"]
+    (cell,) = backend_entry["cells"]
     assert (cell["state"], cell["runs"][0]["provenance"]) == ("pass", "vendor-workflow")
 
 
 def test_results_of_a_device_that_conforms(vendor, runner, tmp_path, monkeypatch):
-    found = vendor()
-    assert {name: job["result"] for name, job in found.items()} == {"measure": "success", "attest": "success"}
+    jobs = vendor()
+    assert {name: job["result"] for name, job in jobs.items()} == {"measure": "success", "attest": "success"}
     written = {path.name for path in artifact(runner).iterdir()}
     assert {"results.json", "report.html", "junit.xml"} <= written
-    # The machine that plays GitHub is a folder, and the relay takes addresses of https only.
-    assert "the relay would refuse workflow.url: 'file:" in (runner.state / "log.txt").read_text()
+    # GitHub is replaced by a folder here, and the relay accepts only https addresses.
+    assert "the relay would reject workflow.url: 'file:" in (runner.state / "log.txt").read_text()
     (leg,) = json.loads((artifact(runner) / "results.json").read_text())["legs"]
     assert leg["target"]["name"] == "tiny" and leg["totals"]["pass"] > 50
     assert signed(runner)
@@ -130,10 +134,10 @@ def test_results_of_a_device_that_conforms(vendor, runner, tmp_path, monkeypatch
 
 
 def test_results_of_a_device_that_does_not(vendor, runner, monkeypatch):
-    """The job fails, and what it has measured is reported and signed all the same."""
+    """The job fails, and its results are still reported and signed."""
     monkeypatch.setenv("TINY_STAGE", "3")
-    found = vendor()
-    assert found["measure"]["result"] == "failure" and found["attest"]["result"] == "success"
-    assert found["measure"]["why"].startswith("Run: Run: exit 1")
+    jobs = vendor()
+    assert jobs["measure"]["result"] == "failure" and jobs["attest"]["result"] == "success"
+    assert jobs["measure"]["why"].startswith("Run: Run: exit 1")
     (leg,) = json.loads((artifact(runner) / "results.json").read_text())["legs"]
     assert leg["totals"]["fail"] > 10 and signed(runner)

@@ -1,1 +1,3 @@
-"""Generators of committed files: ``python -m tools.generate`` writes them, with ``--check`` it compares them."""
+"""Generators of committed files. ``python -m tools.generate`` writes the files, and with ``--check`` compares
+them.
+"""

@@ -1,7 +1,7 @@
-"""``python -m tools.generate``: write every generated file whose source is the checkout alone.
+"""``python -m tools.generate``: write every generated file that is computed from the checkout alone.
 
-With ``--check`` nothing is written: each stale file is listed with its difference, and the exit code is 1. The
-table of overloads and the seconds of subjects come from measurements: see ``overload_table`` and
+With ``--check`` no file is written: each stale file is listed with its difference, and the exit code is 1.
+The overload table and the table of subject seconds need measurements: see ``overload_table`` and
 ``subject_seconds``.
 """
 
@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Lines of a difference that are printed for one stale file.
-SHOWN = 20
+#: The maximal number of printed difference lines for a stale file.
+SHOWN_LINES = 20
 
 Texts = Mapping[Path, "str | None"]
 
@@ -29,14 +29,14 @@ def _manifest() -> Texts:
 
     before = committed.load() if committed.PATH.is_file() else None
     generated = manifest.generate(before, committed.minor_of(torch.__version__))
-    return {committed.PATH: manifest.text(generated)}
+    return {committed.PATH: manifest.manifest_text(generated)}
 
 
 def _mutation_operators() -> Texts:
     from conformance.plan.levels import mutation_operators as reader
     from tools.generate import mutation_operators
 
-    return {reader.PATH: mutation_operators.text()}
+    return {reader.PATH: mutation_operators.mutation_operators_text()}
 
 
 def _upstream_coverage() -> Texts:
@@ -49,7 +49,7 @@ def _upstream_coverage() -> Texts:
     return {**removed, **{folder / name: text for name, text in texts.items()}}
 
 
-#: Generators by name; each returns the texts of its files, None for a file that must not exist.
+#: Generators by name. Each returns the text of its files, or None for a file that must be deleted.
 GENERATORS: Mapping[str, Callable[[], Texts]] = {
     "manifest": _manifest,
     "mutation-operators": _mutation_operators,
@@ -58,7 +58,9 @@ GENERATORS: Mapping[str, Callable[[], Texts]] = {
 
 
 def difference(path: Path, text: str | None) -> list[str]:
-    """Return the lines in which a committed file differs from its generated text; empty if it is current."""
+    """Return the lines that differ between a committed file and its generated text. The list is empty if they
+    are equal.
+    """
     committed = path.read_text() if path.is_file() else None
     if committed == text:
         return []
@@ -92,7 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
                 continue
             stale += 1
             if options.check:
-                print("\n".join(line[:200] for line in lines[:SHOWN]))
+                print("\n".join(line[:200] for line in lines[:SHOWN_LINES]))
             elif text is None:
                 path.unlink()
             else:

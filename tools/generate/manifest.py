@@ -1,7 +1,7 @@
-"""``python -m tools.generate.manifest``: writes the manifest anew for the installed torch.
+"""``python -m tools.generate.manifest``: regenerate the manifest for the installed torch.
 
-With ``--check`` it only compares the committed one with that of the suite. Entries of other minors stay,
-except results of properties that the suite no longer has.
+With ``--check`` the committed manifest is only compared. Entries of other torch minors stay, unless the suite
+no longer has their property.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ from conformance.target.unrestricted import unrestricted_target
 _Dtypes = dict[tuple[str, str], dict[str, tuple[str, ...]]]
 
 
-def observed() -> tuple[_Dtypes, dict[tuple[str, str], Property]]:
-    """List the suite's results on the installed torch: dtypes by property and subject, and the properties."""
+def observe_suite() -> tuple[_Dtypes, dict[tuple[str, str], Property]]:
+    """Return the results of the suite on the installed torch: dtypes by property and subject, and the
+    properties.
+    """
     from conformance.plan import plan
     from conformance.properties.registry import properties
     from conformance.subjects import catalogue
@@ -40,17 +42,17 @@ def observed() -> tuple[_Dtypes, dict[tuple[str, str], Property]]:
     by_property: _Dtypes = {}
     for mode in MODES:
         for case in plan.build_plan(unrestricted_target(mode), "full").cases:
-            known = by_property.setdefault((case.kind, case.property), {})
-            if known.setdefault(case.subject, case.dtypes) != case.dtypes:
+            dtypes_by_subject = by_property.setdefault((case.kind, case.property), {})
+            if dtypes_by_subject.setdefault(case.subject, case.dtypes) != case.dtypes:
                 raise ValueError(
-                    f"{case.id} has other dtypes in {mode} than in other modes; make it two properties"
+                    f"{case.id} has different dtypes in mode {mode} than in other modes. Split it into two properties."
                 )
     entries = {(kind, entry.name): entry for kind in catalogue.kinds() for entry in properties(kind)}
     return by_property, entries
 
 
-def needed_hooks() -> dict[tuple[str, str], tuple[str, ...]]:
-    """Return the hooks without which a property has no results, by property."""
+def hooks_by_property() -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return the hooks that a property requires to have results, by property."""
     from conformance.plan import plan
 
     def all_of(without: str | None) -> set[tuple[str, str]]:
@@ -59,21 +61,23 @@ def needed_hooks() -> dict[tuple[str, str], tuple[str, ...]]:
 
     everything = all_of(None)
     needed: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
-    for word in HOOKS:
-        for key in everything - all_of(word):
-            needed[key].append(word)
+    for hook in HOOKS:
+        for key in everything - all_of(hook):
+            needed[key].append(hook)
     return {key: tuple(hooks) for key, hooks in needed.items()}
 
 
 def generate(before: Manifest | None, minor: Minor) -> Manifest:
-    """Make the manifest with the suite's results on the installed torch, which is of that minor."""
-    results_of, entries = observed()
-    hooks = needed_hooks()
+    """Return the manifest with the suite's results on the installed torch, which has this minor version."""
+    results_of, entries = observe_suite()
+    hooks = hooks_by_property()
     minors = tuple(sorted({*(before.minors if before else ()), minor}))
-    known = {(statement.kind, statement.name): statement for statement in before.statements} if before else {}
+    properties_before = (
+        {(statement.kind, statement.name): statement for statement in before.statements} if before else {}
+    )
     statements = []
     for key, entry in sorted(entries.items()):
-        results = _spans(known.get(key), results_of.get(key, {}), minor, minors)
+        results = _validity_spans(properties_before.get(key), results_of.get(key, {}), minor, minors)
         if not results:
             continue
         statements.append(
@@ -91,36 +95,38 @@ def generate(before: Manifest | None, minor: Minor) -> Manifest:
         )
     manifest = Manifest(minors, tuple(statements), ())
     later = [waiver for waiver in before.waivers if not waiver.since <= minor] if before else []
-    return dataclasses.replace(manifest, waivers=(*waivers(manifest, minor), *later))
+    return dataclasses.replace(manifest, waivers=(*upstream_waivers(manifest, minor), *later))
 
 
-def _spans(
+def _validity_spans(
     before: ManifestProperty | None,
     observed_now: Mapping[str, tuple[str, ...]],
     minor: Minor,
     minors: tuple[Minor, ...],
 ) -> dict[str, list[tuple[str, Minor, Minor | None]]]:
-    """Return since and until of each dtype of each subject, over all minors that were observed."""
-    seen: dict[str, dict[str, set[Minor]]] = collections.defaultdict(lambda: collections.defaultdict(set))
+    """Return the first minor of each dtype of each subject, and the first minor without it."""
+    minors_by_dtype: dict[str, dict[str, set[Minor]]] = collections.defaultdict(
+        lambda: collections.defaultdict(set)
+    )
     for subject, dtypes in observed_now.items():
         for dtype in dtypes:
-            seen[subject][dtype].add(minor)
+            minors_by_dtype[subject][dtype].add(minor)
     for group in before.groups if before is not None else ():
-        for known in minors:
-            if known != minor and group.at(known):
+        for earlier_minor in minors:
+            if earlier_minor != minor and group.at(earlier_minor):
                 for subject in group.subjects:
                     for dtype in group.dtypes:
-                        seen[subject][dtype].add(known)
+                        minors_by_dtype[subject][dtype].add(earlier_minor)
     spans: dict[str, list[tuple[str, Minor, Minor | None]]] = {}
-    for subject, table in seen.items():
+    for subject, table in minors_by_dtype.items():
         for dtype, present in table.items():
-            for since, until in _runs(present, minors):
+            for since, until in _unbroken_runs(present, minors):
                 spans.setdefault(subject, []).append((dtype, since, until))
     return spans
 
 
-def _runs(present: set[Minor], minors: tuple[Minor, ...]) -> list[tuple[Minor, Minor | None]]:
-    """Return the unbroken runs of minors among all known ones, each with the first minor after it."""
+def _unbroken_runs(present: set[Minor], minors: tuple[Minor, ...]) -> list[tuple[Minor, Minor | None]]:
+    """Return the unbroken runs of minors, each with the first minor after the run."""
     runs: list[tuple[Minor, Minor | None]] = []
     start: Minor | None = None
     for minor in minors:
@@ -132,8 +138,10 @@ def _runs(present: set[Minor], minors: tuple[Minor, ...]) -> list[tuple[Minor, M
     return [*runs, (start, None)] if start is not None else runs
 
 
-def waivers(manifest: Manifest, minor: Minor) -> tuple[Waiver, ...]:
-    """Make one waiver per result and kind that the suite's own targets expect for a fault of torch itself."""
+def upstream_waivers(manifest: Manifest, minor: Minor) -> tuple[Waiver, ...]:
+    """Return one waiver for each result and kind that the suite's own targets expect because of a bug in
+    torch.
+    """
     version = manifests.minor_text(minor)
     ids = {mode: _ids(manifest, minor, mode) for mode in MODES}
     by_result: dict[tuple[str, str], tuple[Expectation, set[str]]] = {}
@@ -142,7 +150,8 @@ def waivers(manifest: Manifest, minor: Minor) -> tuple[Waiver, ...]:
             if entry.reason != "upstream" or not entry.until.startswith("torch "):
                 continue
             for mode in entry.modes or MODES:
-                # A fault of gloo excuses no other backend: c10d leaves these results to the process group.
+                # A bug in gloo excuses no other backend, because c10d delegates these results to the process
+                # group.
                 if mode == "distributed" or not entry.applies_to(mode, version):
                     continue
                 for text in ids[mode].matching(entry.id):
@@ -162,8 +171,10 @@ def _ids(manifest: Manifest, minor: Minor, mode: str) -> Index:
     return Index(f"{statement.name}/{subject}@{dtype}" for statement, subject, dtype in ids)
 
 
-def text(manifest: Manifest) -> str:
-    """Write the manifest as it is committed: a line for each group of results, so that diffs are readable."""
+def manifest_text(manifest: Manifest) -> str:
+    """Return the manifest as committed text, with one line for each group of results so that diffs are
+    readable.
+    """
     data = manifests.to_json(manifest)
     lines = ["{", f'"schema": {data["schema"]},', f'"minors": {json.dumps(data["minors"])},']
     lines += [f'"digests": {json.dumps(data["digests"], indent=1)},', '"properties": [']
@@ -176,13 +187,13 @@ def text(manifest: Manifest) -> str:
     return "\n".join(lines) + "\n"
 
 
-def difference(path: Path = manifests.PATH) -> list[str]:
-    """List the lines in which the committed manifest differs from that of the suite."""
+def manifest_difference(path: Path = manifests.PATH) -> list[str]:
+    """Return the lines that differ between the committed manifest and the suite's manifest."""
     import torch
 
     committed = path.read_text() if path.is_file() else ""
     before = manifests.load(path) if committed else None
-    current = text(generate(before, manifests.minor_of(torch.__version__)))
+    current = manifest_text(generate(before, manifests.minor_of(torch.__version__)))
     return list(
         difflib.unified_diff(
             committed.splitlines(), current.splitlines(), "committed", "suite", lineterm="", n=0
@@ -191,7 +202,7 @@ def difference(path: Path = manifests.PATH) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the manifest, or with ``--check`` print the differences; exit code 1 if there are any."""
+    """Write the manifest, or with ``--check`` print the differences. Return 1 if there are differences."""
     parser = argparse.ArgumentParser(prog=manifests.COMMAND)
     parser.add_argument("--check", action="store_true", help="write nothing, only compare")
     options = parser.parse_args(arguments)
@@ -202,26 +213,24 @@ def main(arguments: list[str] | None = None) -> int:
 
     minor = manifests.minor_of(torch.__version__)
     if options.check:
-        lines = difference()
-        print("\n".join(line[:300] for line in lines[:40]) or "the manifest is that of the suite")
+        lines = manifest_difference()
+        print("\n".join(line[:300] for line in lines[:40]) or "the manifest is current")
         if lines:
-            print(
-                f"the manifest has drifted from the suite; run '{manifests.COMMAND}' and look at the change"
-            )
+            print(f"The manifest is stale. Run '{manifests.COMMAND}' and review the change.")
         return int(bool(lines))
     before: Manifest | None = None
     if manifests.PATH.is_file():
         before = manifests.load()
     manifest = generate(before, minor)
-    manifests.PATH.write_text(text(manifest))
+    manifests.PATH.write_text(manifest_text(manifest))
     counts: Any = {
         mode: len(list(manifest.ids(minor, mode)))
         for mode in MODES
         if any(mode in s.modes for s in manifest.statements)
     }
-    words = ", ".join(f"{count} in {mode}" for mode, count in counts.items())
+    counts_text = ", ".join(f"{count} in {mode}" for mode, count in counts.items())
     print(
-        f"{manifests.PATH.name}: torch {manifests.minor_text(minor)}, {words}, {len(manifest.waivers)} waivers"
+        f"{manifests.PATH.name}: torch {manifests.minor_text(minor)}, {counts_text}, {len(manifest.waivers)} waivers"
     )
     return 0
 

@@ -1,4 +1,4 @@
-"""Text of ``conformance/plan/levels/mutation_operators.json``, which ``conformance explain`` reads."""
+"""Generate ``conformance/plan/levels/mutation_operators.json``, which ``conformance explain`` reads."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tools.mutation import injectors
 from tools.mutation.designated_properties import DESIGNATED
 
 
-def text() -> str:
-    """Return the file's text: by mutation operator its description and its designated property."""
+def mutation_operators_text() -> str:
+    """Return the text of the file: the description and the designated property of each mutation operator."""
     entries = {
         name: {"text": description, "designated": DESIGNATED[name]}
-        for name, description in sorted(injectors.KINDS.items())
+        for name, description in sorted(injectors.MUTATION_OPERATORS.items())
     }
     return json.dumps(entries, indent=1) + "\n"

@@ -1,4 +1,4 @@
-"""``python -m tools.generate.subject_seconds``: writes the table of seconds by which shards are balanced."""
+"""``python -m tools.generate.subject_seconds``: write the table of seconds that balances the shards."""
 
 from __future__ import annotations
 
@@ -13,70 +13,72 @@ from conformance.errors import UsageError
 from conformance.model.records import Leg
 from conformance.plan import shards
 
-#: Seconds are kept as powers of two, in these steps: no value is off by more than 20 per cent.
+#: Seconds are rounded to powers of two in these steps, so the error is at most 20 per cent.
 _STEPS = 2
-#: Subjects that took less share one entry of the table; in seconds.
-_LEAST = 2.0**-4
-#: The table has the properties of a longer area instead of the area; in seconds. Nothing ties these together.
-_LONGEST = 6.0
+#: Subjects with less seconds share one table entry.
+_LEAST_SECONDS = 2.0**-4
+#: An area with more seconds is split into its properties, which are independent of each other.
+_LONGEST_AREA_SECONDS = 6.0
 _AREA = "api"
 
 
-def rounded(seconds: float) -> float:
-    """Round seconds to the steps of the table."""
-    if seconds <= _LEAST:
-        return _LEAST
+def round_seconds(seconds: float) -> float:
+    """Return the seconds rounded to the steps of the table."""
+    if seconds <= _LEAST_SECONDS:
+        return _LEAST_SECONDS
     power = round(math.log2(seconds) * _STEPS) / _STEPS
     return float(f"{2.0**power:.3g}")
 
 
-def record(legs: Iterable[Leg], kinds: Mapping[tuple[str, str], str]) -> shards.Seconds:
-    """Make a table from legs; the mean if a mode was run several times. ``kinds``: by property and
-    subject.
+def make_table(legs: Iterable[Leg], kinds: Mapping[tuple[str, str], str]) -> shards.Seconds:
+    """Return the table computed from legs, with the mean of several legs of a mode. ``kinds`` maps (property,
+    subject) to kind.
     """
     sums: dict[str, dict[tuple[str, str], float]] = {}
     runs: dict[str, dict[tuple[str, str], int]] = {}
     for leg in legs:
-        took: dict[tuple[str, str], float] = {}
+        seconds_by_case: dict[tuple[str, str], float] = {}
         for row in leg["results"]:
             name, _, rest = row["id"].partition("/")
             case = (name, rest.rpartition("@")[0])
             if case in kinds:
-                took[case] = took.get(case, 0.0) + row["seconds"]
-        so_far, seen = sums.setdefault(leg["mode"], {}), runs.setdefault(leg["mode"], {})
-        for case, seconds in took.items():
-            so_far[case] = so_far.get(case, 0.0) + seconds
-            seen[case] = seen.get(case, 0) + 1
+                seconds_by_case[case] = seconds_by_case.get(case, 0.0) + row["seconds"]
+        totals, run_counts = sums.setdefault(leg["mode"], {}), runs.setdefault(leg["mode"], {})
+        for case, seconds in seconds_by_case.items():
+            totals[case] = totals.get(case, 0.0) + seconds
+            run_counts[case] = run_counts.get(case, 0) + 1
     modes: dict[str, dict[str, list[str]]] = {}
     for mode in sorted(sums):
         means = {case: seconds / runs[mode][case] for case, seconds in sums[mode].items()}
         groups: dict[float, list[str]] = {}
-        for word, seconds in entries(means, kinds).items():
-            groups.setdefault(rounded(seconds), []).append(word)
+        for entry_name, seconds in seconds_by_entry_name(means, kinds).items():
+            groups.setdefault(round_seconds(seconds), []).append(entry_name)
         modes[mode] = {f"{seconds:g}": sorted(groups[seconds]) for seconds in sorted(groups, reverse=True)}
     return {"schema": shards.SCHEMA, "modes": modes}
 
 
-def entries(
+def seconds_by_entry_name(
     seconds: Mapping[tuple[str, str], float], kinds: Mapping[tuple[str, str], str]
 ) -> dict[str, float]:
-    """Seconds by entry of the table, from those by property and subject: subjects, and split areas."""
+    """Return the seconds of each table entry, from the seconds by (property, subject): subjects, and
+    properties of long areas.
+    """
     subjects: dict[str, float] = {}
-    for case, took in seconds.items():
-        word = shards.entry_name(kinds[case], case[1])
-        subjects[word] = subjects.get(word, 0.0) + took
-    found: dict[str, float] = {}
-    for case, took in seconds.items():
+    for case, case_seconds in seconds.items():
+        entry_name = shards.entry_name(kinds[case], case[1])
+        subjects[entry_name] = subjects.get(entry_name, 0.0) + case_seconds
+    seconds_by_entry: dict[str, float] = {}
+    for case, case_seconds in seconds.items():
         kind, (name, subject) = kinds[case], case
-        word = shards.entry_name(kind, subject)
-        if kind == _AREA and subjects[word] > _LONGEST:
-            word = shards.entry_name(kind, subject, name)
-        found[word] = found.get(word, 0.0) + took
-    return found
+        entry_name = shards.entry_name(kind, subject)
+        if kind == _AREA and subjects[entry_name] > _LONGEST_AREA_SECONDS:
+            entry_name = shards.entry_name(kind, subject, name)
+        seconds_by_entry[entry_name] = seconds_by_entry.get(entry_name, 0.0) + case_seconds
+    return seconds_by_entry
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the table from the output folders of runs; modes that were not run stay as they are."""
+    """Write the table from the output folders of runs. Modes without a run keep their entries."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.generate.subject_seconds", description=main.__doc__
     )
@@ -93,7 +95,9 @@ def main(arguments: list[str] | None = None) -> int:
         legs = [leg for folder in options.directories for leg in output_files.read_legs(folder)]
         for leg in legs:
             if not (leg["complete"] and leg["level"] == "full" and leg["selection"] is None):
-                raise UsageError(f"leg {leg['name']} is not a complete run of the full level; run it so")
+                raise UsageError(
+                    f"leg {leg['name']} is not a complete run of level full. Run level full without -k."
+                )
         kinds = {}
         for name, mode in sorted({(leg["target"]["name"], leg["mode"]) for leg in legs}):
             for case in plan.build_plan(target_file.load(name).target(mode), "full", [mode]).cases:
@@ -101,7 +105,7 @@ def main(arguments: list[str] | None = None) -> int:
     except UsageError as error:
         print(f"tools.generate.subject_seconds: {error}", file=sys.stderr)
         return 2
-    table = record(legs, kinds)
+    table = make_table(legs, kinds)
     if options.output.is_file():
         table["modes"] = {**json.loads(options.output.read_text())["modes"], **table["modes"]}
     options.output.write_text(json.dumps(table, indent=0, sort_keys=False).replace('",\n"', '", "') + "\n")

@@ -1,17 +1,20 @@
-"""Detection power: which planted faults the suite sees.
+"""Mutation testing: count the mutants of a device that the suite kills.
 
-A *fault* stands at a *place* (the kernel of one overload of an operator, a function of the device's module),
-is of a *kind* (the last element is wrong, a setting is lost), and sleeps unless a call meets its condition.
-The way of the data:
+A *mutant* is one deliberate bug at a *mutation point* (the kernel of an overload, a function of the device
+module). Its *mutation operator* is the way of being wrong (the last element is wrong, a setting is lost). It
+acts only in calls that meet its trigger condition.
 
-1. :mod:`planters` plants the faults of each family and names those there are: for kernels, :mod:`places`
-   reads the dispatch table of the device, and :mod:`kinds` says by rule which faults a place can have.
-2. :mod:`learning` runs the suite once with no fault active, behind the planters, and writes down which
-   results meet the condition of which fault.
-3. :mod:`catalogue` makes the mutants out of both: faults, each with the dtype that it is confined to, if any.
-4. :mod:`campaign` runs, for each mutant, the results that can wake it, until the first one fails.
-5. :mod:`score` counts.
+The data flow:
 
-The processes that touch the device are those of :mod:`worker`; :mod:`conformance.process_control.supervisor`
-starts, feeds and replaces them.
+* :mod:`injectors` injects the mutants of each layer and lists the possible ones. For kernels, :mod:`points`
+  reads the device's dispatch table, and :mod:`operators` selects the mutation operators of each point by
+  rule.
+* :mod:`coverage_run` runs the suite once without active mutants, and records which results trigger which
+  mutant.
+* :mod:`draw` draws the mutants of a campaign, some of them confined to one dtype.
+* :mod:`campaign` runs, for each mutant, the results that trigger it until one fails.
+* :mod:`score` counts the outcomes.
+
+The processes that touch the device run :mod:`worker`. :mod:`conformance.process_control.supervisor` starts,
+feeds and replaces them.
 """

@@ -1,4 +1,4 @@
-"""``python -m tools.mutation``: plant faults under a device and count what the suite sees."""
+"""``python -m tools.mutation``: inject mutants into a device and count the mutants that the suite kills."""
 
 from __future__ import annotations
 
@@ -34,38 +34,38 @@ from tools.mutation import (
     score_page,
 )
 from tools.mutation.campaign import Job
-from tools.mutation.coverage_run import learn, reach
-from tools.mutation.mutant import Fault
+from tools.mutation.coverage_run import run_coverage, select_results
+from tools.mutation.mutant import Mutant
 
-#: Mutants of a score.
-COUNT = 12_000
-#: Results of each level that are tried on one mutant.
-MOST = 60
-#: Seconds in which a worker must be ready, the interposer built if it has to be.
-START = 900.0
-#: The log of all workers, in the output folder.
+#: The number of mutants of a campaign.
+MUTANT_COUNT = 12_000
+#: The maximal number of results of each level that are tried on one mutant.
+MOST_RESULTS_PER_LEVEL = 60
+#: The time limit in seconds for the start of a worker, including the build of the interposer.
+START_SECONDS = 900.0
+#: The log file of all workers in the output folder.
 LOG = "workers.log"
-_KEPT = "what is done is kept, run it again to go on"
+_KEPT = "finished mutants are saved; run the command again to continue"
 
 
 def main() -> int:
-    """Learn, run the mutants and print the score."""
+    """Run the coverage run and the mutants, and print the score."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.mutation",
-        description="Plant faults under a device; count what the suite sees.",
+        description="Inject mutants into a device; count the mutants that the suite kills.",
     )
     parser.add_argument("--target", default="hpu-reference", help="name or file (default: %(default)s)")
     parser.add_argument("--mode", default="eager", help="mode of the target (default: %(default)s)")
     parser.add_argument("-n", "--workers", type=int, default=child_environment.cores(), metavar="N")
     parser.add_argument("-o", "--output", type=Path, default=Path("mutation-out"), metavar="DIR")
     parser.add_argument(
-        "--count", type=int, default=COUNT, metavar="N", help="mutants (default: %(default)s)"
+        "--count", type=int, default=MUTANT_COUNT, metavar="N", help="mutants (default: %(default)s)"
     )
     parser.add_argument(
         "--place",
         action="append",
         metavar="PLACE",
-        help="only mutants there (aten::add.out, module::*); repeatable",
+        help="only mutants at these points (aten::add.out, module::*); repeatable",
     )
     parser.add_argument(
         "-k", dest="select", metavar="EXPR", help="only these results, as 'conformance run -k'"
@@ -73,39 +73,37 @@ def main() -> int:
     parser.add_argument(
         "--sample",
         action="store_true",
-        help=f"only the {regression_sample.COUNT} mutants of the committed sample, each on the result that killed it",
+        help=f"only the {regression_sample.COUNT} mutants of the committed sample, each on its killing result",
+    )
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the score as a documentation page")
+    parser.add_argument(
+        "--properties", action="store_true", help="also determine the necessary properties, for the page"
     )
     parser.add_argument(
-        "--page", type=Path, metavar="FILE", help="write the score as a page of documentation"
+        "--write-sample", action="store_true", help="regenerate the committed sample from this run"
     )
     parser.add_argument(
-        "--properties", action="store_true", help="also ask which properties the score needs; for the page"
-    )
-    parser.add_argument(
-        "--write-sample", action="store_true", help="write the sample anew from what this run killed"
-    )
-    parser.add_argument(
-        "--record", action="store_true", help="write the figures that certificates carry anew"
+        "--record", action="store_true", help="regenerate the scores that certificates contain"
     )
     options = parser.parse_args()
     try:
-        return _run(options)
+        return _run_campaign(options)
     except UsageError as error:
         print(f"tools.mutation: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except ChildNotStarted as error:
-        why = f"a worker did not start ({campaign.verdict(error.end)}); its words are in"
+        why = f"a worker did not start ({campaign.verdict(error.end)}); its log is"
         print(f"tools.mutation: {why} {options.output.resolve() / LOG}; {_KEPT}", file=sys.stderr)
         return exit_codes.INCOMPLETE
     except RuntimeError as error:
         print(f"tools.mutation: {error}; {_KEPT}", file=sys.stderr)
         return exit_codes.INCOMPLETE
     except KeyboardInterrupt:
-        print("tools.mutation: stopped by the user; run it again to go on", file=sys.stderr)
+        print("tools.mutation: stopped by the user; run the command again to continue", file=sys.stderr)
         return exit_codes.INCOMPLETE
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run_campaign(options: argparse.Namespace) -> int:
     started = time.monotonic()
     folder: Path = options.output.resolve()
     file = target_file.load(options.target)
@@ -126,36 +124,45 @@ def _run(options: argparse.Namespace) -> int:
     def spawn() -> Child:
         return Child.exec(command, environment, log=folder / LOG, channel=True)
 
-    with Supervisor[Job](spawn, start=START, workers=options.workers) as workers:
+    with Supervisor[Job](spawn, start=START_SECONDS, workers=options.workers) as workers:
         if options.sample:
-            return _sample(workers, options.mode)
-        learned = learn(workers, folder / "learned.jsonl", select, options.select or "")
-        print(f"{len(learned.lessons)} results, {time.monotonic() - started:.0f} s", flush=True)
-        faults = learned.faults
+            return _run_regression_sample(workers, options.mode)
+        coverage_data = run_coverage(workers, folder / "learned.jsonl", select, options.select or "")
+        print(f"{len(coverage_data.coverages)} results, {time.monotonic() - started:.0f} s", flush=True)
+        names_of_mutants = coverage_data.mutants
         if options.place:
-            faults = [
+            names_of_mutants = [
                 name
-                for name in faults
-                if any(fnmatch.fnmatchcase(Fault.parse(name).place, one) for one in options.place)
+                for name in names_of_mutants
+                if any(fnmatch.fnmatchcase(Mutant.parse(name).point, pattern) for pattern in options.place)
             ]
-            if not faults:
-                raise UsageError(f"no fault can be planted at {' or '.join(options.place)}")
-        calls = reach(learned, [], 0).calls
-        mutants = [draw.confined(fault, calls) for fault in draw.draw(faults, options.count)]
-        mutants = list(dict.fromkeys([*mutants, *reported_faults.mutants(faults)]))
-        names = "\n".join([learned.digest, *map(str, mutants)])
+            if not names_of_mutants:
+                raise UsageError(f"no mutant is possible at {' or '.join(options.place)}; check --place")
+        calls = select_results(coverage_data, [], 0).calls
+        mutants = [
+            draw.confine_to_dtype(mutant, calls) for mutant in draw.draw_mutants(names_of_mutants, options.count)
+        ]
+        mutants = list(dict.fromkeys([*mutants, *reported_faults.mutants_of_reported_faults(names_of_mutants)]))
+        names = "\n".join([coverage_data.digest, *map(str, mutants)])
         digest = hashlib.sha256(names.encode()).hexdigest()
         journal = campaign.Journal(folder / "outcomes.jsonl", digest)
-        results = reach(learned, mutants, MOST).results
+        results = select_results(coverage_data, mutants, MOST_RESULTS_PER_LEVEL).results
         outcomes = campaign.run(workers, mutants, results, journal)
-        standings = None
+        necessities = None
         if options.properties:
-            properties = {necessary_properties.property_of(lesson.result) for lesson in learned.lessons}
-            standings = necessary_properties.standings(workers, properties, outcomes, results)
-    tallies = score.count(outcomes, learned, calls)
+            properties = {
+                necessary_properties.property_of(coverage.result) for coverage in coverage_data.coverages
+            }
+            necessities = necessary_properties.necessity_of_properties(workers, properties, outcomes, results)
+    tallies = score.count_outcomes(outcomes, coverage_data, calls)
     if options.write_sample:
-        regression_sample.choose(outcomes, ".".join(torch.__version__.split(".")[:2]), options.mode).write()
-    within = {level: score.within(outcomes, learned, calls, learned.called_at(level)) for level in LEVELS}
+        regression_sample.choose_sample(
+            outcomes, ".".join(torch.__version__.split(".")[:2]), options.mode
+        ).write()
+    within = {
+        level: score.count_at_points(outcomes, coverage_data, calls, coverage_data.points_called_at(level))
+        for level in LEVELS
+    }
     if options.record:
         powers = {
             level: LevelScore(
@@ -174,41 +181,45 @@ def _run(options: argparse.Namespace) -> int:
     if options.page is not None:
         title = (
             f"Target {options.target} in mode {options.mode}, torch {torch.__version__}: {len(mutants)} "
-            f"mutants of {len(learned.places())} places against {len(learned.lessons)} results"
+            f"mutants of {len(coverage_data.mutation_points())} points against {len(coverage_data.coverages)} results"
         )
-        taken = score.within(outcomes, learned, calls, learned.taken_at("core"))
-        places = score.count(outcomes, learned, calls, score.sort_of_place)
+        checked_overloads = score.count_at_points(
+            outcomes, coverage_data, calls, coverage_data.points_of_checked_overloads("core")
+        )
+        point_names = score.count_outcomes(outcomes, coverage_data, calls, score.family_of_point)
         options.page.write_text(
-            score_page.markdown(title, tallies, outcomes, calls, within["core"], taken, places, standings)
+            score_page.markdown(
+                title, tallies, outcomes, calls, within["core"], checked_overloads, point_names, necessities
+            )
         )
-    record = {kind: dataclasses.asdict(tally) for kind, tally in tallies.items()}
+    record = {operator: dataclasses.asdict(tally) for operator, tally in tallies.items()}
     (folder / "score.json").write_text(json.dumps({"digest": digest, "kinds": record}, indent=1) + "\n")
-    print(score.text(tallies))
-    reported = reported_faults.count(outcomes)
+    print(score.score_table(tallies))
+    reported = reported_faults.count_reported_faults(outcomes)
     print(
-        f"reported faults of real backends: {len(reported.killed)} killed, {len(reported.unseen)} not "
-        f"({', '.join(row.id for row in reported.unseen) or 'none'}), "
+        f"reported faults of real backends: {len(reported.killed)} killed, {len(reported.not_killed)} not "
+        f"({', '.join(row.id for row in reported.not_killed) or 'none'}), "
         f"{len(reported.not_expressible)} not expressible"
     )
     print(f"{time.monotonic() - started:.0f} s; outcomes: {folder / 'outcomes.jsonl'}")
     return exit_codes.OK
 
 
-def _sample(workers: Supervisor[Job], mode: str) -> int:
-    known = regression_sample.Sample.read()
-    if (mode, *torch.__version__.split(".")[:2]) != (known.mode, *known.torch.split(".")):
+def _run_regression_sample(workers: Supervisor[Job], mode: str) -> int:
+    sample = regression_sample.Sample.read()
+    if (mode, *torch.__version__.split(".")[:2]) != (sample.mode, *sample.torch.split(".")):
         raise UsageError(
-            f"the sample is of mode {known.mode} and torch {known.torch}; run the whole catalogue"
+            f"the sample is for mode {sample.mode} and torch {sample.torch}; run without --sample"
         )
     started = time.monotonic()
-    outcomes = regression_sample.run(workers, known)
-    alive = [outcome for outcome in outcomes if outcome.fate != campaign.Fate.KILLED.value]
-    for outcome in alive:
-        print(f"{outcome.mutant} is {outcome.fate}: {known.killers[outcome.mutant]} killed it before")
-    print(f"{len(outcomes) - len(alive)} of {len(outcomes)} killed, {time.monotonic() - started:.0f} s")
-    if len(outcomes) < len(known.killers):
+    outcomes = regression_sample.run_sample(workers, sample)
+    not_killed = [outcome for outcome in outcomes if outcome.fate != campaign.Fate.KILLED.value]
+    for outcome in not_killed:
+        print(f"{outcome.mutant} is {outcome.fate}; its killing result was {sample.killers[outcome.mutant]}")
+    print(f"{len(outcomes) - len(not_killed)} of {len(outcomes)} killed, {time.monotonic() - started:.0f} s")
+    if len(outcomes) < len(sample.killers):
         return exit_codes.INCOMPLETE
-    return exit_codes.UNEXPECTED if alive else exit_codes.OK
+    return exit_codes.UNEXPECTED if not_killed else exit_codes.OK
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from conformance.errors import UsageError
 from conformance.model.verdicts import Verdict
 from conformance.process_control.child import ChildEnd, How
 from conformance.process_control.supervisor import Supervisor
-from tools.mutation.mutant import Fault
+from tools.mutation.mutant import Mutant
 
 #: What a worker is told to do; see :mod:`tools.mutation.worker`.
 Job: TypeAlias = Mapping[str, Any]
@@ -124,8 +124,8 @@ def _subject_first(result: str) -> tuple[str, str]:
 
 def run(
     workers: Supervisor[Job],
-    mutants: Iterable[Fault],
-    results: Mapping[Fault, Sequence[str]],
+    mutants: Iterable[Mutant],
+    results: Mapping[Mutant, Sequence[str]],
     journal: Journal,
     progress: int = 500,
 ) -> list[MutantResult]:

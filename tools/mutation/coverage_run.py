@@ -1,4 +1,4 @@
-"""Learning which results can wake which fault, from one run behind the interposer."""
+"""Coverage run: record which result triggers which mutant, in one run of the suite without active mutants."""
 
 from __future__ import annotations
 
@@ -19,140 +19,142 @@ from conformance.samples.dispatched_kernels import base_name
 from tools.mutation import campaign, operators
 from tools.mutation.campaign import Job
 from tools.mutation.designated_properties import ALSO_DESIGNATED, DESIGNATED
-from tools.mutation.mutant import Fault, scalar_types
+from tools.mutation.mutant import Mutant, scalar_types
 
-#: Seconds that a worker may be silent while it learns.
+#: The silence limit in seconds of a worker during the coverage run.
 PATIENCE = 900.0
 
 
 @dataclasses.dataclass(order=True)
 class ResultCoverage:
-    """One result without a fault: its verdict, its seconds, and the conditions that its calls met."""
+    """The coverage of one result without a mutant: its verdict, its seconds and the triggered mutants."""
 
     result: str
     verdict: str
     seconds: float
-    #: Pairs of a fault's number and a dtype's, flat.
-    met: list[int]
-    #: Triples of a place's number, a question's and a dtype's, flat.
+    #: Flat pairs of (mutant index, dtype number).
+    triggered: list[int]
+    #: Flat triples of (point index, question index, dtype number).
     calls: list[int]
 
     def line(self) -> str:
-        """Return the lesson as a line of JSON."""
+        """Return the coverage as a line of JSON."""
         return json.dumps(dataclasses.astuple(self), separators=(",", ":")) + "\n"
 
 
 @dataclasses.dataclass
-class Learned:
-    """The faults that there can be, the results of each level, and the lessons."""
+class CoverageData:
+    """The possible mutants, the results of each level, and the coverage of the results."""
 
     digest: str
     faults: list[str]
     levels: dict[str, list[str]]
-    lessons: list[ResultCoverage]
+    coverages: list[ResultCoverage]
 
-    def level_of(self) -> dict[str, int]:
-        """By result, the narrowest level that has it, as an index of LEVELS."""
-        found: dict[str, int] = {}
+    def level_index_by_result(self) -> dict[str, int]:
+        """Return the narrowest level of each result, as an index of LEVELS."""
+        level_index_by_result: dict[str, int] = {}
         for index, level in reversed(list(enumerate(LEVELS))):
-            found.update(dict.fromkeys(self.levels[level], index))
-        return found
+            level_index_by_result.update(dict.fromkeys(self.levels[level], index))
+        return level_index_by_result
 
-    def called_at(self, level: str) -> set[str]:
-        """Return the places that the results of a level call."""
-        chosen, places = set(self.levels[level]), self.places()
+    def points_called_at(self, level: str) -> set[str]:
+        """Return the points that the results of a level call."""
+        chosen, point_names = set(self.levels[level]), self.mutation_points()
         return {
-            places[number]
-            for lesson in self.lessons
-            if lesson.result in chosen
-            for number in lesson.calls[::3]
+            point_names[number]
+            for coverage in self.coverages
+            if coverage.result in chosen
+            for number in coverage.calls[::3]
         }
 
-    def taken_at(self, level: str) -> set[str]:
-        """Return the places of the overloads that a level takes: what it holds to account itself."""
-        taken = {
+    def points_of_checked_overloads(self, level: str) -> set[str]:
+        """Return the points of the overloads that overload properties check at a level."""
+        checked_names = {
             base_name(result.partition("/")[2].rpartition("@")[0])
             for result in self.levels[level]
             if result.startswith("overload-")
         }
-        return {place for place in self.places() if base_name(place) in taken}
+        return {point for point in self.mutation_points() if base_name(point) in checked_names}
 
-    def places(self) -> list[str]:
-        """The places, in the order of their numbers."""
-        return list(dict.fromkeys(Fault.parse(name).place for name in self.faults))
+    def mutation_points(self) -> list[str]:
+        """Return the mutation points, in the order of their indices."""
+        return list(dict.fromkeys(Mutant.parse(name).point for name in self.mutants))
 
     def write(self, path: Path) -> None:
-        """Write everything as lines of JSON, the head first."""
-        head = {"digest": self.digest, "faults": self.faults, "levels": self.levels}
+        """Write everything as lines of JSON; the first line is the head."""
+        head = {"digest": self.digest, "faults": self.mutants, "levels": self.levels}
         with path.open("w") as file:
             file.write(json.dumps(head, separators=(",", ":")) + "\n")
-            file.writelines(lesson.line() for lesson in self.lessons)
+            file.writelines(coverage.line() for coverage in self.coverages)
 
     @staticmethod
-    def read(path: Path) -> Learned:
-        """Read what :meth:`write` wrote; UsageError if it is not whole."""
+    def read(path: Path) -> CoverageData:
+        """Return the data that :meth:`write` wrote. Raise UsageError if the file is incomplete."""
         try:
             with path.open() as file:
                 head = json.loads(next(file))
-                lessons = [ResultCoverage(*json.loads(line)) for line in file if line.endswith("\n")]
-            return Learned(head["digest"], head["faults"], head["levels"], lessons)
+                coverages = [ResultCoverage(*json.loads(line)) for line in file if line.endswith("\n")]
+            return CoverageData(head["digest"], head["faults"], head["levels"], coverages)
         except (OSError, StopIteration, ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{path} is not what a learning run wrote ({error}); remove it") from None
+            raise UsageError(f"{path} is not the output of a coverage run ({error}). Delete it.") from None
 
 
-def learn(workers: Supervisor[Job], path: Path, select: Matcher, expression: str) -> Learned:
-    """Run every chosen result of the full level once behind the interposer, with no fault active.
+def run_coverage(workers: Supervisor[Job], path: Path, select: Matcher, expression: str) -> CoverageData:
+    """Run every selected result of level full once behind the interposer, without an active mutant.
 
-    What was learned from the same suite, torch, device and selection before is read from ``path``; UsageError
-    if the file there is of others.
+    If ``path`` contains the coverage of the same suite, torch, device and selection, it is read instead.
+    Raise UsageError if the file belongs to others.
     """
-    [(_, described)] = workers.run_units([{"do": "describe"}], silence=PATIENCE)
-    if isinstance(described, ChildEnd):
-        raise RuntimeError(f"a worker could not describe the faults ({campaign.verdict(described)})")
-    digest = hashlib.sha256(f"{described['digest']} {expression}".encode()).hexdigest()
+    [(_, description)] = workers.run_units([{"do": "describe"}], silence=PATIENCE)
+    if isinstance(description, ChildEnd):
+        raise RuntimeError(f"a worker could not list the mutants ({campaign.verdict(description)})")
+    digest = hashlib.sha256(f"{description['digest']} {expression}".encode()).hexdigest()
     if path.exists():
-        learned = Learned.read(path)
-        if learned.digest != digest:
+        coverage_data = CoverageData.read(path)
+        if coverage_data.digest != digest:
             raise UsageError(
-                f"{path} was learned from another suite, torch, device or selection; take another output "
-                "folder or remove it"
+                f"{path} was written with another suite, torch, device or selection. Choose another output "
+                "folder with -o or delete the file."
             )
-        return learned
-    learned = Learned(digest, described["faults"], described["levels"], [])
-    jobs = list(_by_subject(described["cases"], select))
+        return coverage_data
+    coverage_data = CoverageData(digest, description["faults"], description["levels"], [])
+    jobs = list(_jobs_by_subject(description["cases"], select))
     unfinished = path.with_suffix(".part")
-    known: set[str] = set()
+    finished_results: set[str] = set()
     if unfinished.exists():
-        before = Learned.read(unfinished)
+        before = CoverageData.read(unfinished)
         if before.digest == digest:
-            learned.lessons = before.lessons
-            known = {lesson.result for lesson in before.lessons}
-    learned.write(unfinished)
-    jobs = [job for job in jobs if not known.issuperset(_results(job))]
+            coverage_data.coverages = before.coverages
+            finished_results = {coverage.result for coverage in before.coverages}
+    coverage_data.write(unfinished)
+    jobs = [job for job in jobs if not finished_results.issuperset(_result_ids(job))]
     with unfinished.open("a") as journal:
         for ended, (_, reply) in enumerate(workers.run_units(jobs, silence=PATIENCE), 1):
             if isinstance(reply, ChildEnd):
-                # Behind the interposer this result ends the process: no mutant is tried on its subject.
+                # With the interposer, this result terminates the process. No mutant is tried on its subject.
                 how = campaign.verdict(reply)
-                print(f"{reply.step} ended a worker without any fault ({how}); left out", flush=True)
+                print(f"{reply.step} terminated a worker without a mutant ({how}); omitted", flush=True)
                 continue
-            lessons = [ResultCoverage(*row) for row in reply["learned"]]
-            learned.lessons += lessons
-            journal.write("".join(lesson.line() for lesson in lessons))
+            coverages = [ResultCoverage(*row) for row in reply["learned"]]
+            coverage_data.coverages += coverages
+            journal.write("".join(coverage.line() for coverage in coverages))
             journal.flush()
             if ended % 100 == 0:
-                print(f"learned from {ended} of {len(jobs)} subjects", flush=True)
+                print(f"coverage of {ended} of {len(jobs)} subjects", flush=True)
     unfinished.unlink()
-    learned.lessons = sorted({lesson.result: lesson for lesson in learned.lessons}.values())
-    learned.write(path)
-    return learned
+    coverage_data.coverages = sorted(
+        {coverage.result: coverage for coverage in coverage_data.coverages}.values()
+    )
+    coverage_data.write(path)
+    return coverage_data
 
 
-def _results(job: Job) -> list[str]:
+def _result_ids(job: Job) -> list[str]:
     return [f"{name}/{subject}@{dtype}" for _, name, subject, dtypes in job["cases"] for dtype in dtypes]
 
 
-def _by_subject(cases: Iterable[list[Any]], select: Matcher) -> Iterator[Job]:
+def _jobs_by_subject(cases: Iterable[list[Any]], select: Matcher) -> Iterator[Job]:
     jobs: dict[tuple[str, str], list[Any]] = {}
     for kind, name, subject, dtypes in cases:
         chosen = [dtype for dtype in dtypes if select(f"{name}/{subject}@{dtype}")]
@@ -162,69 +164,73 @@ def _by_subject(cases: Iterable[list[Any]], select: Matcher) -> Iterator[Job]:
         yield {"do": "learn", "cases": job}
 
 
-def _distance(mutant: Fault, result: str) -> int:
-    """Return 0 for the property that is there to see the mutant, on an overload of its place, and for
-    behaviours that are there to see it; 1 for other results of these overloads, and 2 for those of others.
+def _priority(mutant: Mutant, result: str) -> int:
+    """Return the priority of a result for a mutant; smaller is earlier.
 
-    What the front does wrong is for behaviours to see: 1 for any of them, 2 for results of overloads.
+    0: the designated property on an overload of the mutation point, or a designated behaviour. 1: another
+    result of these overloads. 2: a result of other overloads. For mutants of other families than kernels: 1
+    for any behaviour, 2 for results of overloads.
     """
     name, _, subject = result.partition("/")
     area = subject.rpartition("@")[0]
-    if name in ALSO_DESIGNATED.get(mutant.kind, ()) or area == DESIGNATED.get(mutant.kind):
+    if name in ALSO_DESIGNATED.get(mutant.operator, ()) or area == DESIGNATED.get(mutant.operator):
         return 0
     if not mutant.is_of_kernel:
         return 2 if name.startswith("overload-") else 1
-    if not name.startswith("overload-") or base_name(subject.rpartition("@")[0]) != base_name(mutant.place):
+    if not name.startswith("overload-") or base_name(subject.rpartition("@")[0]) != base_name(mutant.point):
         return 2
-    return int(DESIGNATED.get(mutant.kind) != name)
+    return int(DESIGNATED.get(mutant.operator) != name)
 
 
 @dataclasses.dataclass
-class Reach:
-    """By mutant, the results that can wake it, best first; by place, what its calls were like."""
+class TriggeringResults:
+    """The results that trigger each mutant, best first, and the kinds of calls of each point."""
 
-    results: dict[Fault, list[str]]
-    #: By place and question, the dtypes of the calls for which the answer is yes.
+    results: dict[Mutant, list[str]]
+    #: By (point, question): the dtypes of the calls for which the answer is yes.
     calls: dict[tuple[str, str], set[str]]
 
 
-def reach(learned: Learned, mutants: Iterable[Fault], most: int) -> Reach:
-    """Order, for each mutant, the results that passed and met its condition, at most ``most`` per level.
+def select_results(
+    coverage_data: CoverageData, mutants: Iterable[Mutant], most_per_level: int
+) -> TriggeringResults:
+    """Return, for each mutant, the passed results that trigger it, at most ``most_per_level`` per level.
 
-    First come the results of the narrowest level; among these the property that is there to see the kind, on
-    the overloads of the place, then its other results, and then the ones that meet the fewest conditions and
-    the quick ones.
+    Results of the narrowest level come first. Within a level the order is: the designated property on
+    overloads of the point, its other results, results that trigger the fewest mutants, fast results.
     """
     names = {number: name for name, number in scalar_types().items()}
-    numbers = {name: index for index, name in enumerate(learned.faults)}
-    wanted: dict[tuple[int, str | None], Fault] = {
-        (numbers[str(mutant.anywhere())], mutant.dtype): mutant for mutant in mutants
+    numbers = {name: index for index, name in enumerate(coverage_data.mutants)}
+    mutants_by_key: dict[tuple[int, str | None], Mutant] = {
+        (numbers[str(mutant.in_every_dtype())], mutant.dtype): mutant for mutant in mutants
     }
-    level_of = learned.level_of()
-    places = learned.places()
-    found: dict[Fault, list[tuple[int, int, int, float, str]]] = {mutant: [] for mutant in wanted.values()}
+    level_of = coverage_data.level_index_by_result()
+    point_names = coverage_data.mutation_points()
+    ranked_results: dict[Mutant, list[tuple[int, int, int, float, str]]] = {
+        mutant: [] for mutant in mutants_by_key.values()
+    }
     calls: dict[tuple[str, str], set[str]] = {}
-    for lesson in learned.lessons:
-        for place, question, number in zip(*[iter(lesson.calls)] * 3, strict=True):
-            key = places[place], operators.QUESTIONS[question]
+    for coverage in coverage_data.coverages:
+        for point_index, question, number in zip(*[iter(coverage.calls)] * 3, strict=True):
+            key = point_names[point_index], operators.QUESTIONS[question]
             calls.setdefault(key, set()).add(names.get(number, "none"))
-        if lesson.verdict != Verdict.PASS.value:
+        if coverage.verdict != Verdict.PASS.value:
             continue
-        level = level_of[lesson.result]
-        rest = (len(lesson.met), lesson.seconds, lesson.result)
-        seen: set[Fault] = set()
-        for fault, number in zip(*[iter(lesson.met)] * 2, strict=True):
+        level = level_of[coverage.result]
+        rest = (len(coverage.triggered), coverage.seconds, coverage.result)
+        counted_mutants: set[Mutant] = set()
+        for mutant_index, number in zip(*[iter(coverage.triggered)] * 2, strict=True):
             for dtype in (None, names.get(number)):
-                mutant = wanted.get((fault, dtype))
-                if mutant is not None and mutant not in seen:
-                    seen.add(mutant)
-                    found[mutant].append((level, _distance(mutant, lesson.result), *rest))
-    results: dict[Fault, list[str]] = {}
-    for mutant, ranks in found.items():
-        taken = [0] * len(LEVELS)
+                mutant = mutants_by_key.get((mutant_index, dtype))
+                if mutant is not None and mutant not in counted_mutants:
+                    counted_mutants.add(mutant)
+                    ranked_results[mutant].append((level, _priority(mutant, coverage.result), *rest))
+    results: dict[Mutant, list[str]] = {}
+    for mutant, ranks in ranked_results.items():
+        count_by_level = [0] * len(LEVELS)
         chosen = results[mutant] = []
         for level, *_, result in sorted(ranks):
-            taken[level] += 1
-            if taken[level] <= most:
+            count_by_level[level] += 1
+            if count_by_level[level] <= most_per_level:
                 chosen.append(result)
-    return Reach(results, calls)
+    return TriggeringResults(results, calls)

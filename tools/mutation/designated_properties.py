@@ -1,10 +1,10 @@
-"""The property, or the area of behaviours, that is there to see each kind of fault."""
+"""The designated property, or the designated API area, of each mutation operator."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-#: Kinds of faults by the property that is there to see them, or by the area of behaviours that is.
+#: Mutation operators by the property, or by the API area, that is meant to kill their mutants.
 _BY_PROPERTY: Mapping[str, Sequence[str]] = {
     "overload-forms": (
         *("last-element", "result-dtype", "result-strides", "aliasing-lost", "aliasing-gained", "bool-byte"),
@@ -57,12 +57,12 @@ _BY_PROPERTY: Mapping[str, Sequence[str]] = {
     "graph_value": ("replay-dropped", "replay-once"),
     "autocast": ("cast-missing", "cast-to-other-dtype", "cast-stale"),
 }
-#: Behaviours that see a kind at places that no overload's results call often, or in large calls.
+#: Further designated behaviours, for points that overload results rarely call, or only with small tensors.
 ALSO_DESIGNATED: Mapping[str, frozenset[str]] = {
     "leak": frozenset({"factories-many-times"}),
     "stale-result": frozenset({"factories-many-times"}),
     "flaky": frozenset({"factories-many-times"}),
     "above-size": frozenset({"large-factories"}),
 }
-#: The property or area by kind.
+#: The designated property or area by mutation operator.
 DESIGNATED: Mapping[str, str] = {kind: name for name, group in _BY_PROPERTY.items() for kind in group}

@@ -1,4 +1,4 @@
-"""The catalogue: the mutants of a score, made by rule from the dispatch table."""
+"""Draw the mutants of a campaign by a fixed rule."""
 
 from __future__ import annotations
 
@@ -7,44 +7,46 @@ import hashlib
 from collections.abc import Iterable, Mapping, Set
 
 from tools.mutation import operators
-from tools.mutation.mutant import Fault
+from tools.mutation.mutant import Mutant
 
-#: How much more likely a fault of another family than kernels is to be in a catalogue.
-FAVOUR = 4
+#: The factor by which a mutant of another family than kernels is more likely to be drawn.
+OTHER_FAMILY_WEIGHT = 4
 
 
-def order(name: str) -> str:
-    """Return what mutants are ordered by when some are drawn: fixed for a name, and otherwise arbitrary."""
+def draw_key(name: str) -> str:
+    """Return the sort key for drawing: a hash of the name, fixed and arbitrary."""
     return hashlib.sha256(name.encode()).hexdigest()
 
 
-def draw(faults: Iterable[str], count: int) -> list[Fault]:
-    """Choose faults so that every kind at every place comes once before any comes twice.
+def draw_mutants(mutants: Iterable[str], count: int) -> list[Mutant]:
+    """Return ``count`` mutants. Every operator at every point is drawn once before any is drawn twice.
 
-    Within a kind at a place the order is fixed by the faults' names, so that a larger catalogue holds a
-    smaller one. Faults of other families than kernels, which are few, are :data:`FAVOUR` times as likely to
-    be chosen: a catalogue with more than a fraction 1 / FAVOUR of the kernels' faults has all of them.
+    The order within an operator at a point depends on the mutants' names only, so a larger draw contains a
+    smaller one. Mutants of other families than kernels are few, and are :data:`OTHER_FAMILY_WEIGHT` times as likely to be
+    drawn. A draw of more than 1 / OTHER_FAMILY_WEIGHT of the kernel mutants contains all of them.
     """
     turns: dict[tuple[str, str], int] = {}
-    rows: list[tuple[int, float, Fault]] = []
-    for name in sorted(faults, key=order):
-        fault = Fault.parse(name)
-        turn = turns[fault.place, fault.kind] = turns.get((fault.place, fault.kind), -1) + 1
-        share = int(order(name)[:12], 16) / 16**12
-        rows.append((turn, share if fault.is_of_kernel else share / FAVOUR, fault))
-    return [fault for _, _, fault in sorted(rows)[:count]]
+    rows: list[tuple[int, float, Mutant]] = []
+    for name in sorted(mutants, key=draw_key):
+        mutant = Mutant.parse(name)
+        turn = turns[mutant.point, mutant.operator] = turns.get((mutant.point, mutant.operator), -1) + 1
+        share = int(draw_key(name)[:12], 16) / 16**12
+        rows.append((turn, share if mutant.is_of_kernel else share / OTHER_FAMILY_WEIGHT, mutant))
+    return [mutant for _, _, mutant in sorted(rows)[:count]]
 
 
-def confined(fault: Fault, calls: Mapping[tuple[str, str], Set[str]]) -> Fault:
-    """Confine every second fault to one dtype of those in which its place returns.
+def confine_to_dtype(mutant: Mutant, calls: Mapping[tuple[str, str], Set[str]]) -> Mutant:
+    """Confine every second mutant to one of the dtypes that its point returns.
 
-    Faults of refusals stay as they are: what is refused for its sizes or dimensions is so in any dtype.
+    Mutants of refusals stay unconfined, because a call is refused for its sizes or dimensions in every dtype.
     """
-    if fault.kind in operators.OF_REFUSALS:
-        return fault
-    number = int(order(str(fault))[:8], 16)
-    able = calls.get((fault.place, operators.NEEDS.get(fault.kind, "called")), set()) - {"none"}
-    dtypes = sorted(able & set(operators.SMALLER) if fault.kind == "low-precision" else able)
+    if mutant.operator in operators.REFUSAL_OPERATORS:
+        return mutant
+    number = int(draw_key(str(mutant))[:8], 16)
+    able = calls.get((mutant.point, operators.REQUIRED_CALLS.get(mutant.operator, "called")), set()) - {
+        "none"
+    }
+    dtypes = sorted(able & set(operators.NEXT_SMALLER_DTYPE) if mutant.operator == "low-precision" else able)
     if number % 2 == 0 or not dtypes:
-        return fault
-    return dataclasses.replace(fault, dtype=dtypes[number // 2 % len(dtypes)])
+        return mutant
+    return dataclasses.replace(mutant, dtype=dtypes[number // 2 % len(dtypes)])

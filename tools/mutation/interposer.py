@@ -1,6 +1,6 @@
-"""The interposer: an extension in C++ that stands before the kernels of the device under test.
+"""Build and load the interposer: a C++ extension that runs in front of the device's kernels.
 
-It is built on demand from ``csrc/`` and belongs to no wheel: a device that is shipped knows nothing of it.
+It is built from ``csrc/`` on demand and is in no wheel.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol, cast
 
 _SOURCES = Path(__file__).with_name("csrc")
 _NAME = "conformance_power"
-#: Debug information and optimisation of values that are small take only time to build.
+#: Debug information and higher optimisation only lengthen the build.
 _FLAGS = ["-O1", "-g0"]
 
 Description = tuple[str, int, int, int]
@@ -22,60 +22,62 @@ class Interposer(Protocol):
     """The functions of the extension; see ``csrc/interposer.cpp``."""
 
     def install(self, key: str, names: list[str]) -> None:
-        """Stand before the kernels of overloads under a dispatch key."""
+        """Interpose the kernels of overloads at a dispatch key."""
 
     def set_observed(self, place: int, faults: list[Description]) -> None:
-        """Choose the faults whose conditions are looked for at a place."""
+        """Select the mutants that are observed at a point."""
 
     def observe(self, on: bool) -> None:
-        """Begin or end looking for conditions."""
+        """Start or stop recording triggered mutants."""
 
     def take_met(self) -> list[tuple[int, int, int]]:
-        """Return the conditions met since the last call: place, index of the fault, number of the dtype."""
+        """Return the triggered mutants since the last call: point, index of the mutant, dtype number."""
 
     def activate(self, place: int, fault: Description) -> None:
-        """Plant a fault at a place."""
+        """Enable a mutant at a point."""
 
     def deactivate(self) -> tuple[int, int]:
-        """End the planted fault; return in how many calls its condition held, and how many it changed."""
+        """Disable the mutant; return the numbers of triggered and altered calls."""
 
     def install_guard(self, device: str, faults: list[tuple[str, str]]) -> None:
-        """Stand before the guard of a device, for good; a fault is an index into ``faults``."""
+        """Interpose the guard of a device permanently. A mutant is an index into ``faults``."""
 
     def observe_guard(self, on: bool) -> None:
-        """Begin or end looking for conditions of the guard's faults."""
+        """Start or stop recording triggered mutants of the guard."""
 
     def take_met_of_guard(self) -> list[int]:
-        """Return the guard's faults whose conditions were met since the last call."""
+        """Return the triggered mutants of the guard since the last call."""
 
     def activate_guard(self, fault: int) -> None:
-        """Plant a fault of the guard."""
+        """Enable a mutant of the guard."""
 
     def deactivate_guard(self) -> int:
-        """End the planted fault of the guard; return how many calls it changed."""
+        """Disable the mutant of the guard; return the number of altered calls."""
 
     def install_autocast(self, key: str, device: str, names: list[str]) -> None:
-        """Stand before the kernels of overloads under the key of a device's autocast."""
+        """Interpose the kernels of overloads at the device's autocast key."""
 
     def observe_autocast(self, on: bool) -> None:
-        """Begin or end looking for conditions of autocast's faults."""
+        """Start or stop recording triggered mutants of autocast."""
 
     def take_met_of_autocast(self) -> list[tuple[int, str]]:
-        """Return place and kind of the conditions met since the last call; no kind for a call."""
+        """Return point and operator of the triggered mutants since the last call. A plain call has an empty
+        operator.
+        """
 
     def activate_autocast(self, place: int, kind: str) -> None:
-        """Plant a fault of autocast."""
+        """Enable a mutant of autocast."""
 
     def deactivate_autocast(self) -> tuple[int, int]:
-        """End autocast's fault; return in how many calls its condition held, and how many it changed."""
+        """Disable the mutant of autocast; return the numbers of triggered and altered calls."""
 
 
 def load(folder: Path) -> Interposer:
-    """Build the extension in a folder if it is not there yet, and load it; needs ninja and a C++ compiler."""
+    """Build the extension in ``folder`` if necessary, and load it. Requires ninja and a C++ compiler."""
     from torch.utils import cpp_extension
 
     folder.mkdir(parents=True, exist_ok=True)
-    # ninja of the environment whose Python runs, whether or not it is active.
+    # Find the ninja of the running Python's environment, even if the environment is not activated.
     programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     os.environ["PATH"] = os.pathsep.join(filter(None, programs))
     module = cpp_extension.load(

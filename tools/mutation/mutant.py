@@ -1,4 +1,4 @@
-"""A fault: a place, a kind, and the condition outside of which it sleeps."""
+"""A mutant: a mutation point, a mutation operator and a trigger condition."""
 
 from __future__ import annotations
 
@@ -7,49 +7,57 @@ from typing import Any
 
 
 @dataclasses.dataclass(frozen=True, order=True)
-class Fault:
-    """A fault as a planter plants it.
+class Mutant:
+    """A mutant as a fault injector injects it.
 
-    ``place`` is an overload as torch writes it (``aten::add.Tensor``), or a place of another family
-    (``module::set_device``); ``kind`` one of :data:`tools.mutation.injectors.KINDS`; ``position`` the
-    argument or the result that the fault concerns; ``value`` a size, a rank or a number of calls; ``dtype``
-    the dtype of the first tensor among the arguments to which the fault is confined, None for every dtype.
+    ``point`` is an overload in torch's spelling (``aten::add.Tensor``), or a point of another family
+    (``module::set_device``). ``operator`` is one of :data:`tools.mutation.injectors.MUTATION_OPERATORS`.
+    ``position`` is the index of the mutated argument or result. ``value`` is a size, a rank or a number of
+    calls. ``dtype`` confines the mutant to calls whose first tensor argument has this dtype; None means every
+    dtype.
     """
 
-    place: str
-    kind: str
+    point: str
+    operator: str
     position: int = 0
     value: int = 0
     dtype: str | None = None
 
     def __str__(self) -> str:
-        """``aten::add.Tensor last-element 0 0 @float32``, the mutant's name."""
-        return f"{self.place} {self.kind} {self.position} {self.value} @{self.dtype or 'any'}"
+        """Return the mutant's name, such as ``aten::add.Tensor last-element 0 0 @float32``."""
+        return f"{self.point} {self.operator} {self.position} {self.value} @{self.dtype or 'any'}"
 
     @staticmethod
-    def parse(text: str) -> Fault:
-        """Read the name of a mutant."""
-        place, kind, position, value, dtype = text.split(" ")
-        word = dtype.removeprefix("@")
-        return Fault(place, kind, int(position), int(value), None if word == "any" else word)
+    def parse(text: str) -> Mutant:
+        """Return the mutant with a name."""
+        point, operator, position, value, dtype = text.split(" ")
+        dtype_name = dtype.removeprefix("@")
+        return Mutant(point, operator, int(position), int(value), None if dtype_name == "any" else dtype_name)
 
     @property
     def is_of_kernel(self) -> bool:
-        """True if the place is the kernel of an overload."""
-        return self.place.startswith("aten::")
+        """True if the point is the kernel of an overload."""
+        return self.point.startswith("aten::")
 
-    def anywhere(self) -> Fault:
-        """Return the same fault without a dtype."""
+    def in_every_dtype(self) -> Mutant:
+        """Return the mutant without its dtype."""
         return dataclasses.replace(self, dtype=None)
 
 
-def description(fault: Fault, dtypes: dict[str, int]) -> tuple[str, int, int, int]:
-    """Return the fault as the interposer takes it; ``dtypes`` are the numbers of torch's scalar types."""
-    return fault.kind, fault.position, fault.value, -1 if fault.dtype is None else dtypes[fault.dtype]
+def interposer_description(mutant: Mutant, dtypes: dict[str, int]) -> tuple[str, int, int, int]:
+    """Return the mutant as the interposer expects it. ``dtypes`` maps dtype names to the numbers of torch's
+    scalar types.
+    """
+    return (
+        mutant.operator,
+        mutant.position,
+        mutant.value,
+        -1 if mutant.dtype is None else dtypes[mutant.dtype],
+    )
 
 
 def scalar_types() -> dict[str, int]:
-    """The numbers of torch's scalar types (c10/core/ScalarType.h) by the names of dtypes."""
+    """Return the numbers of torch's scalar types (c10/core/ScalarType.h) by dtype name."""
     names: list[Any] = [
         *("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"),
         *("complex32", "complex64", "complex128", "bool", "qint8", "quint8", "qint32", "bfloat16"),

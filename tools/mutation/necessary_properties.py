@@ -1,4 +1,4 @@
-"""Properties that the score needs, and those whose removal would change no figure of it."""
+"""Find the necessary properties: without them, the score would fall."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from conformance.process_control.supervisor import Supervisor
 from tools.mutation import campaign
 from tools.mutation.campaign import Fate, Job, MutantResult
-from tools.mutation.mutant import Fault
+from tools.mutation.mutant import Mutant
 
-#: Mutants of a property that are tried on the results of all others.
-TRIED = 12
+#: The maximal number of a property's mutants that are tried on the results of the other properties.
+TRIED_MUTANTS = 12
 
 
 @dataclasses.dataclass
 class Necessity:
-    """A property: the mutants that it ``kills`` first, of which ``tried`` were tried without it, and one that
-    is ``needed`` to be seen by it; None if the others killed all that were tried.
+    """A property: the number of mutants that it ``kills`` first, the number ``tried`` without it, and a
+    mutant for which it is ``needed``.
+
+    ``needed`` is None if the other properties killed all tried mutants.
     """
 
     name: str
@@ -27,85 +29,87 @@ class Necessity:
 
 
 def property_of(result: str) -> str:
-    """Return the name of the property of a result."""
+    """Return the property name of a result."""
     return result.partition("/")[0]
 
 
-def standings(
+def necessity_of_properties(
     workers: Supervisor[Job],
     names: Iterable[str],
     outcomes: Iterable[MutantResult],
-    results: Mapping[Fault, Sequence[str]],
+    results: Mapping[Mutant, Sequence[str]],
 ) -> list[Necessity]:
-    """Return how each of the properties ``names`` stands.
+    """Return the necessity of each of the properties ``names``.
 
-    ``results`` are those that can wake each mutant. Those mutants are tried first for which fewest results
-    are left without the property.
+    ``results`` holds the triggering results of each mutant. Mutants with the fewest results of other
+    properties are tried first.
     """
-    found = {name: Necessity(name) for name in sorted(set(names))}
-    left: dict[str, list[tuple[str, list[str]]]] = {}
+    necessity_by_property = {name: Necessity(name) for name in sorted(set(names))}
+    mutants_by_property: dict[str, list[tuple[str, list[str]]]] = {}
     for outcome in outcomes:
         if outcome.fate != Fate.KILLED.value or outcome.killer is None:
             continue
         name = property_of(outcome.killer)
-        others = [one for one in results[Fault.parse(outcome.mutant)] if property_of(one) != name]
-        found[name].kills += 1
-        left.setdefault(name, []).append((outcome.mutant, others))
+        other_results = [
+            result_id for result_id in results[Mutant.parse(outcome.mutant)] if property_of(result_id) != name
+        ]
+        necessity_by_property[name].kills += 1
+        mutants_by_property.setdefault(name, []).append((outcome.mutant, other_results))
 
     def jobs() -> Iterator[Job]:
-        for turn in range(TRIED):
-            for name, mutants in left.items():
-                if turn < len(mutants) and found[name].needed is None:
-                    mutant, others = mutants[turn]
-                    if others:
+        for turn in range(TRIED_MUTANTS):
+            for name, mutants in mutants_by_property.items():
+                if turn < len(mutants) and necessity_by_property[name].needed is None:
+                    mutant, other_results = mutants[turn]
+                    if other_results:
                         yield {
                             "do": "attempt",
                             "fault": mutant,
-                            "results": others,
+                            "results": other_results,
                             "limit": campaign.LIMIT,
                             "of": name,
                         }
                     else:
-                        found[name].tried += 1
-                        found[name].needed = mutant
+                        necessity_by_property[name].tried += 1
+                        necessity_by_property[name].needed = mutant
 
-    for mutants in left.values():
-        mutants.sort(key=lambda one: len(one[1]))
+    for mutants in mutants_by_property.values():
+        mutants.sort(key=lambda result_id: len(result_id[1]))
     for job, reply in workers.run_units(jobs(), silence=campaign.PATIENCE):
-        standing = found[job["of"]]
+        standing = necessity_by_property[job["of"]]
         standing.tried += 1
         ended = campaign.outcome(job, reply)
         if ended.fate != Fate.KILLED.value and ended.ran == ended.due:
             standing.needed = standing.needed or job["fault"]
-    return list(found.values())
+    return list(necessity_by_property.values())
 
 
-def page(found: Iterable[Necessity]) -> Iterator[str]:
-    """Yield the lines of the page of the score about properties."""
-    rows = list(found)
+def page_lines(necessities: Iterable[Necessity]) -> Iterator[str]:
+    """Yield the lines of the score page about properties."""
+    rows = list(necessities)
     needed = [row for row in rows if row.needed is not None]
     shared = [row for row in rows if row.kills and row.needed is None]
     idle = [row.name for row in rows if not row.kills]
     yield "## Properties"
     yield ""
     yield (
-        f"{len(needed)} properties each see a mutant that no other sees of the results that were tried. "
+        f"{len(needed)} properties each kill a mutant that no other tried result kills. "
         "Without them the score would fall:"
     )
     yield ""
     yield ", ".join(f"`{row.name}`" for row in needed) or "none"
     yield ""
     yield (
-        f"{len(shared)} see mutants first that others see as well, in all that were tried without them, "
-        f"{TRIED} at most:"
+        f"{len(shared)} kill mutants first that other properties kill too, in all tries without them, "
+        f"at most {TRIED_MUTANTS}:"
     )
     yield ""
     yield ", ".join(f"`{row.name}` ({row.tried} of {row.kills})" for row in shared) or "none"
     yield ""
     yield (
-        f"The removal of these {len(idle)} would change no figure: they are redundant, or a kind of fault "
-        "that only they would see is missing. Most state what happens above kernels: modules, transforms, "
-        "files, other modes."
+        f"The removal of these {len(idle)} would change no figure: they are redundant, or a mutation operator "
+        "that only they would kill is missing. Most check layers above kernels: modules, transforms, "
+        "files and other modes."
     )
     yield ""
     yield ", ".join(f"`{name}`" for name in idle) or "none"

@@ -1,7 +1,7 @@
-"""The kinds of faults of kernels, and the rule by which an overload can have them.
+"""The mutation operators of kernels, and the rules that select the operators of an overload.
 
-What a kind does is written in ``csrc/fault.cpp``; here stands to which schemas it applies. A rule looks at
-the schema only, so that the catalogue does not depend on what the suite happens to call.
+``csrc/mutant.cpp`` implements the operators. A rule depends on the schema only, so the set of mutants does
+not depend on the calls of the suite.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tools.mutation.mutant import Fault
+from tools.mutation.mutant import Mutant
 
-#: Sizes from which on an element is wrong.
+#: Indices from which elements are wrong.
 SIZES = (256, 1024, 4096, 65536)
-#: Ranks at which a result is wrong.
+#: Ranks for which a result is wrong.
 RANKS = (4, 5, 6)
-#: One call in so many is wrong.
+#: One call in this number is wrong.
 PERIODS = (7, 97)
-#: A sum is taken over so many elements at most.
+#: A sum ends after this number of elements.
 LONGEST_SUM = 1024
 
-#: Operators that add up over a dimension, by their name without overload.
+#: Base names of operators that sum over a dimension.
 _SUMMING = re.compile(
     r"(sum|nansum|mean|prod|mm|bmm|addmm|addmv|mv|dot|vdot|baddbmm|addbmm|linear|cdist|_cdist_forward|trace"
     r"|var|var_mean|std|std_mean|norm|linalg_vector_norm|logsumexp|convolution|_convolution|count_nonzero"
     r"|_embedding_bag|native_layer_norm|_scaled_dot_product_flash_attention_for_cpu)(_out|_)?$"
 )
 
-#: Those whose first tensor is added to a product of the others.
+#: Summing operators that add the first tensor to a product of the others.
 _ADDING = re.compile("b?add(mm|mv|bmm)")
 
-KINDS: Mapping[str, str] = {
+MUTATION_OPERATORS: Mapping[str, str] = {
     "last-element": "the last element of the result is wrong",
     "tail-of-16": "the elements after the last full 16 are wrong",
     "above-size": "elements from an index on are wrong",
@@ -79,27 +79,27 @@ KINDS: Mapping[str, str] = {
     "generator-overlap": "a draw begins with the second half of the draw before it",
 }
 
-#: Types of arguments that are numbers, words, or lists of numbers.
+#: Argument types that are numbers, strings or lists of numbers.
 _NUMBER = re.compile(r"(Optional\[|List\[)*(int|float|bool|number|str)\]*$")
-#: Types and names of arguments that say how or where, not what.
+#: Types and names of arguments that specify how or where a result is made, not its values.
 _NO_OPTIONS = ("Generator", "Optional[Generator]", "Device", "Optional[Device]", "Layout")
 _ABOUT_TENSORS = ("dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking")
 
-#: Names of arguments whose integers are places in another one, or a number of elements.
-_PLACES = re.compile(
+#: Names of arguments whose integers are indices into another argument, or numbers of elements.
+_INDEX_ARGUMENTS = re.compile(
     r"ind(ices|ex)|target$|offset|bag_size|maximum_indices|.*mask$|lengths|pivots|condition|sorter"
 )
 
-#: Operators that write an argument although their schema does not say so, with its position.
-_WRITES_UNSAID = {"aten::_copy_from": 1}
-#: Operators that copy between devices.
+#: Overloads that write an argument although their schema does not declare it, with its position.
+_UNDECLARED_WRITES = {"aten::_copy_from": 1}
+#: Overloads that copy between devices.
 _COPIES = ("aten::copy_", "aten::_copy_from")
 
-#: What is learned of the calls of a place besides conditions, in the order of the interposer's numbers.
+#: The questions that the coverage run answers for the calls of a point, in the interposer's order.
 QUESTIONS = ("called", "returns-floating", "returns-bool", "takes-int64")
 
-#: Kinds that need a call of some sort to mean anything; all others need any call.
-NEEDS = {
+#: The question whose answer must be yes for an operator. All others need any call.
+REQUIRED_CALLS = {
     **dict.fromkeys(
         ("nan-lost", "infinity-lost", "signed-zero-lost", "subnormal-flushed"), "returns-floating"
     ),
@@ -108,23 +108,23 @@ NEEDS = {
     "int-53-bits": "takes-int64",
 }
 
-#: What ``low-precision`` rounds a dtype to; other dtypes stay as they are.
-SMALLER = {"float32": "bfloat16", "float64": "float32", "complex128": "complex64"}
+#: The dtype to which ``low-precision`` rounds. Other dtypes are unchanged.
+NEXT_SMALLER_DTYPE = {"float32": "bfloat16", "float64": "float32", "complex128": "complex64"}
 
-#: Kinds about calls that are refused.
-OF_REFUSALS = frozenset({"error-missing", "error-type"})
+#: Operators of refused calls.
+REFUSAL_OPERATORS = frozenset({"error-missing", "error-type"})
 
-#: Kinds that the interposer knows by another kind's name.
+#: Operators that the interposer implements under another name.
 _INTERPOSED = {"grad-strided": "strides-ignored"}
 
 
-def interposed(fault: Fault) -> Fault:
-    """Return the fault under the name that the interposer knows."""
-    return dataclasses.replace(fault, kind=_INTERPOSED.get(fault.kind, fault.kind))
+def as_interposed(mutant: Mutant) -> Mutant:
+    """Return the mutant with the operator name of the interposer."""
+    return dataclasses.replace(mutant, operator=_INTERPOSED.get(mutant.operator, mutant.operator))
 
 
-class Shape:
-    """The arguments and results of an overload by position, as its schema describes them."""
+class OverloadSchema:
+    """The arguments and results of an overload by position, according to its schema."""
 
     def __init__(self, schema: Any) -> None:
         self._name = str(schema.name)
@@ -139,49 +139,47 @@ class Shape:
         ]
         self.written = [i for i, text in enumerate(types) if text == "Tensor" and self._written(i)]
         self.optional = [i for i, text in enumerate(types) if text == "Optional[Tensor]"]
-        self.results = [i for i, one in enumerate(self.returns) if str(one.type) == "Tensor"]
-        #: Results in memory of their own.
+        self.results = [i for i, result in enumerate(self.returns) if str(result.type) == "Tensor"]
+        #: Results that are new tensors.
         aliased = [i for i in self.results if self.returns[i].alias_info is not None]
         self.views = [i for i in aliased if not self.returns[i].alias_info.is_write]
         self.in_place = [i for i in aliased if self.returns[i].alias_info.is_write]
-        if self._name in _WRITES_UNSAID:
+        if self._name in _UNDECLARED_WRITES:
             self.in_place += self.results
-        self.fresh = [i for i in self.results if i not in self.views + self.in_place]
+        self.new_results = [i for i in self.results if i not in self.views + self.in_place]
 
     def _written(self, position: int) -> bool:
         info = self.arguments[position].alias_info
-        unsaid = _WRITES_UNSAID.get(self._name) == position
+        unsaid = _UNDECLARED_WRITES.get(self._name) == position
         return unsaid or (info is not None and info.is_write)
 
     def options(self) -> Iterator[tuple[int, int]]:
-        """Arguments that are no tensors and have a neutral value: the position, and that value if the schema
-        names none.
-        """
+        """Yield the position of each option, and the value to use if the schema has no default."""
         for position, argument in enumerate(self.arguments):
-            kind, name = str(argument.type), argument.name
-            if kind == "Optional[Tensor]":
+            type_name, name = str(argument.type), argument.name
+            if type_name == "Optional[Tensor]":
                 yield position, 0
-            elif "Tensor" in kind or kind in _NO_OPTIONS or name in _ABOUT_TENSORS:
+            elif "Tensor" in type_name or type_name in _NO_OPTIONS or name in _ABOUT_TENSORS:
                 continue
-            elif argument.has_default_value() or kind == "bool":
+            elif argument.has_default_value() or type_name == "bool":
                 yield position, 0
-            elif kind == "List[int]" and re.search("stride|dilation", name):
+            elif type_name == "List[int]" and re.search("stride|dilation", name):
                 yield position, 1
-            elif kind == "List[int]" and re.search("padding|offset|shifts", name):
+            elif type_name == "List[int]" and re.search("padding|offset|shifts", name):
                 yield position, 0
-            elif kind == "int" and name == "groups":
+            elif type_name == "int" and name == "groups":
                 yield position, 1
 
     def numbers(self) -> Iterator[int]:
-        """Arguments that a program kept for the sizes and dtypes of tensors could miss: numbers, words and
-        lists of numbers.
+        """Yield the positions of numbers, strings and lists of numbers, which a cache key of sizes and dtypes
+        could miss.
         """
         for position, argument in enumerate(self.arguments):
             if _NUMBER.match(str(argument.type)) and argument.name not in _ABOUT_TENSORS:
                 yield position
 
     def dimensions(self) -> Iterator[int]:
-        """Arguments that count dimensions."""
+        """Yield the positions of arguments that are dimensions."""
         for position, argument in enumerate(self.arguments):
             if str(argument.type) in (
                 "int",
@@ -192,33 +190,35 @@ class Shape:
                 yield position
 
 
-def faults_of(place: str, schema: Any, *, random: bool) -> list[Fault]:
-    """Return every fault that an overload can have by its schema; ``random``: it draws random numbers."""
-    shape = Shape(schema)
-    found: list[Fault] = []
+def mutants_of(point: str, schema: Any, *, random: bool) -> list[Mutant]:
+    """Return all mutants that an overload can have according to its schema. ``random``: the overload draws
+    random numbers.
+    """
+    shape = OverloadSchema(schema)
+    mutants: list[Mutant] = []
 
-    def add(kind: str, position: int = 0, value: int = 0) -> None:
-        found.append(Fault(place, kind, position, value))
+    def add(operator: str, position: int = 0, value: int = 0) -> None:
+        mutants.append(Mutant(point, operator, position, value))
 
-    _of_results(shape, add, random)
-    _of_memory(shape, add, random)
-    _of_arguments(place, shape, add)
+    _result_mutants(shape, add, random)
+    _memory_mutants(shape, add, random)
+    _argument_mutants(point, shape, add)
     if shape.tensors or shape.written:
-        if all(str(one.type) == "Tensor" for one in shape.returns):
+        if all(str(result.type) == "Tensor" for result in shape.returns):
             add("error-missing")
         add("error-type")
     if random and shape.results:
         add("generator-frozen")
         add("generator-overlap")
-    return found
+    return mutants
 
 
 _Add = Callable[..., None]
 
 
-def _of_results(shape: Shape, add: _Add, random: bool) -> None:
-    """Faults of the values of results."""
-    with_values = shape.fresh + shape.in_place
+def _result_mutants(shape: OverloadSchema, add: _Add, random: bool) -> None:
+    """Add mutants of the values of results."""
+    with_values = shape.new_results + shape.in_place
     for result in with_values:
         if not random:
             add("last-element", result)
@@ -236,25 +236,31 @@ def _of_results(shape: Shape, add: _Add, random: bool) -> None:
                 add("rank", result, rank)
             add("empty-input", result)
             add("nan-lost", result)
-        for kind in ("infinity-lost", "signed-zero-lost", "subnormal-flushed", "low-precision", "bool-byte"):
-            add(kind, result)
+        for operator in (
+            "infinity-lost",
+            "signed-zero-lost",
+            "subnormal-flushed",
+            "low-precision",
+            "bool-byte",
+        ):
+            add(operator, result)
         for period in PERIODS:
             add("flaky", result, period)
     for position, argument in enumerate(shape.arguments):
         if (
             str(argument.type) == "List[bool]"
             and argument.name in ("output_mask", "grad_input_mask")
-            and shape.fresh
+            and shape.new_results
         ):
-            for result in shape.fresh:
+            for result in shape.new_results:
                 add("gradient-of-one-input", result, position)
 
 
-def _of_memory(shape: Shape, add: _Add, random: bool) -> None:
-    """Faults of where results are: dtype, strides, aliasing, writes and memory that is never freed."""
-    for result in shape.fresh:
+def _memory_mutants(shape: OverloadSchema, add: _Add, random: bool) -> None:
+    """Add mutants of dtype, strides, aliasing, writes and leaked memory of results."""
+    for result in shape.new_results:
         add("result-dtype", result)
-    for result in shape.fresh[:1]:
+    for result in shape.new_results[:1]:
         add("result-strides", result)
         add("leak", result)
         if not random:
@@ -277,22 +283,22 @@ def _of_memory(shape: Shape, add: _Add, random: bool) -> None:
             add("out-not-resized", argument)
 
 
-def _of_arguments(place: str, shape: Shape, add: _Add) -> None:
-    """Faults of how arguments are read."""
+def _argument_mutants(point: str, shape: OverloadSchema, add: _Add) -> None:
+    """Add mutants of how arguments are read."""
     if not shape.views:
         for argument in shape.tensors:
             gradient = re.match(r"(d|grad)(_|$)|grad", shape.arguments[argument].name) is not None
             add("grad-strided" if gradient else "strides-ignored", argument)
             add("expanded-ignored", argument)
-            for kind in ("", "and-strides-", "in-channels-last-", "in-other-rank-"):
-                add(f"offset-{kind}ignored", argument)
-            if not _PLACES.match(shape.arguments[argument].name):
+            for operator in ("", "and-strides-", "in-channels-last-", "in-other-rank-"):
+                add(f"offset-{operator}ignored", argument)
+            if not _INDEX_ARGUMENTS.match(shape.arguments[argument].name):
                 add("int-53-bits", argument)
         if len(shape.tensors) > 1 and str(shape.arguments[shape.tensors[1]].type) == "Tensor":
             add("swapped-arguments", shape.tensors[0], shape.tensors[1])
-        name = place.split("::")[1].partition(".")[0]
+        name = point.split("::")[1].partition(".")[0]
         if shape.tensors and _SUMMING.match(name):
-            # What a product is added to, the first argument, is no part of the sum.
+            # The tensor that is added to a product, the first argument, is not part of the sum.
             added = _ADDING.match(name) is not None and shape.tensors[0] == 0
             add("long-sum", shape.tensors[1 if added else 0], LONGEST_SUM)
     for position, neutral in shape.options():

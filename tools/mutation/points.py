@@ -1,4 +1,4 @@
-"""The places of kernel faults: the overloads for which a device has a kernel."""
+"""The mutation points of kernels: overloads for which a device has a kernel."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-#: Namespaces whose overloads are places.
+#: Namespaces whose overloads are mutation points.
 _NAMESPACES = ("aten::",)
 
-#: Overloads that are no kernels of a dense device, by the reason; a device that registers a kernel for every
-#: overload may have them all the same.
-NO_PLACES: Mapping[str, str] = {
+#: Overloads that are not kernels of a dense device, by reason. A device that registers a kernel for every
+#: overload may have them.
+EXCLUDED_OVERLOADS: Mapping[str, str] = {
     r"_test_|_foobar|_make_dep_token": "torch's own tests and traces",
     r"\w*_for_cpu|fbgemm_|_dyn_quant_|_saturate_weight|_weight_int8pack|choose_qparams": "CPU libraries",
     r"quantized_(gru|lstm)|_empty_(affine|per_channel)|_make_per_|quantize_per_(tensor|channel)"
@@ -32,34 +32,34 @@ NO_PLACES: Mapping[str, str] = {
 }
 
 
-#: What torch's own ``copy_`` calls, and its fallback to the CPU.
+#: Overloads that torch's ``copy_`` and its CPU fallback call.
 _OF_COPY = frozenset({"aten::_copy_from", "aten::_copy_from_and_resize"})
 
 
-def places(key: str) -> list[str]:
-    """Return the overloads with a kernel under a dispatch key, sorted, without :data:`NO_PLACES`."""
+def mutation_points(key: str) -> list[str]:
+    """Return the overloads with a kernel at a dispatch key, sorted, without :data:`EXCLUDED_OVERLOADS`."""
     names = (name for name in torch._C._dispatch_get_all_op_names() if name.startswith(_NAMESPACES))
-    held = {name for name in names if torch._C._dispatch_has_kernel_for_dispatch_key(name, key)}
-    if "aten::copy_" in held:
-        held -= _OF_COPY  # torch calls them for devices without that
-    return sorted(name for name in held if no_place(name) is None)
+    names_with_kernel = {name for name in names if torch._C._dispatch_has_kernel_for_dispatch_key(name, key)}
+    if "aten::copy_" in names_with_kernel:
+        names_with_kernel -= _OF_COPY  # torch calls them only for devices without copy_
+    return sorted(name for name in names_with_kernel if exclusion_reason(name) is None)
 
 
-def no_place(name: str) -> str | None:
-    """Return why an overload is no kernel of a dense device, None if it is one."""
+def exclusion_reason(name: str) -> str | None:
+    """Return why an overload is not a mutation point, or None if it is one."""
     bare = name.partition("::")[2]
-    return next((why for pattern, why in NO_PLACES.items() if re.match(pattern, bare)), None)
+    return next((why for pattern, why in EXCLUDED_OVERLOADS.items() if re.match(pattern, bare)), None)
 
 
-def schema(place: str) -> Any:
+def schema_of(point: str) -> Any:
     """Return torch's schema of an overload."""
-    name, _, overload = place.partition(".")
+    name, _, overload = point.partition(".")
     return torch._C._get_schema(name, overload)
 
 
-def is_random(place: str) -> bool:
-    """Return True if an overload draws random numbers."""
-    namespace, _, rest = place.partition("::")
+def is_random(point: str) -> bool:
+    """Return whether an overload draws random numbers."""
+    namespace, _, rest = point.partition("::")
     name, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), name)
     return torch.Tag.nondeterministic_seeded in getattr(packet, overload or "default").tags

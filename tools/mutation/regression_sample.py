@@ -1,4 +1,6 @@
-"""A sample of mutants with the result that kills each: shows in minutes that the power has not fallen."""
+"""The regression sample: mutants with their killing results. It shows in minutes whether the mutation score
+has fallen.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +13,25 @@ from conformance.errors import UsageError
 from conformance.process_control.supervisor import Supervisor
 from tools.mutation import campaign
 from tools.mutation.campaign import Fate, Job, MutantResult
-from tools.mutation.mutant import Fault
+from tools.mutation.mutant import Mutant
 
 FILE = Path(__file__).parent / "regression_sample.json"
-#: Mutants of the sample.
+#: The number of mutants in the sample.
 COUNT = 500
-#: Seconds that a result may take so that the sample takes it.
+#: The maximal duration in seconds of a killing result in the sample.
 _QUICK = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """Mutants by name, each with the result that kills it, for one minor of torch and one mode."""
+    """Mutants with their killing results, for one torch minor and one mode."""
 
     torch: str
     mode: str
     killers: Mapping[str, str]
 
     def write(self, path: Path = FILE) -> None:
-        """Write the sample as JSON, a line for each mutant."""
+        """Write the sample as JSON, one line for each mutant."""
         rows = ",\n".join(
             f"  {json.dumps(name)}: {json.dumps(by)}" for name, by in sorted(self.killers.items())
         )
@@ -38,7 +40,7 @@ class Sample:
 
     @staticmethod
     def read(path: Path = FILE) -> Sample:
-        """Read what :meth:`write` wrote; UsageError if it is not that."""
+        """Return the sample that :meth:`write` wrote. Raise UsageError if the file is not a sample."""
         try:
             data = json.loads(path.read_text())
             return Sample(data["torch"], data["mode"], dict(data["killers"]))
@@ -46,12 +48,14 @@ class Sample:
             raise UsageError(f"{path} is not a sample of mutants ({error})") from None
 
 
-def choose(outcomes: Iterable[MutantResult], torch: str, mode: str, count: int = COUNT) -> Sample:
-    """Take mutants that a quick result killed, of each kind in turn, in the order of the outcomes."""
+def choose_sample(outcomes: Iterable[MutantResult], torch: str, mode: str, count: int = COUNT) -> Sample:
+    """Return a sample of mutants with a fast killing result, of each operator in turn, in the order of the
+    outcomes.
+    """
     by_kind: dict[str, list[MutantResult]] = {}
     for outcome in outcomes:
         if outcome.fate == Fate.KILLED.value and outcome.how == "fail" and outcome.seconds < _QUICK:
-            by_kind.setdefault(Fault.parse(outcome.mutant).kind, []).append(outcome)
+            by_kind.setdefault(Mutant.parse(outcome.mutant).operator, []).append(outcome)
     killers: dict[str, str] = {}
     turn = 0
     while len(killers) < count and any(turn < len(rows) for rows in by_kind.values()):
@@ -62,8 +66,8 @@ def choose(outcomes: Iterable[MutantResult], torch: str, mode: str, count: int =
     return Sample(torch, mode, killers)
 
 
-def run(workers: Supervisor[Job], sample: Sample) -> list[MutantResult]:
-    """Try each mutant of the sample on the result that killed it, and return the outcomes of all."""
+def run_sample(workers: Supervisor[Job], sample: Sample) -> list[MutantResult]:
+    """Run each mutant of the sample on its killing result, and return all outcomes."""
     jobs: list[Job] = [
         {"do": "attempt", "fault": name, "results": [killer], "limit": campaign.LIMIT}
         for name, killer in sorted(sample.killers.items(), key=lambda item: item[1])

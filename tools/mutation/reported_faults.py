@@ -1,4 +1,4 @@
-"""Faults of real backends that were reported in public, as the interposer can plant them."""
+"""Publicly reported bugs of real backends, expressed as mutants."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tools.mutation.campaign import Fate, MutantResult
-from tools.mutation.mutant import Fault
+from tools.mutation.mutant import Mutant
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -20,28 +20,29 @@ _FILE = Path(__file__).parent / "reported_faults.toml"
 
 
 @dataclasses.dataclass(frozen=True)
-class Historical:
-    """A reported fault: the address of its ``report``, the mutants that stand for it, or why none can.
+class ReportedFault:
+    """A reported bug: the URL of its ``report``, the mutants that represent it, or the reason why no mutant
+    can.
 
-    ``scale`` says how a condition was scaled down, empty if it was not.
+    ``scale`` describes how a trigger condition was scaled down; it is empty if it was not.
     """
 
     id: str
     report: str
-    planted: tuple[Fault, ...] = ()
+    mutants: tuple[Mutant, ...] = ()
     not_expressible: str = ""
     scale: str = ""
 
 
 @functools.cache
-def load() -> Sequence[Historical]:
-    """Return every reported fault."""
+def load_reported_faults() -> Sequence[ReportedFault]:
+    """Return all reported bugs."""
     rows = tomllib.loads(_FILE.read_text())["fault"]
     return tuple(
-        Historical(
+        ReportedFault(
             row["id"],
             row["report"],
-            tuple(Fault.parse(text) for text in row.get("planted", ())),
+            tuple(Mutant.parse(text) for text in row.get("planted", ())),
             row.get("not_expressible", ""),
             row.get("scale", ""),
         )
@@ -49,32 +50,37 @@ def load() -> Sequence[Historical]:
     )
 
 
-def mutants(known: Iterable[str]) -> list[Fault]:
-    """Return the mutants that stand for reported faults, of the faults that a device can have."""
-    names = set(known)
-    found = [fault for row in load() for fault in row.planted if str(fault.anywhere()) in names]
-    return list(dict.fromkeys(found))
+def mutants_of_reported_faults(possible_mutants: Iterable[str]) -> list[Mutant]:
+    """Return the mutants that represent reported bugs, as far as the device can have them."""
+    names = set(possible_mutants)
+    reported_mutants = [
+        mutant
+        for row in load_reported_faults()
+        for mutant in row.mutants
+        if str(mutant.in_every_dtype()) in names
+    ]
+    return list(dict.fromkeys(reported_mutants))
 
 
 @dataclasses.dataclass
 class Tally:
-    """Reported faults by what the suite makes of them; one is killed if all of its mutants are."""
+    """Reported bugs by outcome. A bug is killed if all of its mutants are killed."""
 
-    killed: list[Historical] = dataclasses.field(default_factory=list)
-    unseen: list[Historical] = dataclasses.field(default_factory=list)
-    not_expressible: list[Historical] = dataclasses.field(default_factory=list)
+    killed: list[ReportedFault] = dataclasses.field(default_factory=list)
+    not_killed: list[ReportedFault] = dataclasses.field(default_factory=list)
+    not_expressible: list[ReportedFault] = dataclasses.field(default_factory=list)
 
 
-def count(outcomes: Iterable[MutantResult]) -> Tally:
-    """Sort the reported faults by the outcomes of their mutants."""
+def count_reported_faults(outcomes: Iterable[MutantResult]) -> Tally:
+    """Sort the reported bugs by the outcomes of their mutants."""
     fates = {outcome.mutant: outcome.fate for outcome in outcomes}
     tally = Tally()
-    for row in load():
-        known = [fates[str(fault)] for fault in row.planted if str(fault) in fates]
-        if not known:
+    for row in load_reported_faults():
+        mutant_fates = [fates[str(mutant)] for mutant in row.mutants if str(mutant) in fates]
+        if not mutant_fates:
             tally.not_expressible.append(row)
-        elif all(fate == Fate.KILLED.value for fate in known):
+        elif all(fate == Fate.KILLED.value for fate in mutant_fates):
             tally.killed.append(row)
         else:
-            tally.unseen.append(row)
+            tally.not_killed.append(row)
     return tally

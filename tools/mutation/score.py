@@ -1,4 +1,4 @@
-"""The score: how many mutants were killed, by kind and by level."""
+"""Count killed mutants by mutation operator and by level."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from conformance.model.vocabulary import LEVELS
 from tools.mutation import equivalent_mutants
 from tools.mutation.campaign import Fate, MutantResult
-from tools.mutation.coverage_run import Learned
-from tools.mutation.mutant import Fault
+from tools.mutation.coverage_run import CoverageData
+from tools.mutation.mutant import Mutant
 
 
 @dataclasses.dataclass
 class Tally:
-    """Mutants of one sort: by fate, and of the killed ones by the level that killed them."""
+    """Mutants of one group: numbers by fate, and killed mutants by the level that killed them."""
 
     killed: int = 0
     survived: int = 0
@@ -24,22 +24,22 @@ class Tally:
 
     @property
     def counted(self) -> int:
-        """The mutants that are not excused."""
+        """The number of mutants that are not equivalent."""
         return self.killed + self.survived + self.asleep
 
     def killed_at(self, level: str) -> int:
-        """The mutants that a level kills, with what narrower ones kill."""
+        """Return the number of mutants that a level kills, including the mutants of narrower levels."""
         return sum(self.levels[name] for name in LEVELS[: LEVELS.index(level) + 1])
 
 
-def kind_of(fault: Fault) -> str:
-    """Return the kind of a fault."""
-    return fault.kind
+def operator_of(mutant: Mutant) -> str:
+    """Return the operator of a mutant."""
+    return mutant.operator
 
 
-def sort_of_place(fault: Fault) -> str:
-    """Return a word for the sort of place at which a fault is planted."""
-    family, _, name = fault.place.partition("::")
+def family_of_point(mutant: Mutant) -> str:
+    """Return the display name of the family of a mutant's point."""
+    family, _, name = mutant.point.partition("::")
     if family != "aten":
         return _FAMILIES.get(family, family)
     bare, _, overload = name.partition(".")
@@ -64,22 +64,25 @@ _FAMILIES = {
 }
 
 
-def count(
+def count_outcomes(
     outcomes: Iterable[MutantResult],
-    learned: Learned,
+    coverage_data: CoverageData,
     calls: Mapping[tuple[str, str], Set[str]],
-    by: Callable[[Fault], str] = kind_of,
+    by: Callable[[Mutant], str] = operator_of,
 ) -> dict[str, Tally]:
-    """Count outcomes by kind, or by another word for a fault; under ``all`` together."""
-    level_of = learned.level_of()
+    """Count outcomes by operator, or by the group name that ``by`` returns. Key ``all`` holds the total."""
+    level_of = coverage_data.level_index_by_result()
     tallies: dict[str, Tally] = {"all": Tally()}
     for outcome in outcomes:
-        fault = Fault.parse(outcome.mutant)
-        for tally in (tallies["all"], tallies.setdefault(by(fault), Tally())):
+        mutant = Mutant.parse(outcome.mutant)
+        for tally in (tallies["all"], tallies.setdefault(by(mutant), Tally())):
             if outcome.fate == Fate.KILLED.value:
                 tally.killed += 1
                 tally.levels[LEVELS[level_of[outcome.killer]] if outcome.killer else LEVELS[-1]] += 1
-            elif fault.is_of_kernel and equivalent_mutants.reason(fault, outcome.fate, calls) is not None:
+            elif (
+                mutant.is_of_kernel
+                and equivalent_mutants.equivalence_reason(mutant, outcome.fate, calls) is not None
+            ):
                 tally.excused += 1
             elif outcome.fate == Fate.SURVIVED.value:
                 tally.survived += 1
@@ -88,28 +91,26 @@ def count(
     return tallies
 
 
-def within(
+def count_at_points(
     outcomes: Iterable[MutantResult],
-    learned: Learned,
+    coverage_data: CoverageData,
     calls: Mapping[tuple[str, str], Set[str]],
-    places: Set[str],
+    point_names: Set[str],
 ) -> Tally:
-    """Count the outcomes at some places, such as those that the results of a level call; the others are
-    beyond its breadth.
-    """
-    inside = [outcome for outcome in outcomes if Fault.parse(outcome.mutant).place in places]
-    return count(inside, learned, calls)["all"]
+    """Count the outcomes at some points, such as the points that the results of a level call."""
+    inside = [outcome for outcome in outcomes if Mutant.parse(outcome.mutant).point in point_names]
+    return count_outcomes(inside, coverage_data, calls)["all"]
 
 
-def text(tallies: Mapping[str, Tally]) -> str:
-    """Return a table for a terminal."""
+def score_table(tallies: Mapping[str, Tally]) -> str:
+    """Return the score as a table for the terminal."""
     lines = [f"{'kind':32} {'all':>6} {'full':>6} {'core':>6} {'surv':>6} {'sleep':>6} {'excus':>6}"]
-    for kind, tally in sorted(tallies.items(), key=lambda item: -item[1].survived - item[1].asleep):
+    for operator, tally in sorted(tallies.items(), key=lambda item: -item[1].survived - item[1].asleep):
         part = [
             f"{100 * tally.killed_at(level) / max(1, tally.counted):5.1f}%" for level in (LEVELS[-1], "core")
         ]
         numbers = (tally.survived, tally.asleep, tally.excused)
         lines.append(
-            f"{kind:32} {tally.counted:6} {' '.join(part)} {' '.join(f'{number:6}' for number in numbers)}"
+            f"{operator:32} {tally.counted:6} {' '.join(part)} {' '.join(f'{number:6}' for number in numbers)}"
         )
     return "\n".join(lines)

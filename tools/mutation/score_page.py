@@ -1,4 +1,6 @@
-"""The page of the score: killed mutants by kind, level and sort of place, and those that no result saw."""
+"""Write the score page: killed mutants by operator, level and family, and the mutants that were not
+killed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from conformance.model.vocabulary import LEVELS
 from tools.mutation import equivalent_mutants, injectors, necessary_properties, reported_faults
 from tools.mutation.campaign import Fate, MutantResult
 from tools.mutation.designated_properties import DESIGNATED
-from tools.mutation.mutant import Fault
+from tools.mutation.mutant import Mutant
 from tools.mutation.necessary_properties import Necessity
 from tools.mutation.score import Tally
 
@@ -19,19 +21,21 @@ def markdown(
     outcomes: Iterable[MutantResult],
     calls: Mapping[tuple[str, str], Set[str]],
     core: Tally,
-    taken: Tally,
-    places: Mapping[str, Tally],
-    standings: Iterable[Necessity] | None = None,
+    checked_overloads: Tally,
+    point_names: Mapping[str, Tally],
+    necessities: Iterable[Necessity] | None = None,
 ) -> str:
-    """Return the page; ``calls`` is what was learned of each place, ``core`` counts those that core calls,
-    and ``taken`` those of the overloads that core takes; ``places`` are tallies by sort of place, and
-    ``standings`` those of the properties, if the run asked for them.
+    """Return the page as Markdown.
+
+    ``calls`` is the coverage of each point. ``core`` counts the mutants at points that level core calls, and
+    ``checked_overloads`` those of the overloads that level core checks. ``point_names`` holds tallies by family. ``necessities``
+    holds the necessity of properties, if the run determined it.
     """
     everything = tallies["all"]
     lines = [
-        "# Score of detection power",
+        "# Mutation score",
         "",
-        f"{title}. The words are those of [detection power](power.md); `python -m tools.mutation --page "
+        f"{title}. The terms are those of [mutation testing](mutation-testing.md); `python -m tools.mutation --page "
         "FILE` writes this page.",
         "",
         "| | mutants | share |",
@@ -45,41 +49,41 @@ def markdown(
         ),
         f"| killed at level core, of the {core.counted} counted at places that it calls | "
         f"{core.killed_at('core')} | {_share(core, 'core')} |",
-        f"| the same, of the {taken.counted} at places of the overloads that it takes | "
-        f"{taken.killed_at('core')} | {_share(taken, 'core')} |",
+        f"| the same, of the {checked_overloads.counted} at places of the overloads that it takes | "
+        f"{checked_overloads.killed_at('core')} | {_share(checked_overloads, 'core')} |",
         f"| survived | {everything.survived} | {_percent(everything.survived, everything.counted)} |",
         f"| asleep | {everything.asleep} | {_percent(everything.asleep, everything.counted)} |",
         "",
-        "## By kind",
+        "## By mutation operator",
         "",
-        "| kind | counted | full | core | survived | asleep | excused | property that is there to see it |",
+        "| operator | counted | full | core | survived | asleep | excused | designated property |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for kind in injectors.KINDS:
-        tally = tallies.get(kind)
+    for operator in injectors.MUTATION_OPERATORS:
+        tally = tallies.get(operator)
         if tally is not None:
             lines.append(
-                f"| {kind} | {tally.counted} | {_share(tally, 'full')} | {_share(tally, 'core')} | "
-                f"{tally.survived} | {tally.asleep} | {tally.excused} | {DESIGNATED[kind]} |"
+                f"| {operator} | {tally.counted} | {_share(tally, 'full')} | {_share(tally, 'core')} | "
+                f"{tally.survived} | {tally.asleep} | {tally.excused} | {DESIGNATED[operator]} |"
             )
-    lines += ["", "## By sort of place", "", *_of_places(places)]
+    lines += ["", "## By mutation point", "", *_point_family_lines(point_names)]
     outcomes = list(outcomes)
-    left = [outcome for outcome in outcomes if outcome.fate != Fate.KILLED.value]
-    lines += ["", *_reported(outcomes), "", *_places(left, calls)]
-    for fate in _LEFT:
-        lines += ["", *_unseen(left, calls, fate)]
-    if standings is not None:
-        lines += ["", *necessary_properties.page(standings)]
+    not_killed = [outcome for outcome in outcomes if outcome.fate != Fate.KILLED.value]
+    lines += ["", *_reported_fault_lines(outcomes), "", *_uncalled_point_lines(not_killed, calls)]
+    for fate in _NOT_KILLED:
+        lines += ["", *_not_killed_lines(not_killed, calls, fate)]
+    if necessities is not None:
+        lines += ["", *necessary_properties.page_lines(necessities)]
     return "\n".join(lines) + "\n"
 
 
-def _of_places(places: Mapping[str, Tally]) -> Iterator[str]:
-    yield "| place | counted | full | core | survived | asleep | excused |"
+def _point_family_lines(point_names: Mapping[str, Tally]) -> Iterator[str]:
+    yield "| points | counted | full | core | survived | asleep | excused |"
     yield "|---|---|---|---|---|---|---|"
-    for word, tally in sorted(places.items()):
-        if word != "all":
+    for family, tally in sorted(point_names.items()):
+        if family != "all":
             yield (
-                f"| {word} | {tally.counted} | {_share(tally, 'full')} | {_share(tally, 'core')} | "
+                f"| {family} | {tally.counted} | {_share(tally, 'full')} | {_share(tally, 'core')} | "
                 f"{tally.survived} | {tally.asleep} | {tally.excused} |"
             )
 
@@ -92,68 +96,73 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "–"
 
 
-def _reported(outcomes: Iterable[MutantResult]) -> Iterator[str]:
-    tally = reported_faults.count(outcomes)
-    expressible = len(tally.killed) + len(tally.unseen)
-    yield "## Faults of real backends that were reported in public"
+def _reported_fault_lines(outcomes: Iterable[MutantResult]) -> Iterator[str]:
+    tally = reported_faults.count_reported_faults(outcomes)
+    expressible = len(tally.killed) + len(tally.not_killed)
+    yield "## Reported faults of real backends"
     yield ""
     yield (
-        f"{len(tally.killed)} of {expressible} that can be planted are killed; "
-        f"{len(tally.not_expressible)} cannot be planted."
+        f"{len(tally.killed)} of {expressible} that mutants can express are killed; "
+        f"{len(tally.not_expressible)} cannot be expressed."
     )
     yield ""
     yield "| fault | mutants | |"
     yield "|---|---|---|"
-    for rows, word in ((tally.unseen, "**not killed**"), (tally.killed, "killed")):
+    for rows, state in ((tally.not_killed, "**not killed**"), (tally.killed, "killed")):
         for row in rows:
-            names = "<br>".join(f"`{fault}`" for fault in row.planted)
+            names = "<br>".join(f"`{mutant}`" for mutant in row.mutants)
             scale = f"; scaled: {row.scale}" if row.scale else ""
-            yield f"| [{row.id}]({row.report}) | {names} | {word}{scale} |"
+            yield f"| [{row.id}]({row.report}) | {names} | {state}{scale} |"
     for row in tally.not_expressible:
-        why = row.not_expressible or _why_absent(row.planted[0])
-        yield f"| [{row.id}]({row.report}) | | {why} |"
+        reason = row.not_expressible or _why_absent(row.mutants[0])
+        yield f"| [{row.id}]({row.report}) | | {reason} |"
 
 
-def _why_absent(fault: Fault) -> str:
-    if fault.is_of_kernel:
+def _why_absent(mutant: Mutant) -> str:
+    if mutant.is_of_kernel:
         return "the device has no such kernel"
-    return f"planted in another mode: `{fault}`"
+    return f"injected in another mode: `{mutant}`"
 
 
-def _places(left: Sequence[MutantResult], calls: Mapping[tuple[str, str], Set[str]]) -> Iterator[str]:
+def _uncalled_point_lines(
+    not_killed: Sequence[MutantResult], calls: Mapping[tuple[str, str], Set[str]]
+) -> Iterator[str]:
     uncalled: dict[str, int] = {}
-    for outcome in left:
-        place = Fault.parse(outcome.mutant).place
-        if (place, "called") not in calls:
-            uncalled[place] = uncalled.get(place, 0) + 1
-    yield "## Places that no result calls"
+    for outcome in not_killed:
+        point = Mutant.parse(outcome.mutant).point
+        if (point, "called") not in calls:
+            uncalled[point] = uncalled.get(point, 0) + 1
+    yield "## Points that no result calls"
     yield ""
     yield f"{len(uncalled)} places with {sum(uncalled.values())} mutants, all asleep:"
     yield ""
-    yield ", ".join(f"`{place}`" for place in sorted(uncalled)) or "none"
+    yield ", ".join(f"`{point}`" for point in sorted(uncalled)) or "none"
 
 
-#: By fate, its heading and what it says of the mutants.
-_LEFT = {
-    Fate.SURVIVED: ("Survivors", "Mutants that changed what a call did"),
-    Fate.ASLEEP: ("Asleep", "Mutants whose condition no call met"),
+#: The heading and the description of each fate.
+_NOT_KILLED = {
+    Fate.SURVIVED: ("Survivors", "Mutants that altered a call"),
+    Fate.ASLEEP: ("Asleep", "Mutants that no call triggered"),
 }
 
 
-def _unseen(
-    left: Sequence[MutantResult], calls: Mapping[tuple[str, str], Set[str]], fate: Fate
+def _not_killed_lines(
+    not_killed: Sequence[MutantResult], calls: Mapping[tuple[str, str], Set[str]], fate: Fate
 ) -> Iterator[str]:
-    heading, words = _LEFT[fate]
+    heading, description = _NOT_KILLED[fate]
     yield f"## {heading}"
     yield ""
-    yield f"{words}, by kind: place, position, value and dtype."
-    by_kind: dict[str, list[str]] = {}
-    for outcome in left:
-        fault = Fault.parse(outcome.mutant)
-        excused = fault.is_of_kernel and equivalent_mutants.reason(fault, outcome.fate, calls) is not None
+    yield f"{description}, by operator: point, position, value and dtype."
+    by_operator: dict[str, list[str]] = {}
+    for outcome in not_killed:
+        mutant = Mutant.parse(outcome.mutant)
+        excused = (
+            mutant.is_of_kernel
+            and equivalent_mutants.equivalence_reason(mutant, outcome.fate, calls) is not None
+        )
         if outcome.fate == fate.value and not excused:
-            mutant = f"{fault.place} {fault.position} {fault.value} @{fault.dtype or 'any'}"
-            by_kind.setdefault(fault.kind, []).append(f"`{mutant}`")
-    for kind, names in sorted(by_kind.items()):
+            text = f"{mutant.point} {mutant.position} {mutant.value} @{mutant.dtype or 'any'}"
+            by_operator.setdefault(mutant.operator, []).append(f"`{text}`")
+    for operator, names in sorted(by_operator.items()):
         yield ""
-        yield f"**{kind}** ({DESIGNATED[kind]}): {', '.join(sorted(names))}"
+        yield f"**{operator}** ({DESIGNATED[operator]}): {', '.join(sorted(names))}"

@@ -27,8 +27,8 @@ from conformance.process_control.parent_link import ParentLink
 from conformance.target import file as target_file
 from conformance.worker.executor import DeviceUnusable, Executor, leave
 from tools.mutation import injectors
-from tools.mutation.injectors.injector import Planter
-from tools.mutation.mutant import Fault
+from tools.mutation.injectors.injector import Injector
+from tools.mutation.mutant import Mutant
 
 
 class Worker:
@@ -39,8 +39,8 @@ class Worker:
         self.target = file.target(mode)
         self.link = link
         bring_up(self.target)
-        self.planters = injectors.of(self.target, build_folder)
-        self.faults = [fault for planter in self.planters for fault in planter.faults]
+        self.injectors = injectors.create_injectors(self.target, build_folder)
+        self.mutants = [mutant for injector in self.injectors for mutant in injector.mutants]
         self._executor = Executor(self.target, driven=True)
         self._cases: dict[str, Case] | None = None
 
@@ -55,7 +55,7 @@ class Worker:
         words = (digests.suite_digest(), torch.__version__, device, self.target.name, self.target.mode)
         return {
             "digest": hashlib.sha256(" ".join(words).encode()).hexdigest(),
-            "faults": [str(fault) for fault in self.faults],
+            "faults": [str(mutant) for mutant in self.mutants],
             "levels": {level: list(build_plan(self.target, level).result_ids()) for level in LEVELS},
             "cases": [
                 [case.kind, case.property, case.subject, list(case.dtypes)]
@@ -71,52 +71,54 @@ class Worker:
         A condition is a pair of the fault's number and the number of the dtype. What else is learned of calls
         are triples of a place, a question of :data:`tools.mutation.operators.QUESTIONS` and a dtype.
         """
-        learned = []
+        coverage_rows = []
         for kind, name, subject, dtypes in cases:
             for dtype in dtypes:
                 case = Case(kind, name, subject, (dtype,))
                 self.link.step(next(case.result_ids()))
-                result, met, calls = self._lesson(case, self.planters)
+                result, met, calls = self._lesson(case, self.injectors)
                 if kind == "device" or result.verdict is not Verdict.PASS:
                     # It may be about work in progress, which does not outlast what computes to observe.
-                    quiet = [planter for planter in self.planters if not planter.computes]
+                    quiet = [injector for injector in self.injectors if not injector.uses_device]
                     again, more, others = self._lesson(case, quiet)
                     if again.verdict is Verdict.PASS:
                         result, met, calls = again, met + more, calls + others
-                learned.append([str(result.id), result.verdict.value, round(result.seconds, 4), met, calls])
-        return {"learned": learned}
+                coverage_rows.append(
+                    [str(result.id), result.verdict.value, round(result.seconds, 4), met, calls]
+                )
+        return {"learned": coverage_rows}
 
-    def _lesson(self, case: Case, watching: list[Planter]) -> tuple[Result, list[int], list[int]]:
-        for planter in watching:
-            planter.take_observed()
-            planter.observe(True)
+    def _lesson(self, case: Case, watching: list[Injector]) -> tuple[Result, list[int], list[int]]:
+        for injector in watching:
+            injector.take_observed()
+            injector.observe(True)
         try:
             result = self._one(case)
         finally:
-            for planter in watching:
-                planter.observe(False)
+            for injector in watching:
+                injector.observe(False)
         return result, *self._observed()
 
     def _observed(self) -> tuple[list[int], list[int]]:
         """Return what all planters have seen, flat, with numbers among the faults and places of all."""
         met: list[int] = []
         calls: list[int] = []
-        faults = places = 0
-        for planter in self.planters:
-            observed = planter.take_observed()
-            for fault, dtype in observed.met:
-                met += (faults + fault, dtype)
-            for place, question, dtype in observed.calls:
-                calls += (places + place, question, dtype)
-            faults += len(planter.faults)
-            places += len(planter.places)
+        mutant_offset = point_offset = 0
+        for injector in self.injectors:
+            observed = injector.take_observed()
+            for mutant_index, dtype in observed.triggered:
+                met += (mutant_offset + mutant_index, dtype)
+            for point_index, question, dtype in observed.calls:
+                calls += (point_offset + point_index, question, dtype)
+            mutant_offset += len(injector.mutants)
+            point_offset += len(injector.mutation_points)
         return met, calls
 
     # Mutants
 
     def attempt(self, name: str, results: list[str], limit: float) -> dict[str, Any]:
         """Run results with a fault until one fails that passes without it; say which, and all counts."""
-        fault = Fault.parse(name)
+        mutant = Mutant.parse(name)
         started = time.monotonic()
         met = effects = ran = 0
         killer: Result | None = None
@@ -126,7 +128,7 @@ class Worker:
                 break
             case = self._case(result_id)
             self.link.step(result_id)
-            with self._planted(fault) as counts:
+            with self._planted(mutant) as counts:
                 result = self._one(case)
             met, effects, ran = met + counts[0], effects + counts[1], ran + 1
             if not _is_seen(result):
@@ -156,17 +158,17 @@ class Worker:
         return self._executor.device_is_wrong() or memory_limit.excessive()
 
     @contextlib.contextmanager
-    def _planted(self, fault: Fault) -> Iterator[list[int]]:
+    def _planted(self, mutant: Mutant) -> Iterator[list[int]]:
         counts = [0, 0]
-        planter = next(one for one in self.planters if fault.anywhere() in one.possible)
-        planter.arm(fault)
+        injector = next(one for one in self.injectors if mutant.in_every_dtype() in one.mutant_set)
+        injector.enable(mutant)
         self._executor.first_only = True
         try:
             yield counts
         finally:
             self._executor.first_only = False
-            count = planter.disarm()
-            counts[:] = count.met, count.effects
+            count = injector.disable()
+            counts[:] = count.triggered, count.altered
 
     def _case(self, result_id: str) -> Case:
         if self._cases is None:

@@ -1,1 +1,1 @@
-"""Coverage of PyTorch's own device-generic tests by the suite: figures and the pages of docs/upstream-coverage."""
+"""Figures and pages of the coverage map: which of PyTorch's device-generic tests the suite covers."""

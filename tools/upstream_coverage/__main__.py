@@ -1,4 +1,6 @@
-"""``python -m tools.upstream_coverage``: the figures of the coverage map; with ``-o DIR`` its pages."""
+"""``python -m tools.upstream_coverage``: print the figures of the coverage map; with ``-o DIR``, write its
+pages.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from tools.upstream_coverage import check, pages
 
 
 def main() -> int:
-    """Print the figures, and write the pages if asked to; exit code 1 for unknown names in maps."""
+    """Print the figures, and write the pages if requested. Return 1 if a map contains unknown names."""
     parser = argparse.ArgumentParser(prog="python -m tools.upstream_coverage")
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the pages there")
     parser.add_argument("--uncovered", metavar="FILE", help="print what is uncovered of one upstream file")

@@ -1,4 +1,4 @@
-"""Checks and figures of the coverage map: properties that it names, and shares of covered test methods."""
+"""Check the names in the coverage map, and count covered test methods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conformance.upstream.coverage_map import Method
 
 @dataclasses.dataclass(frozen=True)
 class Figures:
-    """Counts of methods."""
+    """Counts of upstream test methods."""
 
     total: int
     covered: int
@@ -19,12 +19,12 @@ class Figures:
     @property
     def share(self) -> float:
         """The covered share of the methods that no reason exempts."""
-        due = self.total - self.exempt
-        return self.covered / due if due else 1.0
+        required = self.total - self.exempt
+        return self.covered / required if required else 1.0
 
 
 def unknown_properties(mapped: Sequence[Method]) -> list[str]:
-    """List the names in maps that the suite does not have: properties, and subjects without a case."""
+    """Return the names in the maps that the suite does not have: properties, and subjects without a case."""
     from conformance.model.vocabulary import KINDS
     from conformance.properties.registry import properties
     from conformance.subjects import catalogue
@@ -36,10 +36,10 @@ def unknown_properties(mapped: Sequence[Method]) -> list[str]:
             names.setdefault(entry.name, set()).update(subjects)
     unknown = []
     for method in mapped:
-        for word in method.covered_by:
-            name, _, subject = word.partition("/")
+        for reference in method.covered_by:
+            name, _, subject = reference.partition("/")
             if name not in names or (subject and subject not in names[name]):
-                unknown.append(f"{method.file} {method.owner}.{method.name}: {word}")
+                unknown.append(f"{method.file} {method.owner}.{method.name}: {reference}")
     return unknown + _wrong_areas(mapped)
 
 
@@ -48,16 +48,18 @@ def _wrong_areas(mapped: Sequence[Method]) -> list[str]:
 
     wrong = []
     for method in mapped:
-        for word in method.covered_by:
-            name, _, subject = word.partition("/")
+        for reference in method.covered_by:
+            name, _, subject = reference.partition("/")
             entry = BEHAVIOURS.get(name)
             if entry is not None and subject != entry.area:
-                wrong.append(f"{method.file} {method.owner}.{method.name}: {word} is {name}/{entry.area}")
+                wrong.append(
+                    f"{method.file} {method.owner}.{method.name}: {reference} is {name}/{entry.area}"
+                )
     return wrong
 
 
-def figures(mapped: Sequence[Method]) -> Figures:
-    """Count methods by their entries."""
+def count_methods(mapped: Sequence[Method]) -> Figures:
+    """Return the counts of methods by their map entries."""
     return Figures(
         total=len(mapped),
         covered=sum(bool(method.covered_by) for method in mapped),

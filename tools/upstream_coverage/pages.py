@@ -1,4 +1,4 @@
-"""The coverage map as pages of Markdown: an index with figures, and a page for each upstream file."""
+"""Write the coverage map as Markdown: an index with figures, and a page for each upstream file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conformance.upstream import coverage_map
 from conformance.upstream.coverage_map import Method
-from tools.upstream_coverage.check import Figures, figures
+from tools.upstream_coverage.check import Figures, count_methods
 
 Map = dict[str, list[Method]]
 
@@ -21,14 +21,14 @@ the others. A share is of the methods that no reason of the closed list below ex
 
 
 def split(methods: list[Method]) -> tuple[Figures, Figures]:
-    """Count the methods whose data is in the wheel, and the others."""
+    """Return the counts of methods whose data is in the wheel, and of the others."""
     wheel = [method for method in methods if method.wheel]
     rest = [method for method in methods if not method.wheel]
-    return figures(wheel), figures(rest)
+    return count_methods(wheel), count_methods(rest)
 
 
 def figures_table(mapped: Map, link: bool = False) -> str:
-    """Write a table with a row per file and the sum."""
+    """Return a table with a row for each file and a total row."""
     lines = [
         "| upstream file | wheel: covered of due | rest: covered of due | exempt | methods |",
         "|---|---|---|---|---|",
@@ -51,8 +51,8 @@ def _share(counts: Figures) -> str:
 
 
 def pages(mapped: Map) -> dict[str, str]:
-    """Write all pages; return their texts by file name."""
-    reasons = "\n".join(f"* `{word}`: {text}" for word, text in coverage_map.REASONS.items())
+    """Return the texts of all pages by file name."""
+    reasons = "\n".join(f"* `{reason}`: {text}" for reason, text in coverage_map.REASONS.items())
     index = f"{_HEAD}\n{figures_table(mapped, link=True)}\n\n## Reasons\n\n{reasons}\n"
     return {"README.md": index, **{f"{stem}.md": _page(stem, listed) for stem, listed in mapped.items()}}
 
@@ -73,12 +73,12 @@ def _page(stem: str, listed: list[Method]) -> str:
 
 def _covered(method: Method) -> str:
     if method.covered_by:
-        return ", ".join(f"`{word}`" for word in method.covered_by)
+        return ", ".join(f"`{reference}`" for reference in method.covered_by)
     return method.reason if method.reason is not None else "**uncovered**"
 
 
 def write(folder: Path, mapped: Map) -> None:
-    """Write all pages, and remove those of files that are no longer pinned."""
+    """Write all pages, and delete pages of files that are no longer pinned."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = pages(mapped)
     for path in folder.glob("*.md"):

@@ -2,12 +2,12 @@
 
 The allowed error of an element with reference value ``e`` is
 
-    allowed = k * u * growth * (|e| + spread + scale) + floor
+    allowed = k * u * growth * (|e| + sensitivity + scale) + floor
 
 ``u``
     The unit of the coarsest floating dtype in the computation: ``torch.finfo(dtype).eps``. It is 2**-10 in
     the precision class ``tf32`` for float32 and the operators that the table marks ``matrix``.
-``spread``
+``sensitivity``
     The sensitivity, in units of a relative change of the inputs: how far the *reference* (float64 on the
     CPU) moves when every input element moves by half a unit in a random direction
     (:mod:`conformance.oracle.sensitivity`). For a sum it has the size of ``|x|``, for ``exp`` it is
@@ -127,7 +127,7 @@ class Tolerance:
 
     def allowed(self, magnitude: torch.Tensor) -> torch.Tensor:
         """Return the allowed absolute errors (float64, in the shape of ``magnitude``); ``magnitude`` is ``|e|
-        + spread``.
+        + sensitivity``.
         """
         return magnitude * self.relative + self.floor
 

@@ -1,31 +1,32 @@
-"""Promises for results that the documentation leaves free.
+"""Relations that replace the comparison of values when several results are correct.
 
-Singular vectors have a free sign, equal keys a free order, ``empty`` free values, ``randn`` all of them. For
-such operators a *promise* turns the result into claims that must hold instead: that a factorisation
-multiplies back, that indices point at the values that came with them, that nothing but metadata is fixed.
+The sign of singular vectors, the order of equal keys and the values of ``empty`` and ``randn`` are
+unspecified. A *relation* turns the result of such an operator into equations that every correct result
+fulfils. Examples: a product of factors equals the input; indices point at the values that were returned with
+them.
 """
 
 from __future__ import annotations
 
-from conformance.oracle.relations.registry import promise_of
-from conformance.oracle.relations.relation import Claim, Promise
+from conformance.oracle.relations.registry import relation_of
+from conformance.oracle.relations.relation import Equation, Relation
 from conformance.oracle.relations.unspecified import (
-    free_of_values,
-    free_parts,
+    has_unspecified_values,
     is_random,
+    is_refusable,
     is_uninitialised,
-    may_be_refused,
-    statistics,
+    saved_statistics,
+    unspecified_outputs,
 )
 
 __all__ = [
-    "Claim",
-    "Promise",
-    "free_of_values",
-    "free_parts",
+    "Equation",
+    "Relation",
+    "has_unspecified_values",
     "is_random",
+    "is_refusable",
     "is_uninitialised",
-    "may_be_refused",
-    "promise_of",
-    "statistics",
+    "relation_of",
+    "saved_statistics",
+    "unspecified_outputs",
 ]

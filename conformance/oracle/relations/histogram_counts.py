@@ -1,8 +1,8 @@
-"""The promise of counts in a floating-point dtype.
+"""The relation of counts in a floating-point dtype.
 
-A float that counts ones stops at 2 to the number of its digits: 256 in bfloat16, 2,048 in float16. histc
-counts in the dtype of its input, so that a bin with more elements holds that limit, the sum of limits of
-several threads, or the count of a device that counts in another way. All of them are right.
+A float that counts in steps of one stops at two to the power of its digits: 256 in bfloat16, 2,048 in
+float16. histc counts in the dtype of its input. A bin with more elements may hold this limit, the sum of the
+limits of several threads, or the exact count. All are correct.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from collections.abc import Iterable
 
 import torch
 
-from conformance.oracle.relations.relation import Claim
+from conformance.oracle.relations.relation import Equation
 from conformance.samples.operators import Sample
 
 
-def histc(actual: torch.Tensor, expected: torch.Tensor, sample: Sample) -> Iterable[Claim] | None:
-    """The bins; if one has reached the limit, any count up to the exact one is right. None if none has."""
+def histc(actual: torch.Tensor, expected: torch.Tensor, sample: Sample) -> Iterable[Equation] | None:
+    """Return the equation of the bins. A bin at the limit may have any count up to the exact count.
+
+    Return None if no bin reached the limit.
+    """
     source = sample.input
     if not isinstance(source, torch.Tensor) or not source.is_floating_point():
         return None
@@ -25,9 +28,13 @@ def histc(actual: torch.Tensor, expected: torch.Tensor, sample: Sample) -> Itera
     if source.numel() <= limit or actual.shape != expected.shape:
         return None
     exact = torch.histc(source.detach().to(torch.float64), *sample.args, **sample.kwargs)
-    found, due = actual.detach().to(torch.float64), expected.detach().to(torch.float64)
-    most = torch.maximum(exact * (1 + eps), due)
-    free = (due >= limit) & (found >= limit) & (found <= most)
-    if not bool(free.any()):
+    actual_counts, expected_counts = actual.detach().to(torch.float64), expected.detach().to(torch.float64)
+    largest_count = torch.maximum(exact * (1 + eps), expected_counts)
+    is_unspecified = (expected_counts >= limit) & (actual_counts >= limit) & (actual_counts <= largest_count)
+    if not bool(is_unspecified.any()):
         return None
-    return [Claim("the result", torch.where(free, expected.to(actual.dtype), actual), expected, exact=True)]
+    return [
+        Equation(
+            "the result", torch.where(is_unspecified, expected.to(actual.dtype), actual), expected, exact=True
+        )
+    ]

@@ -1,4 +1,4 @@
-"""The promise of each operator."""
+"""The relation of each operator."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from conformance.oracle.relations import (
     integer_conversion,
     rounding,
 )
-from conformance.oracle.relations.relation import Promise
+from conformance.oracle.relations.relation import Relation
 
-PROMISES: dict[str, Promise] = {
+RELATIONS: dict[str, Relation] = {
     "sort": indices.sort,
     "argsort": indices.argsort,
     "topk": indices.topk,
-    "kthvalue": indices.one_per_row(1),
+    "kthvalue": indices.one_value_per_row(1),
     "mode": indices.mode,
-    "median": indices.one_per_row(0),
-    "nanmedian": indices.one_per_row(0),
+    "median": indices.one_value_per_row(0),
+    "nanmedian": indices.one_value_per_row(0),
     "cummax": indices.scan,
     "cummin": indices.scan,
     "unique": indices.unique,
-    "nn.functional.max_pool1d": indices.pool(1),
-    "nn.functional.max_pool2d": indices.pool(2),
-    "nn.functional.max_pool3d": indices.pool(3),
-    "nn.functional.adaptive_max_pool1d": indices.pool(1),
-    "nn.functional.adaptive_max_pool2d": indices.pool(2),
-    "nn.functional.adaptive_max_pool3d": indices.pool(3),
+    "nn.functional.max_pool1d": indices.max_pool(1),
+    "nn.functional.max_pool2d": indices.max_pool(2),
+    "nn.functional.max_pool3d": indices.max_pool(3),
+    "nn.functional.adaptive_max_pool1d": indices.max_pool(1),
+    "nn.functional.adaptive_max_pool2d": indices.max_pool(2),
+    "nn.functional.adaptive_max_pool3d": indices.max_pool(3),
     "svd": factorisations.svd,
     "linalg.svd": factorisations.svd,
     "linalg.eigh": factorisations.eigh,
@@ -53,6 +53,6 @@ PROMISES: dict[str, Promise] = {
 }
 
 
-def promise_of(operator: str) -> Promise | None:
-    """Return the promise that replaces a comparison of values, or None if all values are fixed."""
-    return PROMISES.get(operator)
+def relation_of(operator: str) -> Relation | None:
+    """Return the relation that replaces the comparison of values, or None if all values are specified."""
+    return RELATIONS.get(operator)

@@ -1,4 +1,4 @@
-"""The form of a promise."""
+"""The types of a relation and of its equations."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from conformance.samples.operators import Sample
 
 
 @dataclasses.dataclass(frozen=True)
-class Claim:
-    """Two tensors of one shape that must agree: exactly, or within the operator's tolerance of ``scale``.
+class Equation:
+    """Two tensors of one shape that must be equal, exactly or within the operator's tolerance for values of
+    size ``scale``.
 
     ``scale`` is the size at which rounding happens, such as a norm of the input.
     """
@@ -25,6 +26,6 @@ class Claim:
     scale: float = 0.0
 
 
-#: (result on the CPU, result of the oracle, sample on the CPU) -> claims. A promise that returns None has
-#: nothing to add for this sample: the values are then compared as usual.
-Promise = Callable[[Any, Any, Sample], "Iterable[Claim] | None"]
+#: A function (result of the target on the CPU, reference outputs, sample on the CPU) -> equations. It returns
+#: None if the values of this sample are specified and are compared directly.
+Relation = Callable[[Any, Any, Sample], "Iterable[Equation] | None"]

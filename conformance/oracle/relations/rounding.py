@@ -1,7 +1,8 @@
-"""The promise of rounding to decimals.
+"""The relation of rounding to decimals.
 
-torch.round multiplies by a power of ten, rounds, and divides. If the exact product is nearly halfway between
-two integers, so that its rounding decides, a device may take either. Exactly halfway the even one is due.
+torch.round multiplies by a power of ten, rounds and divides. If the exact product is not halfway between two
+integers but within rounding errors of it, both integers are correct. At an exact half, the even integer is
+required.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ from collections.abc import Iterable
 
 import torch
 
-from conformance.oracle.relations.relation import Claim
+from conformance.oracle.relations.relation import Equation
 from conformance.samples.operators import Sample
 
-#: Roundings of the product and the quotient that a device may make.
+#: The number of units by which the device's product and quotient may be rounded.
 _ROUNDINGS = 4
 
 
-def decimals(actual: torch.Tensor, expected: torch.Tensor, sample: Sample) -> Iterable[Claim] | None:
-    """The results, both neighbours of values that are nearly halfway counted as right; None if none is."""
+def decimals(actual: torch.Tensor, expected: torch.Tensor, sample: Sample) -> Iterable[Equation] | None:
+    """Return the equation of the results. Both neighbours of a value that is nearly halfway are correct.
+
+    Return None if no value is nearly halfway.
+    """
     source = sample.input
     if not isinstance(source, torch.Tensor) or not source.is_floating_point():
         return None
@@ -26,14 +30,16 @@ def decimals(actual: torch.Tensor, expected: torch.Tensor, sample: Sample) -> It
         return None
     power = 10.0 ** int(sample.kwargs.get("decimals", 0))
     exact = source.detach().to(torch.float64)
-    found = actual.detach().to(torch.float64)
+    actual_values = actual.detach().to(torch.float64)
     slack = _ROUNDINGS * torch.finfo(source.dtype).eps
     product = exact * power
-    beyond = ((product - product.floor()) - 0.5).abs()
-    halfway = (beyond > 0) & (beyond <= slack * product.abs())
-    near = (found - exact).abs() <= 0.5 / power + slack * exact.abs()
-    whole = ((found * power) - (found * power).round()).abs() <= slack * (found * power).abs()
-    either = halfway & near & whole
+    distance_to_half = ((product - product.floor()) - 0.5).abs()
+    halfway = (distance_to_half > 0) & (distance_to_half <= slack * product.abs())
+    is_near = (actual_values - exact).abs() <= 0.5 / power + slack * exact.abs()
+    is_multiple = ((actual_values * power) - (actual_values * power).round()).abs() <= slack * (
+        actual_values * power
+    ).abs()
+    either = halfway & is_near & is_multiple
     if not bool(either.any()):
         return None
-    return [Claim("the result", torch.where(either, expected.to(actual.dtype), actual), expected)]
+    return [Equation("the result", torch.where(either, expected.to(actual.dtype), actual), expected)]

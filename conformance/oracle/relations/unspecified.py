@@ -1,10 +1,12 @@
-"""Results without promised values: random ones and uninitialised memory."""
+"""Outputs whose values are unspecified: random values, uninitialised memory and device-specific intermediate
+results.
+"""
 
 from __future__ import annotations
 
 from conformance.samples.operators import Sample
 
-#: Always random, whatever the arguments.
+#: Operators that are random for all arguments.
 RANDOM = frozenset(
     {
         "bernoulli",
@@ -32,7 +34,7 @@ RANDOM = frozenset(
     }
 )
 
-#: Random if one of these keyword arguments is true.
+#: Operators that are random if one of these keyword arguments is true.
 _RANDOM_BY_ARGUMENT = {
     "nn.functional.rrelu": ("training",),
     "nn.functional.scaled_dot_product_attention": ("dropout_p",),
@@ -54,27 +56,27 @@ UNINITIALISED = frozenset(
 
 
 def is_uninitialised(operator: str) -> bool:
-    """Return whether the operator returns memory that nothing has written."""
+    """Return whether the operator returns memory without writing it."""
     return operator in UNINITIALISED
 
 
 def is_random(operator: str, sample: Sample) -> bool:
-    """Return whether the values of this call depend on a generator."""
+    """Return whether the values of this call depend on a random generator."""
     if operator in RANDOM:
         return True
-    words = _RANDOM_BY_ARGUMENT.get(operator, ())
+    argument_names = _RANDOM_BY_ARGUMENT.get(operator, ())
     if operator == "nn.functional.multi_head_attention_forward":
         return True
-    return any(bool(sample.kwargs.get(word, False)) for word in words)
+    return any(bool(sample.kwargs.get(name, False)) for name in argument_names)
 
 
-#: Normalisations that return saved statistics for a backward pass. Their content in evaluation, if they have
-#: any, is up to the device: torch's Meta kernels differ between devices there.
+#: Normalisations that return saved statistics for a backward pass. In evaluation mode, the contents of the
+#: statistics depend on the device: torch's Meta kernels differ between devices.
 _SAVED_STATISTICS = frozenset({"native_batch_norm", "_native_batch_norm_legit"})
 
 
-def free_parts(operator: str, sample: Sample) -> frozenset[int]:
-    """Return the positions of the results of this call about which nothing is promised."""
+def unspecified_outputs(operator: str, sample: Sample) -> frozenset[int]:
+    """Return the positions of the outputs of this call whose values are unspecified."""
     if operator == "_ctc_loss":
         return frozenset() if _is_of_full_length(sample) else frozenset({1})
     training = next((value for value in sample.args if isinstance(value, bool)), True)
@@ -82,15 +84,16 @@ def free_parts(operator: str, sample: Sample) -> frozenset[int]:
 
 
 def _is_of_full_length(sample: Sample) -> bool:
-    """Return whether all sequences and targets of a ctc_loss are as long as the longest one.
+    """Return whether all sequences and targets of a ctc_loss have the maximal length.
 
-    The logarithms that it keeps for its backward pass are not written beyond the end of a shorter one.
+    ctc_loss saves logarithms for its backward pass, and does not write those beyond the end of a shorter
+    sequence.
     """
     steps, targets = ([int(length) for length in lengths] for lengths in sample.args[1:3])
     return set(steps) == {sample.input.shape[0]} and len(set(targets)) == 1
 
 
-#: Results of normalisations that are kept for the backward pass, by operator: statistics over many elements.
+#: Positions of the outputs that a normalisation saves for the backward pass: statistics over many elements.
 _STATISTICS = {
     "native_layer_norm": frozenset({1, 2}),
     "native_group_norm": frozenset({1, 2}),
@@ -100,35 +103,37 @@ _STATISTICS = {
 }
 
 
-def statistics(operator: str) -> frozenset[int]:
-    """Return the positions of results that may have the dtype in which the device accumulates.
+def saved_statistics(operator: str) -> frozenset[int]:
+    """Return the positions of outputs that may have the dtype in which the device accumulates.
 
-    No document names their dtype. Of torch's own devices the CPU rounds them to a 16-bit input's dtype, and
-    CUDA keeps float32 (torch's Meta kernels say so, device by device).
+    Documentation does not specify their dtype. For a 16-bit input, the CPU rounds them to the dtype of the
+    input, and CUDA keeps float32. torch's Meta kernels define both cases.
     """
     return _STATISTICS.get(operator, frozenset())
 
 
-#: Products of 8-bit numbers with scales.
+#: Products of 8-bit matrices with scales.
 _SCALED_PRODUCTS = frozenset({"_scaled_mm", "_scaled_mm_v2"})
-#: What CUDA's library multiplies is a multiple of so many numbers long.
-_WHOLE = 16
+#: CUDA's library requires sizes that are multiples of this number.
+_SIZE_MULTIPLE = 16
 
 
-def may_be_refused(operator: str, sample: Sample) -> bool:
-    """Return whether torch's own devices differ in taking such a call, so that no device has to.
+def is_refusable(operator: str, sample: Sample) -> bool:
+    """Return whether torch's own devices disagree about accepting such a call, so that a device may refuse
+    it.
 
-    Of products with scales all take contiguous rows times columns that are contiguous, both of a multiple of
-    16 numbers; the CPU takes others, and CUDA and XPU refuse them (torch's Meta kernels say so).
+    All devices accept a product with scales if the rows of the left matrix and the columns of the right
+    matrix are contiguous and the sizes are multiples of 16. The CPU accepts other calls, and CUDA and XPU
+    refuse them (see torch's Meta kernels).
     """
     if operator not in _SCALED_PRODUCTS:
         return False
     rows, columns = sample.input, sample.args[0]
-    usual = rows.is_contiguous() and columns.t().is_contiguous()
+    is_common_layout = rows.is_contiguous() and columns.t().is_contiguous()
     scales = all(tensor.is_contiguous() for tensor in sample.tensors()[2:])
-    return not (usual and scales and all(size % _WHOLE == 0 for size in columns.shape))
+    return not (is_common_layout and scales and all(size % _SIZE_MULTIPLE == 0 for size in columns.shape))
 
 
-def free_of_values(operator: str, sample: Sample) -> bool:
-    """Return whether only the metadata of this call's result is promised."""
+def has_unspecified_values(operator: str, sample: Sample) -> bool:
+    """Return whether only the metadata of the call's result is specified."""
     return is_uninitialised(operator) or is_random(operator, sample)

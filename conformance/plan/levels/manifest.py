@@ -39,7 +39,7 @@ def minor_of(version: str) -> Minor:
     """Return major and minor of a torch version: (2, 13) for ``2.13.0+cpu``."""
     match = re.match(r"(\d{1,4})\.(\d{1,4})(?!\d)", version)
     if match is None:
-        raise UsageError(f"torch version {version!r} does not begin with a major and a minor number, like 2.13")
+        raise UsageError(f"torch version {version!r} does not begin with a major and minor number like 2.13")
     return int(match.group(1)), int(match.group(2))
 
 

@@ -9,7 +9,7 @@ import torch
 
 from conformance.distributed import worker_ranks
 from conformance.distributed.collective_call import CollectiveCall, Shape, Tensors
-from conformance.distributed.collectives import LARGEST, Collective, find, numbers
+from conformance.distributed.collectives import LARGEST, Collective, find_collective, input_values
 from conformance.distributed.rank_programs import Rank, program
 from conformance.framework.compare import compare_values
 from conformance.framework.recorder import Recorder
@@ -41,8 +41,8 @@ def inputs_of_rank(
 ) -> Tensors:
     """Return the inputs of a rank as CPU tensors."""
     return [
-        numbers(rank + salt, tensor_shape, dtype, tensor_index, collective.reduction)
-        for tensor_index, tensor_shape in enumerate(collective.given(rank, size, shape))
+        input_values(rank + salt, tensor_shape, dtype, tensor_index, collective.reduction)
+        for tensor_index, tensor_shape in enumerate(collective.input_shapes(rank, size, shape))
     ]
 
 
@@ -56,7 +56,7 @@ def results_and_inputs(rank: Rank, name: str, shapes: Sequence[Shape], dtype: st
     """Return, for each shape, the results of a collective and its inputs after the call, on the CPU."""
     import torch.distributed as dist
 
-    collective = find(name)
+    collective = find_collective(name)
     results = []
     for shape in shapes:
         tensors = [
@@ -114,7 +114,7 @@ def compare_ranks(
     label: str,
 ) -> bool:
     """Compare the results of all ranks of a group with the expected results for their inputs."""
-    expected_of_ranks = collective.due(inputs, root, collective.reduction)
+    expected_of_ranks = collective.expected_results(inputs, root, collective.reduction)
     return all(
         compare_tensors(recorder, collective, results, expected, f"{label}, on rank {rank} of {len(inputs)}")
         for rank, (results, expected) in enumerate(zip(actual, expected_of_ranks, strict=True))
@@ -123,8 +123,8 @@ def compare_ranks(
 
 def check_group_still_works(target: Target, recorder: Recorder, after: str) -> bool:
     """Check that the group still computes an all_reduce after a refusal. Return whether it does."""
-    collective = find("all_reduce")
-    replies = worker_ranks.values(
+    collective = find_collective("all_reduce")
+    replies = worker_ranks.values_of_ranks(
         target,
         recorder,
         results_and_inputs,

@@ -12,7 +12,7 @@ import torch
 from conformance.device.capture import side_stream
 from conformance.distributed import worker_ranks
 from conformance.distributed.collective_call import CollectiveCall
-from conformance.distributed.collectives import Collective, find
+from conformance.distributed.collectives import Collective, find_collective
 from conformance.distributed.rank_programs import Rank, program
 from conformance.framework.compare import fact
 from conformance.framework.property import register
@@ -43,7 +43,7 @@ def delayed_collective(rank: Rank, name: str, side: bool) -> tuple[float, list[t
 
     The first run is not measured. If ``side`` is set, the calls run on a side stream.
     """
-    collective = find(name)
+    collective = find_collective(name)
     with side_stream(rank.target) if side else contextlib.nullcontext():
         collective_after_slow_kernel(rank, collective)
         runs = [collective_after_slow_kernel(rank, collective) for _ in range(3)]
@@ -115,7 +115,7 @@ def collective_order(target: Target, subject: Subject, recorder: Recorder) -> No
 
 def _check_order(target: Target, recorder: Recorder, collective: Collective, *, side: bool) -> None:
     label = f"{collective.name} on a side stream" if side else collective.name
-    replies = worker_ranks.values(
+    replies = worker_ranks.values_of_ranks(
         target, recorder, delayed_collective, label=label, name=collective.name, side=side
     )
     if replies is None:
@@ -154,7 +154,7 @@ def overlapping_calls(rank: Rank, name: str) -> dict[str, Any]:
     """
     import torch.distributed as dist
 
-    collective = find(name)
+    collective = find_collective(name)
     call = CollectiveCall(range(rank.size), rank.rank, 0, collective.reduction, asynchronous=True)
     issued_calls, inputs_on_device = [], []
     for salt in range(_IN_FLIGHT):
@@ -191,7 +191,7 @@ def overlapping_calls(rank: Rank, name: str) -> dict[str, Any]:
 def collective_handles(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Issue four calls with different inputs and wait for their handles in reverse order."""
     collective: Collective = subject.info
-    replies = worker_ranks.values(
+    replies = worker_ranks.values_of_ranks(
         target, recorder, overlapping_calls, label=f"several {collective.name}", name=collective.name
     )
     if replies is None:

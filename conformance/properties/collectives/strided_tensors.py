@@ -8,9 +8,9 @@ import torch
 
 from conformance.distributed import worker_ranks
 from conformance.distributed.collective_call import CollectiveCall
-from conformance.distributed.collectives import Collective, find
+from conformance.distributed.collectives import Collective, find_collective
 from conformance.distributed.rank_programs import Rank, program
-from conformance.distributed.strided_buffers import DENSE, LAYOUTS, room, written_beside
+from conformance.distributed.strided_buffers import DENSE, LAYOUTS, result_buffer, written_gap_elements
 from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
@@ -30,7 +30,7 @@ _SHAPE = (6, 10)
 
 def copy_in_layout(tensor: torch.Tensor, layout: str) -> torch.Tensor:
     """Return a copy of the tensor in another memory layout."""
-    return room(tensor, tuple(tensor.shape), layout).copy_(tensor)
+    return result_buffer(tensor, tuple(tensor.shape), layout).copy_(tensor)
 
 
 @program
@@ -43,7 +43,7 @@ def collective_of_layouts(rank: Rank, name: str, input_layout: str, result_layou
     """
     import torch.distributed as dist
 
-    collective = find(name)
+    collective = find_collective(name)
     call = CollectiveCall(
         range(rank.size), rank.rank, rank.size - 1, collective.reduction, layout=result_layout
     )
@@ -58,8 +58,10 @@ def collective_of_layouts(rank: Rank, name: str, input_layout: str, result_layou
         if {input_layout, result_layout} <= {DENSE, "offset"}:
             raise
         return "refused", f"{type(error).__name__}: {error}"
-    elements_written_outside = sum(written_beside(tensor, input_layout) for tensor in tensors)
-    elements_written_outside += sum(written_beside(tensor, result_layout) for tensor in call.made)
+    elements_written_outside = sum(written_gap_elements(tensor, input_layout) for tensor in tensors)
+    elements_written_outside += sum(
+        written_gap_elements(tensor, result_layout) for tensor in call.result_buffers
+    )
     return "done", results, elements_written_outside
 
 
@@ -95,7 +97,7 @@ def collective_layouts(target: Target, subject: Subject, recorder: Recorder) -> 
     collective: Collective = subject.info
     for layouts in layout_pairs(collective):
         label = f"{collective.name} of {layouts[0]} tensors into {layouts[1]} ones"
-        replies = worker_ranks.values(
+        replies = worker_ranks.values_of_ranks(
             target,
             recorder,
             collective_of_layouts,

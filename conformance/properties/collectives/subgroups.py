@@ -8,7 +8,7 @@ import torch
 
 from conformance.distributed import worker_ranks
 from conformance.distributed.collective_call import CollectiveCall
-from conformance.distributed.collectives import Collective, find
+from conformance.distributed.collectives import Collective, find_collective
 from conformance.distributed.rank_programs import Rank, program
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
@@ -34,7 +34,7 @@ def results_in_groups(rank: Rank, name: str) -> list[Any]:
     """Return the results in each group that contains this rank, and None for each other group."""
     import torch.distributed as dist
 
-    collective = find(name)
+    collective = find_collective(name)
     results: list[Any] = []
     for ranks in groups_of_ranks(rank.size):
         group = dist.new_group(ranks)
@@ -70,7 +70,7 @@ def results_in_groups(rank: Rank, name: str) -> list[Any]:
 def collective_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Create each group, run the collective in it, and destroy the group."""
     collective: Collective = subject.info
-    replies = worker_ranks.values(
+    replies = worker_ranks.values_of_ranks(
         target, recorder, results_in_groups, label=f"{collective.name} in a group", name=collective.name
     )
     if replies is None:

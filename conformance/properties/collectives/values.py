@@ -44,8 +44,8 @@ def collective_value(target: Target, subject: Subject, recorder: Recorder) -> No
     """Check every shape once in one rank program, with the last rank as root."""
     collective: Collective = subject.info
     dtype = getattr(torch, recorder.id.dtype)
-    shapes, size = shapes_of(collective), worker_ranks.size()
-    replies = worker_ranks.values(
+    shapes, size = shapes_of(collective), worker_ranks.world_size()
+    replies = worker_ranks.values_of_ranks(
         target,
         recorder,
         results_and_inputs,

@@ -1,7 +1,7 @@
-"""Tables of operators for which a mode has no meaning, each with its reason.
+"""Tables of operators that a mode cannot check, each with its reason.
 
-A table is never a way to be silent about a fault: tests check every entry against the CPU, and an entry that
-is no longer true is an error there.
+A table must not hide a deviation: tests check every entry against the CPU and fail if an entry is no longer
+true.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ else:
 
 @functools.cache
 def reasons(mode: str, table: str) -> dict[str, str]:
-    """Return the operators of a table of a mode's file, with their reasons.
+    """Return the operators in a table of a mode's file, with their reasons.
 
-    An operator is ``svd``, or ``svd@complex64`` for one dtype. LookupError if there is no such table.
+    A key is an operator such as ``svd``, or ``svd@complex64`` for a single dtype. LookupError: the table does
+    not exist.
     """
     path = Path(__file__).parent / f"{mode}.toml"
     data = tomllib.loads(path.read_text()) if path.is_file() else {}
     if table not in data:
-        raise LookupError(f"no table {table!r} of mode {mode!r}")
+        raise LookupError(f"mode {mode!r} has no table {table!r}")
     return {str(name): str(reason) for name, reason in data[table].items()}

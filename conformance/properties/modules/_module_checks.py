@@ -1,4 +1,4 @@
-"""The shared parts of the module properties: their dtypes, calls on the target, and comparisons."""
+"""Shared code of the module properties: dtype selection, calls on the target, and comparisons."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import Rule, Tolerance, rule
 from conformance.framework.trees import tree_map
 from conformance.model.verdicts import Kind
-from conformance.oracle.modules import ModuleReference, expected
+from conformance.oracle.modules import ModuleReference, cached_module_reference
 from conformance.oracle.observed_modules import FORWARD, Observation, Procedure
-from conformance.oracle.precision import UP
+from conformance.oracle.precision import HIGH_PRECISION_DTYPES
 from conformance.samples import sample_limit
-from conformance.samples.copies import WrongCopy, report_copy
+from conformance.samples.copies import WrongCopy, report_failed_copy
 from conformance.samples.modules import Arguments, ModuleSample, module_samples
 from conformance.samples.operators import dtype_name, dtype_of
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Dtypes in the order in which a property that takes only the first few prefers them.
-PREFERRED = ("float32", "bfloat16", "float16", "float64", "complex64", "complex128")
+#: Dtypes in order of preference, for properties that use only the first dtypes.
+PREFERRED_DTYPES = ("float32", "bfloat16", "float16", "float64", "complex64", "complex128")
 
-#: Modules that are checked in bfloat16 although torch's database does not claim it for them: those that mixed
-#: precision training runs in bfloat16.
-BFLOAT16 = frozenset(
+#: Modules that are checked in bfloat16 although torch's database does not list the dtype for them. Mixed
+#: precision training runs them in bfloat16.
+CHECKED_IN_BFLOAT16 = frozenset(
     {
         "nn.Linear", "nn.Conv1d", "nn.Conv2d", "nn.Conv3d", "nn.ConvTranspose2d", "nn.BatchNorm1d",
         "nn.BatchNorm2d", "nn.LayerNorm", "nn.RMSNorm", "nn.Embedding", "nn.EmbeddingBag", "nn.ReLU",
@@ -43,42 +43,46 @@ BFLOAT16 = frozenset(
     }
 )  # fmt: skip
 
-#: Modules whose backward is made from saved results of order one, which cancel when the function saturates
-#: (``1 - y * y``): their gradients round at the size of the cotangents, however small they are themselves.
-SATURATING = frozenset({"nn.Tanh", "nn.Sigmoid", "nn.GLU", "nn.LogSigmoid", "nn.Softsign", "nn.Tanhshrink"})
+#: Modules whose backward pass uses saved results near one, which cancel when the function saturates (``1 - y
+#: * y``). The rounding errors of their gradients have the size of the cotangents, even if the gradients are
+#: small.
+SATURATING_MODULES = frozenset(
+    {"nn.Tanh", "nn.Sigmoid", "nn.GLU", "nn.LogSigmoid", "nn.Softsign", "nn.Tanhshrink"}
+)
 
-#: Modules whose results are logarithms of probabilities: near a probability of one these cancel, so results
-#: round at order one, and gradients at the size of the cotangents, however small they are.
-LOGARITHMIC = re.compile(
+#: Modules whose results are logarithms of probabilities. Near a probability of one, terms of order one
+#: cancel. The rounding errors of results are of order one, and those of gradients have the size of the
+#: cotangents.
+LOGARITHMIC_MODULES = re.compile(
     r"nn\.(\w*CrossEntropyLoss|(Adaptive)?LogS\w+|Multi\w+SoftMarginLoss|SoftMarginLoss|BCE\w+)"
 )
 
-#: Second derivatives are sums of terms of the size of the cotangents, which may cancel.
-SECOND = "gradient of gradient"
+#: Second derivatives are sums of terms as large as the cotangents. The terms may cancel.
+SECOND_DERIVATIVE = "gradient of gradient"
 
-#: Modules whose sums of products may run in a precision class of their own.
+#: Modules whose matrix products may run in a separate precision class.
 _MATRIX = re.compile(
     r"nn\.(Lazy)?(Linear|Bilinear|Conv|MultiheadAttention|Transformer|RNN|LSTM|GRU|AdaptiveLog).*"
 )
 
 
 def dtypes_of(target: Target, subject: Subject) -> list[str]:
-    """Return the dtypes that torch's database claims and the target declares, preferred ones first."""
+    """Return the dtypes that torch's database lists and the target declares, in order of preference."""
     claimed = {dtype_name(dtype) for dtype in subject.info.dtypes}
-    if subject.name in BFLOAT16:
+    if subject.name in CHECKED_IN_BFLOAT16:
         claimed.add("bfloat16")
     listed = target.dtype_overrides.get(subject.name, target.dtypes)
-    return [name for name in PREFERRED if name in claimed and name in listed]
+    return [name for name in PREFERRED_DTYPES if name in claimed and name in listed]
 
 
 def first_dtype(target: Target, subject: Subject) -> list[str]:
-    """Return the most preferred dtype alone, for properties that do not depend on the dtype."""
+    """Return the most preferred dtype only, for properties that do not depend on the dtype."""
     return dtypes_of(target, subject)[:1]
 
 
 @functools.cache
 def has_parameters(subject: Subject) -> bool:
-    """Return whether the module's class makes parameters or buffers, judged by its constructor's
+    """Return whether the module's class has parameters or buffers, according to its constructor's
     signature.
     """
     if hasattr(subject.info, "stateful"):
@@ -87,50 +91,52 @@ def has_parameters(subject: Subject) -> bool:
     return "device" in names or subject.name in _STATEFUL
 
 
-#: Modules with state whose constructors take no ``device`` by name.
+#: Modules with state whose constructors have no parameter ``device``.
 _STATEFUL = frozenset(
     {"nn.RNN", "nn.GRU", "nn.LSTM", "nn.TransformerEncoder", "nn.MultiMarginLoss", "nn.BCELoss"}
 )
 
 
 def dtype_under_test(recorder: Recorder) -> torch.dtype:
-    """Return the dtype of the result that is being recorded."""
+    """Return the dtype of the current result."""
     return dtype_of(recorder.id.dtype)
 
 
 def on_target(target: Target, call: Callable[[], Any]) -> CallOutcome:
-    """Return the outcome of work on the target. All work of a module property there goes through here."""
+    """Return the outcome of ``call`` on the target. Module properties run all calls on the target through
+    this function.
+    """
     return attempt_on(target, call)
 
 
 def succeeded(
     target: Target, recorder: Recorder, outcome: CallOutcome, label: str, sample: int | None = None
 ) -> bool:
-    """Return whether the work on the target succeeded; its error is recorded."""
+    """Return whether the call on the target succeeded. Record its error otherwise."""
     if outcome.error is None:
         return True
     if isinstance(outcome.error, WrongCopy):
-        report_copy(target, recorder, outcome.error, sample=sample)
+        report_failed_copy(target, recorder, outcome.error, sample=sample)
     else:
         report_error(target, recorder, outcome.error, label=label, sample=sample)
     return False
 
 
-def chosen(
+def chosen_samples(
     subject: Subject,
     recorder: Recorder,
     own_limit: int | None = None,
     *,
     such_that: Callable[[ModuleSample], bool] | None = None,
 ) -> list[ModuleSample]:
-    """Return the samples of deterministic values that a property takes, counted."""
+    """Return the deterministic samples of the check, and record their number."""
     samples = module_samples(subject, dtype_under_test(recorder))
     fitting = samples.chosen(sample_limit.limit(own_limit), such_that)
     recorder.samples(len(fitting), samples.available)
     return fitting
 
 
-def cases(
+def samples_with_references(
     subject: Subject,
     recorder: Recorder,
     procedure: Procedure = FORWARD,
@@ -138,62 +144,68 @@ def cases(
     *,
     such_that: Callable[[ModuleSample], bool] | None = None,
 ) -> Iterator[tuple[ModuleSample, ModuleReference]]:
-    """Yield the chosen samples with the oracle's values; those without an oracle are noted and left out."""
-    for sample in chosen(subject, recorder, own_limit, such_that=such_that):
-        want = expected(subject, sample, procedure)
-        if want.error is None:
-            yield sample, want
+    """Yield the samples of the check with their references. A sample without a reference becomes a note."""
+    for sample in chosen_samples(subject, recorder, own_limit, such_that=such_that):
+        reference = cached_module_reference(subject, sample, procedure)
+        if reference.error is None:
+            yield sample, reference
         else:
-            recorder.note(f"sample {sample.index} has no oracle: the CPU raised {one_line(want.error)}")
+            recorder.note(
+                f"sample {sample.index} has no reference: the CPU raised {one_line(reference.error)}"
+            )
             recorder.samples(-1, 0)
 
 
-def on_device(target: Target, sample: ModuleSample) -> tuple[torch.nn.Module, Arguments]:
+def copy_to_device(target: Target, sample: ModuleSample) -> tuple[torch.nn.Module, Arguments]:
     """Return private copies of the module and the arguments on the target's device."""
     device = target.torch_device
     return sample.module().to(device), sample.arguments(device)
 
 
-def run_on(target: Target, sample: ModuleSample, procedure: Procedure, want: ModuleReference) -> CallOutcome:
-    """Return the observations of a procedure on the target."""
+def run_procedure(
+    target: Target, sample: ModuleSample, procedure: Procedure, reference: ModuleReference
+) -> CallOutcome:
+    """Run a procedure on the target and return the outcome."""
 
     def call() -> Observation:
-        module, arguments = on_device(target, sample)
-        return procedure.run(module, arguments, want.cotangents)
+        module, arguments = copy_to_device(target, sample)
+        return procedure.run(module, arguments, reference.cotangents)
 
     return on_target(target, call)
 
 
 @functools.cache
 def rule_of(name: str, dtype: torch.dtype, direction: str) -> Rule:
-    """Return the tolerance rule of the function that a module wraps, if the table knows it, else
-    the default.
+    """Return the tolerance rule of the function that a module wraps, or the default rule if the table has
+    none.
     """
-    word = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removeprefix("nn.").removeprefix("Lazy")).lower()
-    word = re.sub("re_lu", "relu", word)
+    function_name = re.sub(
+        r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removeprefix("nn.").removeprefix("Lazy")
+    ).lower()
+    function_name = re.sub("re_lu", "relu", function_name)
     default = rule("nn.functional", dtype, direction)
-    applied = default
-    for candidate in (f"nn.functional.{word}", word):
-        applied = rule(candidate, dtype, direction)
-        if applied.name != default.name:
+    tolerance_rule = default
+    for candidate in (f"nn.functional.{function_name}", function_name):
+        tolerance_rule = rule(candidate, dtype, direction)
+        if tolerance_rule.name != default.name:
             break
-    return dataclasses.replace(applied, matrix=_MATRIX.fullmatch(name) is not None)
+    return dataclasses.replace(tolerance_rule, matrix=_MATRIX.fullmatch(name) is not None)
 
 
-def bound_of(
+def tolerance_of(
     target: Target,
     subject: Subject,
     dtype: torch.dtype,
-    result: torch.dtype,
+    result_dtype: torch.dtype,
     elements: int,
     direction: str = "forward",
 ) -> Tolerance:
-    """Return the bound of one result; twice as wide in float64, in which the oracle may be off as
-    far itself.
+    """Return the tolerance of one result. In float64 it is doubled, because the reference has the same
+    rounding errors.
     """
-    applied = rule_of(subject.name, dtype, direction)
-    bound = applied.tolerance(result, dtype, elements=elements, precision=target.precision)
-    return bound if dtype in UP else bound.widened(2)
+    tolerance_rule = rule_of(subject.name, dtype, direction)
+    bound = tolerance_rule.tolerance(result_dtype, dtype, elements=elements, precision=target.precision)
+    return bound if dtype in HIGH_PRECISION_DTYPES else bound.widened(2)
 
 
 def compare_observation(
@@ -202,29 +214,33 @@ def compare_observation(
     subject: Subject,
     sample: ModuleSample,
     actual: Observation,
-    want: ModuleReference,
+    reference: ModuleReference,
     *,
     label: str = "",
     only: Sequence[str] | None = None,
     stride: bool = False,
 ) -> bool:
-    """Compare all observations of a call with the oracle's: names, metadata, values within the tolerance.
+    """Compare all observations of a call with the reference: names, metadata, and values within the
+    tolerance.
 
-    ``only`` restricts it to names that begin with one of these words; ``what`` begins every message.
+    ``only`` restricts the comparison to names with one of these prefixes. ``label`` begins every message.
     """
     index, dtype = sample.index, sample.dtype
-    plain = want.outputs if want.outputs is not None else want.high_precision
-    names = [name for name in plain if only is None or name.startswith(tuple(only))]
-    shown = [name for name in actual if only is None or name.startswith(tuple(only))]
-    if set(shown) != set(names):
-        text = f"{label}{sample.describe()} shows {', '.join(shown)}, expected {', '.join(names)}."
+    expected_values = reference.outputs if reference.outputs is not None else reference.high_precision
+    names = [name for name in expected_values if only is None or name.startswith(tuple(only))]
+    actual_names = [name for name in actual if only is None or name.startswith(tuple(only))]
+    if set(actual_names) != set(names):
+        text = (
+            f"{label}{sample.describe()} has the observations {', '.join(actual_names)}, expected "
+            f"{', '.join(names)}."
+        )
         return fact(recorder, False, Kind.METADATA, text, sample=index)
-    good = True
+    matches_all = True
     for name in names:
         part_label = f"{label}{name} of {sample.describe()}"
-        value, base, precise = actual[name], plain[name], want.high_precision[name]
+        value, base, high_precision = actual[name], expected_values[name], reference.high_precision[name]
         if not isinstance(base, torch.Tensor):
-            good &= fact(
+            matches_all &= fact(
                 recorder,
                 value == base,
                 Kind.VALUE,
@@ -239,46 +255,48 @@ def compare_observation(
             label=part_label,
             sample=index,
             device=target.torch_device,
-            dtype=want.outputs is not None,
+            dtype=reference.outputs is not None,
             stride=stride,
         )
-        good &= matches
+        matches_all &= matches
         if not matches:
             continue
         if not (base.is_floating_point() or base.is_complex()):
-            good &= compare_values(recorder, value, base, label=part_label, sample=index)
+            matches_all &= compare_values(recorder, value, base, label=part_label, sample=index)
             continue
         direction = "backward" if name.startswith("gradient") else "forward"
-        bound = bound_of(target, subject, dtype, value.dtype, want.elements, direction)
-        exact = bound.exact and want.outputs is not None
-        spread = want.sensitivity.get(name)
-        if spread is not None:
-            spread = spread + _intermediates(subject, name, want)
-        good &= compare_values(
+        bound = tolerance_of(target, subject, dtype, value.dtype, reference.elements, direction)
+        exact = bound.exact and reference.outputs is not None
+        sensitivity = reference.sensitivity.get(name)
+        if sensitivity is not None:
+            sensitivity = sensitivity + _cancelling_magnitude(subject, name, reference)
+        matches_all &= compare_values(
             recorder,
             value,
-            base if exact else precise,
+            base if exact else high_precision,
             tolerance=bound,
             label=part_label,
             sample=index,
-            spread=spread,
+            sensitivity=sensitivity,
         )
-    return good
+    return matches_all
 
 
-def _intermediates(subject: Subject, name: str, want: ModuleReference) -> float:
-    """Return the size of intermediate values that cancel, if it is known, else 0."""
-    logarithmic = LOGARITHMIC.fullmatch(subject.name) is not None
+def _cancelling_magnitude(subject: Subject, name: str, reference: ModuleReference) -> float:
+    """Return the size of known intermediate values that cancel, or 0."""
+    logarithmic = LOGARITHMIC_MODULES.fullmatch(subject.name) is not None
     if not name.startswith("gradient"):
         return 1.0 if logarithmic and name.startswith("output") else 0.0
-    if logarithmic or subject.name in SATURATING or name.startswith(SECOND):
-        cotangents = [cotangent for cotangent in want.cotangents or () if cotangent.numel()]
+    if logarithmic or subject.name in SATURATING_MODULES or name.startswith(SECOND_DERIVATIVE):
+        cotangents = [cotangent for cotangent in reference.cotangents or () if cotangent.numel()]
         return max((float(cotangent.abs().max()) for cotangent in cotangents), default=0.0)
     return 0.0
 
 
-def each_tensor(arguments: Arguments, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
-    """Return the arguments with every tensor changed, as new leaves; one passed twice stays one tensor."""
+def with_changed_tensors(arguments: Arguments, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
+    """Return the arguments with ``change`` applied to every tensor. Changed tensors are new leaves; a tensor
+    that is passed twice is changed once.
+    """
     leaves: dict[int, torch.Tensor] = {}
 
     def leaf(value: Any) -> Any:
@@ -294,7 +312,7 @@ def each_tensor(arguments: Arguments, change: Callable[[torch.Tensor], torch.Ten
 
 
 def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return parameters and buffers by name, shared ones under each of their names."""
+    """Return parameters and buffers by name. A shared tensor appears under each of its names."""
     state: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
     state.update(module.named_buffers(remove_duplicate=False))
     return state
@@ -303,23 +321,23 @@ def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 def compare_state(
     recorder: Recorder,
     actual: dict[str, torch.Tensor],
-    want: dict[str, torch.Tensor],
+    expected: dict[str, torch.Tensor],
     *,
     label: str,
     sample: int | None = None,
     device: torch.device | None = None,
 ) -> bool:
     """Compare names, metadata, devices and bits of parameters and buffers."""
-    text = f"{label} has the entries {', '.join(actual)}, expected {', '.join(want)}."
-    if not fact(recorder, list(actual) == list(want), Kind.STATE, text, sample=sample):
+    text = f"{label} has the entries {', '.join(actual)}, expected {', '.join(expected)}."
+    if not fact(recorder, list(actual) == list(expected), Kind.STATE, text, sample=sample):
         return False
-    good = True
-    for name, base in want.items():
+    matches_all = True
+    for name, base in expected.items():
         part_label = f"{name} of {label}"
         if compare_metadata(recorder, actual[name], base, label=part_label, sample=sample, device=device):
-            good &= compare_values(
+            matches_all &= compare_values(
                 recorder, actual[name], base, label=part_label, sample=sample, kind=Kind.STATE
             )
         else:
-            good = False
-    return good
+            matches_all = False
+    return matches_all

@@ -1,4 +1,4 @@
-"""The gradients of a module's parameters and inputs equal the oracle's."""
+"""Property ``backward``: the gradients of a module's parameters and inputs equal the reference."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "backward",
     subject_kind="module",
-    statement="Gradients of parameters and inputs lie on the device and have the oracle's values.",
+    statement="Gradients of parameters and inputs are on the device and equal the reference.",
     documentation="notes/autograd.html",
     level="training",
     applies=applies,
@@ -30,10 +30,10 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     smoke=True,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for sample, want in common.cases(subject, recorder, BACKWARD, 8):
-        outcome = common.run_on(target, sample, BACKWARD, want)
+    """Run the backward pass on the target and compare outputs and gradients with the reference."""
+    for sample, reference in common.samples_with_references(subject, recorder, BACKWARD, 8):
+        outcome = common.run_procedure(target, sample, BACKWARD, reference)
         if common.succeeded(target, recorder, outcome, f"backward of {sample.describe()}", sample.index):
             common.compare_observation(
-                target, recorder, subject, sample, outcome.value, want, only=("gradient", "output")
+                target, recorder, subject, sample, outcome.value, reference, only=("gradient", "output")
             )

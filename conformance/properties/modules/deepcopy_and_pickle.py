@@ -1,4 +1,4 @@
-"""Copies of a module on the device: deepcopy, pickle, torch.save of the whole module."""
+"""Property ``copies``: copies of a module on the device by deepcopy, pickle and torch.save."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import FORWARD
 from conformance.properties.modules import _module_checks as common
-from conformance.properties.modules.state_dict import loaded, saved
+from conformance.properties.modules.state_dict import from_saved_bytes, to_saved_bytes
 from conformance.samples.modules import ModuleSample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -26,33 +26,38 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     return common.first_dtype(target, subject)
 
 
-def _by_pickle(module: torch.nn.Module) -> torch.nn.Module:
+def _copy_by_pickle(module: torch.nn.Module) -> torch.nn.Module:
     copied: torch.nn.Module = pickle.loads(pickle.dumps(module))
     return copied
 
 
-def _by_saving(module: torch.nn.Module) -> torch.nn.Module:
-    copied: torch.nn.Module = loaded(saved(module), weights_only=False)
+def _copy_by_saving(module: torch.nn.Module) -> torch.nn.Module:
+    copied: torch.nn.Module = from_saved_bytes(to_saved_bytes(module), weights_only=False)
     return copied
 
 
 @register(
     "copies",
     subject_kind="module",
-    statement="deepcopy, pickle and torch.save give the same bits on the device, in memory of their own.",
+    statement="deepcopy, pickle and torch.save copy a device module bit for bit into new memory "
+    "on the device.",
     documentation="notes/serialization.html",
     level="core",
     applies=applies,
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    ways: list[tuple[str, Callable[[torch.nn.Module], torch.nn.Module]]] = [("deepcopy", copy.deepcopy)]
+    """Copy the module on the device and compare the copy's outputs, state, memory and sharing with the
+    original.
+    """
+    copy_methods: list[tuple[str, Callable[[torch.nn.Module], torch.nn.Module]]] = [
+        ("deepcopy", copy.deepcopy)
+    ]
     if target.capable("serialization"):
-        ways += [("pickle", _by_pickle), ("torch.save", _by_saving)]
+        copy_methods += [("pickle", _copy_by_pickle), ("torch.save", _copy_by_saving)]
     device = target.torch_device
-    for sample, want in common.cases(subject, recorder, FORWARD, 1):
-        for what, make in ways:
+    for sample, module_reference in common.samples_with_references(subject, recorder, FORWARD, 1):
+        for method_name, make in copy_methods:
 
             def copied(sample: ModuleSample = sample, make: Callable[[Any], Any] = make) -> Any:
                 module = sample.module().to(device)
@@ -60,22 +65,36 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 return module, duplicate, FORWARD.run(make(module), sample.arguments(device), None)
 
             outcome = common.on_target(target, copied)
-            text = f"{what} of {sample.describe()}"
+            text = f"{method_name} of {sample.describe()}"
             if not common.succeeded(target, recorder, outcome, text, sample.index):
                 continue
-            module, duplicate, shown = outcome.value
-            common.compare_observation(target, recorder, subject, sample, shown, want, label=f"after {what} ")
+            module, duplicate, observation = outcome.value
+            common.compare_observation(
+                target,
+                recorder,
+                subject,
+                sample,
+                observation,
+                module_reference,
+                label=f"after {method_name} ",
+            )
             reference = common.state_of(sample.module())
             state = common.state_of(duplicate)
             if not common.compare_state(
                 recorder, state, reference, label=text, sample=sample.index, device=device
             ):
                 continue
-            good = {name: tensor.requires_grad for name, tensor in state.items()} == {
+            same_requires_grad = {name: tensor.requires_grad for name, tensor in state.items()} == {
                 name: tensor.requires_grad for name, tensor in reference.items()
             }
-            fact(recorder, good, Kind.STATE, f"{text} changed requires_grad.", sample=sample.index)
-            separate = _addresses(common.state_of(module)).isdisjoint(_addresses(state))
+            fact(
+                recorder,
+                same_requires_grad,
+                Kind.STATE,
+                f"{text} changed requires_grad.",
+                sample=sample.index,
+            )
+            separate = _storage_addresses(common.state_of(module)).isdisjoint(_storage_addresses(state))
             fact(
                 recorder,
                 separate,
@@ -84,9 +103,15 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 sample=sample.index,
             )
             shared = len(set(map(id, state.values()))) == len(set(map(id, reference.values())))
-            fact(recorder, shared, Kind.ALIASING, f"{text} shares other parameters.", sample=sample.index)
+            fact(
+                recorder,
+                shared,
+                Kind.ALIASING,
+                f"{text} changed which parameters are shared.",
+                sample=sample.index,
+            )
 
 
-def _addresses(state: dict[str, torch.Tensor]) -> set[int]:
+def _storage_addresses(state: dict[str, torch.Tensor]) -> set[int]:
     """Return the addresses of the storages of all tensors with elements."""
     return {tensor.untyped_storage().data_ptr() for tensor in state.values() if tensor.numel()}

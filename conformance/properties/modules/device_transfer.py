@@ -1,4 +1,4 @@
-"""Moving a module to the device and back, and to another dtype on the device."""
+"""Properties ``device-transfer`` and ``dtype-transfer``: Module.to with a device or a dtype."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.modules import _module_checks as common
-from conformance.properties.modules.state_dict import stateful
+from conformance.properties.modules.state_dict import has_state
 from conformance.samples.modules import ModuleSample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -23,15 +23,15 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     return common.dtypes_of(target, subject)[:2] if common.has_parameters(subject) else []
 
 
-def with_gradients(module: torch.nn.Module) -> torch.nn.Module:
-    """Return the module with a gradient, not of zeros, on every parameter."""
+def with_nonzero_gradients(module: torch.nn.Module) -> torch.nn.Module:
+    """Set a nonzero gradient on every parameter and return the module."""
     for parameter in module.parameters():
         parameter.grad = parameter.detach() * 2 + 1
     return module
 
 
-def gradients(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return the gradients by the name of their parameters."""
+def gradients_by_name(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return the gradients by parameter name."""
     return {
         name: parameter.grad for name, parameter in module.named_parameters() if parameter.grad is not None
     }
@@ -40,7 +40,8 @@ def gradients(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 @register(
     "device-transfer",
     subject_kind="module",
-    statement="Module.to keeps bits, strides, sharing, gradients and itself, to the device and back.",
+    statement="Module.to returns the module itself and preserves bits, strides, sharing and "
+    "gradients, to the device and back.",
     documentation="generated/torch.nn.Module.html",
     level="core",
     applies=applies,
@@ -48,7 +49,7 @@ def gradients(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Move the module to the device and back, and compare its state and gradients with an unmoved module."""
     device, host = target.torch_device, torch.device("cpu")
     steps: list[tuple[str, Callable[[torch.nn.Module], torch.nn.Module], torch.device]] = [
         ("to(device)", lambda module: module.to(device), device),
@@ -57,46 +58,59 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         ("to(device, non_blocking=True)", lambda module: module.to(target.device, non_blocking=True), device),
         ("cpu()", lambda module: module.cpu(), host),
     ]
-    for sample in common.chosen(subject, recorder, 2, such_that=stateful):
-        reference, module = with_gradients(sample.module()), with_gradients(sample.module())
-        for what, step, place in steps:
+    for sample in common.chosen_samples(subject, recorder, 2, such_that=has_state):
+        reference, module = with_nonzero_gradients(sample.module()), with_nonzero_gradients(sample.module())
+        for step_name, step, expected_device in steps:
             outcome = common.on_target(target, lambda step=step, module=module: step(module))  # type: ignore[misc]
             if not common.succeeded(
-                target, recorder, outcome, f"{what} of {sample.describe()}", sample.index
+                target, recorder, outcome, f"{step_name} of {sample.describe()}", sample.index
             ):
                 break
-            text = f"{what} of {sample.describe()}"
+            text = f"{step_name} of {sample.describe()}"
             itself = outcome.value is module
-            fact(recorder, itself, Kind.ALIASING, f"{text} returns another module.", sample=sample.index)
-            _compare(recorder, sample, module, reference, text, place)
+            fact(
+                recorder,
+                itself,
+                Kind.ALIASING,
+                f"{text} does not return the module itself.",
+                sample=sample.index,
+            )
+            _compare_moved_module(recorder, sample, module, reference, text, expected_device)
 
 
-def _compare(
+def _compare_moved_module(
     recorder: Recorder,
     sample: ModuleSample,
     module: torch.nn.Module,
     reference: torch.nn.Module,
     label: str,
-    place: torch.device,
+    expected_device: torch.device,
 ) -> None:
+    """Compare state, gradients and sharing of a moved module with the reference module."""
     index = sample.index
-    for got, want, kind in (
+    for actual_state, expected_state, state_label in (
         (common.state_of(module), common.state_of(reference), label),
-        (gradients(module), gradients(reference), f"the gradients after {label}"),
+        (gradients_by_name(module), gradients_by_name(reference), f"the gradients after {label}"),
     ):
-        if not common.compare_state(recorder, got, want, label=kind, sample=index, device=place):
+        if not common.compare_state(
+            recorder, actual_state, expected_state, label=state_label, sample=index, device=expected_device
+        ):
             continue
-        for name, tensor in want.items():
-            part_label = f"{name} of {kind}"
-            compare_metadata(recorder, got[name], tensor, label=part_label, sample=index, stride=True)
-            same = got[name].requires_grad == tensor.requires_grad and type(got[name]) is type(tensor)
+        for name, tensor in expected_state.items():
+            part_label = f"{name} of {state_label}"
+            compare_metadata(
+                recorder, actual_state[name], tensor, label=part_label, sample=index, stride=True
+            )
+            same = actual_state[name].requires_grad == tensor.requires_grad and type(
+                actual_state[name]
+            ) is type(tensor)
             fact(recorder, same, Kind.STATE, f"{part_label} changed its type or requires_grad.", sample=index)
-    shared = _shared(module) == _shared(reference)
-    fact(recorder, shared, Kind.ALIASING, f"{label} shares other parameters than before.", sample=index)
+    shared = _shared_names(module) == _shared_names(reference)
+    fact(recorder, shared, Kind.ALIASING, f"{label} changed which parameters are shared.", sample=index)
 
 
-def _shared(module: torch.nn.Module) -> list[list[str]]:
-    """Return the names of each parameter or buffer that has several."""
+def _shared_names(module: torch.nn.Module) -> list[list[str]]:
+    """Return the names of each parameter or buffer that has several names."""
     names: dict[int, list[str]] = {}
     for name, tensor in common.state_of(module).items():
         names.setdefault(id(tensor), []).append(name)
@@ -105,10 +119,11 @@ def _shared(module: torch.nn.Module) -> list[list[str]]:
 
 def applies_dtype(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return [] if _other(target) is None else applies(target, subject)[:1]
+    return [] if _other_dtype(target) is None else applies(target, subject)[:1]
 
 
-def _other(target: Target) -> torch.dtype | None:
+def _other_dtype(target: Target) -> torch.dtype | None:
+    """Return the first of bfloat16, float16 and float64 that the target declares, or None."""
     for name in ("bfloat16", "float16", "float64"):
         if target.declares(name):
             dtype: torch.dtype = getattr(torch, name)
@@ -119,15 +134,18 @@ def _other(target: Target) -> torch.dtype | None:
 @register(
     "dtype-transfer",
     subject_kind="module",
-    statement="Module.to with a dtype rounds all that is floating, gradients too, and leaves integers alone.",
+    statement="Module.to with a dtype converts floating parameters, buffers and gradients, and "
+    "no integer tensors.",
     documentation="generated/torch.nn.Module.html",
     level="core",
     applies=applies_dtype,
     runs=False,
 )
 def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    device, dtype = target.torch_device, _other(target)
+    """Convert the module's dtype on the device and compare its state and gradients with the CPU's
+    conversion.
+    """
+    device, dtype = target.torch_device, _other_dtype(target)
     assert dtype is not None
     steps: list[
         tuple[str, Callable[[torch.nn.Module], torch.nn.Module], Callable[[torch.nn.Module], Any]]
@@ -141,22 +159,27 @@ def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
             lambda m: m.to(dtype).float(),
         ),
     ]
-    for sample in common.chosen(subject, recorder, 1, such_that=stateful):
+    for sample in common.chosen_samples(subject, recorder, 1, such_that=has_state):
         if any(tensor.is_complex() for tensor in common.state_of(sample.module()).values()):
             continue
-        for what, step, on_cpu in steps:
-            if "double" in what and not target.declares("float64"):
+        for step_name, step, on_cpu in steps:
+            if "double" in step_name and not target.declares("float64"):
                 continue
-            module, reference = with_gradients(sample.module()), with_gradients(sample.module())
+            module, reference = (
+                with_nonzero_gradients(sample.module()),
+                with_nonzero_gradients(sample.module()),
+            )
             on_cpu(reference)
             outcome = common.on_target(target, lambda step=step, module=module: step(module))  # type: ignore[misc]
-            text = f"{what} of {sample.describe()}"
+            text = f"{step_name} of {sample.describe()}"
             if not common.succeeded(target, recorder, outcome, text, sample.index):
                 continue
-            got, want = common.state_of(module), common.state_of(reference)
-            common.compare_state(recorder, got, want, label=text, sample=sample.index, device=device)
-            for name, grad in gradients(reference).items():
-                actual = gradients(module).get(name)
+            actual_state, expected_state = common.state_of(module), common.state_of(reference)
+            common.compare_state(
+                recorder, actual_state, expected_state, label=text, sample=sample.index, device=device
+            )
+            for name, grad in gradients_by_name(reference).items():
+                actual = gradients_by_name(module).get(name)
                 label = f"the gradient of {name} after {text}"
                 if compare_metadata(recorder, actual, grad, label=label, device=device):
                     compare_exact(recorder, actual, grad, label=label)

@@ -1,4 +1,4 @@
-"""Calls that a module must refuse."""
+"""Property ``error-inputs``: invalid arguments that a module must refuse."""
 
 from __future__ import annotations
 
@@ -31,26 +31,28 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "error-inputs",
     subject_kind="module",
-    statement="Wrong arguments raise the CPU's type of error, with the words that torch's database lists.",
+    statement="Invalid arguments raise the CPU's exception type, with the message that torch's "
+    "database lists.",
     documentation="nn.html",
     level="full",
     applies=applies,
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Call the module with each error input of torch's database and compare the exception with the CPU's."""
     dtype = common.dtype_under_test(recorder)
     for training in (True, False) if subject.info.train_and_eval_differ else (True,):
         seed = torch_testing_internals.seed_for("module errors", subject.name, str(training))
         items = torch_testing_internals.module_error_inputs(subject.info, dtype, training=training, seed=seed)
         recorder.samples(len(items), len(items))
         for index, item in enumerate(items):
-            _check_one(target, recorder, subject, item, index, training)
+            _check_error_input(target, recorder, subject, item, index, training)
 
 
-def _check_one(
+def _check_error_input(
     target: Target, recorder: Recorder, subject: Subject, item: Any, index: int, training: bool
 ) -> None:
+    """Check one error input."""
     arguments = item.module_error_input
 
     def call(device: torch.device) -> Any:
@@ -58,35 +60,35 @@ def _check_one(
         module = subject.info.module_cls(*args, **kwargs).to(device).train(training)
         if arguments.forward_input is not None:
             args, kwargs = Copier(device).tree((arguments.forward_input.args, arguments.forward_input.kwargs))
-            # Handed out, so that a lazy device cannot take it for a value that is not needed.
+            # Return the result, so that a lazy device must compute it.
             return module(*args, **kwargs)
         return module
 
-    given = arguments.forward_input
-    words = () if given is None else (given.args, given.kwargs)
+    forward_input = arguments.forward_input
+    call_arguments = () if forward_input is None else (forward_input.args, forward_input.kwargs)
     with torch_testing_internals.torch_seeded(index):
-        missing = undeclared_dtypes.undeclared_dtypes_of_call(
-            target, lambda: call(torch.device("cpu")), words
+        undeclared = undeclared_dtypes.undeclared_dtypes_of_call(
+            target, lambda: call(torch.device("cpu")), call_arguments
         )
-    if missing:
-        recorder.left_out(missing)
+    if undeclared:
+        recorder.omit_for_dtypes(undeclared)
         return
     reference = attempt(lambda: call(torch.device("cpu"))).error
     outcome = common.on_target(target, lambda: call(target.torch_device))
-    what = f"error input {index} ({arguments.desc or 'without a description'})"
-    raised = outcome.error
+    label = f"error input {index} ({arguments.desc or 'without a description'})"
+    error = outcome.error
     if reference is None:
-        recorder.note(f"{what} is not an error on the CPU in this release")
+        recorder.note(f"{label} is not an error on the CPU in this release")
         return
-    if raised is None:
+    if error is None:
         recorder.compared(1)
-        text = f"{what} raised nothing, but the CPU raises {one_line(reference)}"
+        text = f"{label} raised nothing, but the CPU raises {one_line(reference)}"
         recorder.fail(Kind.ERROR_TYPE, text, sample=index)
         return
-    text = f"{what} raised {one_line(raised)}, but the CPU raises {one_line(reference)}"
-    if fact(recorder, isinstance(raised, type(reference)), Kind.ERROR_TYPE, text, sample=index):
+    text = f"{label} raised {one_line(error)}, but the CPU raises {one_line(reference)}"
+    if fact(recorder, isinstance(error, type(reference)), Kind.ERROR_TYPE, text, sample=index):
         expected = item.error_regex
         if re.search(expected, str(reference)) is None:
             expected = re.escape(str(reference).splitlines()[0])
-        text = f"{what} raised {one_line(raised)}; a message like {expected!r} is due."
-        fact(recorder, re.search(expected, str(raised)) is not None, Kind.MESSAGE, text, sample=index)
+        text = f"{label} raised {one_line(error)}; expected a message that matches {expected!r}."
+        fact(recorder, re.search(expected, str(error)) is not None, Kind.MESSAGE, text, sample=index)

@@ -1,4 +1,4 @@
-"""Modules that are built on the device instead of being moved there."""
+"""Property ``factory-device``: modules that are constructed on the device."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import FORWARD
 from conformance.properties.modules import _module_checks as common
-from conformance.properties.modules.state_dict import stateful
+from conformance.properties.modules.state_dict import has_state
 from conformance.samples.modules import ModuleSample, is_lazy
 from conformance.samples.operators import dtype_of
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Fewest elements whose scatter of initial values is worth a comparison.
-_MANY = 32
+#: The minimal number of elements for a comparison of random initial values.
+_MIN_ELEMENTS = 32
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -37,29 +37,36 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "factory-device",
     subject_kind="module",
-    statement="A module built with device=, under torch.device or from meta is as one built on the CPU.",
+    statement="A module built with device=, under torch.device or from meta equals a module "
+    "built on the CPU.",
     documentation="generated/torch.nn.utils.skip_init.html",
     level="core",
     applies=applies,
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Construct the module on the device in each way, then compare its state and, after loading a state dict,
+    its outputs.
+    """
     device, dtype = target.torch_device, dtype_of(recorder.id.dtype)
-    for sample, want in common.cases(subject, recorder, FORWARD, 2, such_that=stateful):
+    for sample, reference in common.samples_with_references(
+        subject, recorder, FORWARD, 2, such_that=has_state
+    ):
         outcome = attempt(lambda sample=sample: sample.construct(dtype=dtype))  # type: ignore[misc]
         if not outcome.ok:
-            recorder.note(f"{sample.describe()} takes no dtype: {outcome.error}")
+            recorder.note(f"{sample.describe()} cannot be constructed with a dtype: {outcome.error}")
             continue
-        for what, build in _builders(sample, device, dtype):
-            text = f"{sample.describe()} {what}"
-            built = common.on_target(target, build)
-            if not common.succeeded(target, recorder, built, text, sample.index):
+        for build_label, build in _builders(sample, device, dtype):
+            text = f"{sample.describe()} {build_label}"
+            build_outcome = common.on_target(target, build)
+            if not common.succeeded(target, recorder, build_outcome, text, sample.index):
                 continue
-            module: torch.nn.Module = built.value.train(sample.training)
+            module: torch.nn.Module = build_outcome.value.train(sample.training)
             lazy = is_lazy(module)
             if not lazy:
-                _compare_fresh(recorder, module, outcome.value, text, sample.index, device, "meta" in what)
+                _compare_new_module(
+                    recorder, module, outcome.value, text, sample.index, device, "meta" in build_label
+                )
 
             def filled(
                 module: torch.nn.Module = module, lazy: bool = lazy, sample: ModuleSample = sample
@@ -73,12 +80,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
             ran = common.on_target(target, filled)
             if common.succeeded(target, recorder, ran, f"calling {text}", sample.index):
-                module, shown = ran.value
+                module, observation = ran.value
                 for name, tensor in common.state_of(module).items():
-                    right = tensor.device.type == device.type
+                    is_on_device = tensor.device.type == device.type
                     message = f"{name} of {text} is on {tensor.device}, expected {device}."
-                    fact(recorder, right, Kind.METADATA, message, sample=sample.index)
-                common.compare_observation(target, recorder, subject, sample, shown, want, label=f"{what}: ")
+                    fact(recorder, is_on_device, Kind.METADATA, message, sample=sample.index)
+                common.compare_observation(
+                    target, recorder, subject, sample, observation, reference, label=f"{build_label}: "
+                )
 
 
 def _builders(
@@ -97,11 +106,11 @@ def _builders(
         ("built with the device's name", lambda: sample.construct(device=str(device), dtype=dtype)),
         ("built under torch.device", under),
     ]
-    # to_empty needs to know the sizes, which a lazy module learns from its first input.
+    # to_empty needs the sizes, and a lazy module has none before its first input.
     return builders if lazy else [*builders, ("built on meta, then to_empty", from_meta)]
 
 
-def _compare_fresh(
+def _compare_new_module(
     recorder: Recorder,
     module: torch.nn.Module,
     reference: torch.nn.Module,
@@ -110,37 +119,41 @@ def _compare_fresh(
     device: torch.device,
     empty: bool,
 ) -> None:
-    """Compare entries, metadata and, unless the memory is promised to be empty, the initial values."""
-    got, want = common.state_of(module), common.state_of(reference)
-    text = f"{label} has the entries {', '.join(got)}, expected {', '.join(want)}."
-    if not fact(recorder, list(got) == list(want), Kind.STATE, text, sample=index):
+    """Compare the names and metadata of a new module and, unless its memory is uninitialised, its initial
+    values.
+    """
+    actual_state, expected_state = common.state_of(module), common.state_of(reference)
+    text = f"{label} has the entries {', '.join(actual_state)}, expected {', '.join(expected_state)}."
+    if not fact(recorder, list(actual_state) == list(expected_state), Kind.STATE, text, sample=index):
         return
-    for name, base in want.items():
+    for name, base in expected_state.items():
         part_label = f"{name} of {label}"
-        good = compare_metadata(
-            recorder, got[name], base, label=part_label, sample=index, stride=True, device=device
+        same_metadata = compare_metadata(
+            recorder, actual_state[name], base, label=part_label, sample=index, stride=True, device=device
         )
-        same = got[name].requires_grad == base.requires_grad
-        fact(recorder, same, Kind.METADATA, f"{part_label} has another requires_grad.", sample=index)
-        if not good or empty or base.numel() == 0:
+        same = actual_state[name].requires_grad == base.requires_grad
+        fact(recorder, same, Kind.METADATA, f"{part_label} has the wrong requires_grad.", sample=index)
+        if not same_metadata or empty or base.numel() == 0:
             continue
         if bool((base == base.flatten()[0]).all()):
             compare_exact(
-                recorder, got[name], base, label=f"the constant start of {part_label}", sample=index
+                recorder, actual_state[name], base, label=f"the constant start of {part_label}", sample=index
             )
-        elif base.numel() >= _MANY and base.is_floating_point():
-            _compare_scatter(recorder, on_host(got[name]).double(), on_host(base).double(), part_label, index)
+        elif base.numel() >= _MIN_ELEMENTS and base.is_floating_point():
+            _compare_initial_distribution(
+                recorder, on_host(actual_state[name]).double(), on_host(base).double(), part_label, index
+            )
 
 
-def _compare_scatter(
-    recorder: Recorder, got: torch.Tensor, want: torch.Tensor, label: str, index: int
+def _compare_initial_distribution(
+    recorder: Recorder, actual: torch.Tensor, expected: torch.Tensor, label: str, index: int
 ) -> None:
-    """Compare random starts of one distribution: a spread within a factor of two, means within 1.5
+    """Compare random initial values: deviations within a factor of two, means within 1.5 standard
     deviations.
     """
-    ratio = float(got.std() / want.std())
+    ratio = float(actual.std() / expected.std())
     text = f"the standard deviation of the random start of {label} is {ratio:.3g} times the CPU's."
     fact(recorder, 0.5 < ratio < 2, Kind.VALUE, text, sample=index)
-    distance = float((got.mean() - want.mean()).abs() / want.std())
+    distance = float((actual.mean() - expected.mean()).abs() / expected.std())
     text = f"the mean of the random start of {label} is {distance:.3g} standard deviations from the CPU's."
     fact(recorder, distance < 1.5, Kind.VALUE, text, sample=index)

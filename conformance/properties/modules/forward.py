@@ -1,4 +1,4 @@
-"""Outputs of a module, and its buffers after the call, equal the oracle's."""
+"""Property ``forward``: the outputs of a module, and its buffers after the call, equal the reference."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "forward",
     subject_kind="module",
-    statement="Outputs and buffers after a call have the oracle's metadata, and its values within tolerance.",
+    statement="Outputs, and buffers after a call, have the reference's metadata, and its values "
+    "within tolerance.",
     documentation="nn.html",
     level="bringup",
     applies=applies,
     smoke=True,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for sample, want in common.cases(subject, recorder):
-        outcome = common.run_on(target, sample, FORWARD, want)
+    """Call the module on the target and compare outputs and buffers with the reference."""
+    for sample, reference in common.samples_with_references(subject, recorder):
+        outcome = common.run_procedure(target, sample, FORWARD, reference)
         if common.succeeded(target, recorder, outcome, sample.describe(), sample.index):
-            common.compare_observation(target, recorder, subject, sample, outcome.value, want)
+            common.compare_observation(target, recorder, subject, sample, outcome.value, reference)

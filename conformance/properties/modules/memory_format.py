@@ -1,4 +1,4 @@
-"""Modules whose parameters and inputs are in a channels-last memory format."""
+"""Property ``memory-format``: modules with channels-last parameters and inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.trees import tensors
-from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, observe
+from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, observe_call
 from conformance.properties.modules import _module_checks as common
 from conformance.samples.modules import Arguments, ModuleSample
 from conformance.subjects.torch_databases import Subject
@@ -19,8 +19,8 @@ from conformance.target.target import Target
 _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
-#: Modules that torch's database calls with images or volumes in batches.
-IMAGES = re.compile(
+#: Modules that torch's database calls with batches of images or volumes.
+IMAGE_MODULES = re.compile(
     r"[23]d$|^convolutional_block$|^nn\.(ELU|MSELoss|NLLLoss|PoissonNLLLoss|CrossEntropyLoss|GroupNorm|Hardshrink|"
     r"Hardswish|LocalResponseNorm|LayerNorm|RMSNorm|ReLU6?|PReLU|Sigmoid|LogSoftmax|Softmin|Tanh|Tanhshrink|"
     r"Threshold|FeatureAlphaDropout|PixelShuffle|PixelUnshuffle|ChannelShuffle|Upsample|Unfold)$"
@@ -29,18 +29,18 @@ IMAGES = re.compile(
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if not IMAGES.search(subject.name):
+    if not IMAGE_MODULES.search(subject.name):
         return []
     return [name for name in common.dtypes_of(target, subject) if "complex" not in name][:2]
 
 
 def _rank(arguments: Arguments) -> int | None:
-    """Return 4 or 5 if some floating input is an image or a volume in batches, else None."""
+    """Return 4 or 5 if a floating input is a batch of images or volumes, else None."""
     floating = [tensor for tensor in tensors(arguments) if tensor.is_floating_point()]
     return next((tensor.dim() for tensor in floating if tensor.dim() in _FORMATS), None)
 
 
-def _moved(module: torch.nn.Module, arguments: Arguments) -> Arguments:
+def _to_channels_last(module: torch.nn.Module, arguments: Arguments) -> Arguments:
     rank = _rank(arguments)
     assert rank is not None
     layout = _FORMATS[rank]
@@ -49,25 +49,26 @@ def _moved(module: torch.nn.Module, arguments: Arguments) -> Arguments:
     def change(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.clone(memory_format=layout) if tensor.dim() == rank else tensor.clone()
 
-    return common.each_tensor(arguments, change)
+    return common.with_changed_tensors(arguments, change)
 
 
 def _channels_last(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
-    return observe(module, _moved(module, arguments), cotangents)
+    return observe_call(module, _to_channels_last(module, arguments), cotangents)
 
 
 FORWARD = Procedure("channels last", _channels_last)
 BACKWARD = Procedure("channels last backward", _channels_last, backward=True)
 
 
-def _able(sample: ModuleSample) -> bool:
+def _has_images(sample: ModuleSample) -> bool:
     return _rank(sample.call) is not None
 
 
 @register(
     "memory-format",
     subject_kind="module",
-    statement="Channels-last parameters and inputs give the oracle's values, in the CPU's strides.",
+    statement="With channels-last parameters and inputs, values equal the reference and strides "
+    "equal the CPU's.",
     documentation="tensor_attributes.html",
     level="training",
     applies=applies,
@@ -75,18 +76,22 @@ def _able(sample: ModuleSample) -> bool:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Run the module channels-last on the target and compare outputs, strides and gradients with the
+    reference.
+    """
     procedures = [FORWARD, BACKWARD] if target.capable("autograd") else [FORWARD]
     for procedure in procedures:
-        for sample, want in common.cases(subject, recorder, procedure, 4, such_that=_able):
-            outcome = common.run_on(target, sample, procedure, want)
+        for sample, reference in common.samples_with_references(
+            subject, recorder, procedure, 4, such_that=_has_images
+        ):
+            outcome = common.run_procedure(target, sample, procedure, reference)
             if not common.succeeded(
                 target, recorder, outcome, f"channels last {sample.describe()}", sample.index
             ):
                 continue
-            shown, strides = ("output",), True
+            prefixes, strides = ("output",), True
             if procedure.backward:
-                shown, strides = ("gradient",), False
+                prefixes, strides = ("gradient",), False
             common.compare_observation(
-                target, recorder, subject, sample, outcome.value, want, only=shown, stride=strides
+                target, recorder, subject, sample, outcome.value, reference, only=prefixes, stride=strides
             )

@@ -1,4 +1,4 @@
-"""Inputs with gaps, offsets and swapped dimensions."""
+"""Property ``non-contiguous``: inputs with gaps, storage offsets and swapped dimensions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from conformance.oracle.observed_modules import (
     Cotangents,
     Observation,
     Procedure,
-    backward,
-    gradients,
-    observe,
+    current_gradients,
+    observe_call,
+    run_backward,
 )
 from conformance.properties.modules import _module_checks as common
 from conformance.samples.modules import Arguments, ModuleSample
@@ -32,40 +32,45 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     return common.dtypes_of(target, subject)[:2]
 
 
-def strided(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same values in every second place of a larger memory that starts with something else.
+def with_gaps(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with the same values, stored at every second element of a larger storage after an
+    offset.
 
-    Of two or more dimensions, the last two are swapped in memory too. The gaps hold NaN, or zero among
-    integers: those may be indices, and one out of bounds would end the process.
+    With two or more dimensions, the last two are also swapped in memory. The gaps hold NaN. In integer
+    tensors they hold zero, because an index out of range would terminate the process.
     """
     if tensor.numel() == 0 or tensor.layout is not torch.strided:
         return tensor
     swapped = tensor.transpose(-1, -2) if tensor.dim() > 1 else tensor
     shape = (*swapped.shape, 2) if swapped.dim() else (3,)
-    hole = float("nan") if tensor.is_floating_point() or tensor.is_complex() else 0
-    memory = torch.full(shape, hole, dtype=tensor.dtype, device=tensor.device)
-    place = memory.select(-1, 1)
-    place.copy_(swapped)
-    return place.transpose(-1, -2) if tensor.dim() > 1 else place
+    gap_value = float("nan") if tensor.is_floating_point() or tensor.is_complex() else 0
+    storage = torch.full(shape, gap_value, dtype=tensor.dtype, device=tensor.device)
+    view = storage.select(-1, 1)
+    view.copy_(swapped)
+    return view.transpose(-1, -2) if tensor.dim() > 1 else view
 
 
-def _run(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
-    args, kwargs = common.each_tensor(arguments, strided)
+def _run_strided(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
+    args, kwargs = common.with_changed_tensors(arguments, with_gaps)
     if cotangents is None:
-        return observe(module, (args, kwargs))
+        return observe_call(module, (args, kwargs))
     with torch.enable_grad():
         result = module(*args, **kwargs)
         observation: Observation = {f"output {number}": leaf for number, leaf in enumerate(leaves(result))}
-        backward(result, [strided(cotangent) for cotangent in cotangents])
-    observation.update(gradients(module, (args, kwargs)))
+        run_backward(result, [with_gaps(cotangent) for cotangent in cotangents])
+    observation.update(current_gradients(module, (args, kwargs)))
     return observation
 
 
-def _refused_by_cpu(sample: ModuleSample, run: Procedure, want: ModuleReference, error: Exception) -> bool:
-    """Return whether the CPU raises the same error: some modules take a view that strided memory
-    cannot give.
+def _refused_by_cpu(
+    sample: ModuleSample, procedure: Procedure, module_reference: ModuleReference, error: Exception
+) -> bool:
+    """Return whether the CPU raises the same error. Some modules use a view that strided memory does not
+    allow.
     """
-    reference = attempt(lambda: run.run(sample.module(), sample.arguments(), want.cotangents))
+    reference = attempt(
+        lambda: procedure.run(sample.module(), sample.arguments(), module_reference.cotangents)
+    )
     return (
         reference.error is not None
         and type(reference.error) is type(error)
@@ -73,25 +78,34 @@ def _refused_by_cpu(sample: ModuleSample, run: Procedure, want: ModuleReference,
     )
 
 
-RUNS = ((Procedure("strided", _run), FORWARD), (Procedure("strided", _run, backward=True), BACKWARD))
+PROCEDURES = (
+    (Procedure("strided", _run_strided), FORWARD),
+    (Procedure("strided", _run_strided, backward=True), BACKWARD),
+)
 
 
 @register(
     "non-contiguous",
     subject_kind="module",
-    statement="Strided inputs and cotangents give the outputs and gradients of contiguous ones.",
+    statement="Strided inputs and cotangents give the same outputs and gradients as contiguous ones.",
     documentation="generated/torch.Tensor.stride.html",
     level="core",
     applies=applies,
     capabilities=("non_contiguous",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for run, reference in RUNS[: 2 if target.capable("autograd") else 1]:
-        for sample, want in common.cases(subject, recorder, reference, 3):
-            outcome = common.run_on(target, sample, run, want)
-            if outcome.error is not None and _refused_by_cpu(sample, run, want, outcome.error):
-                recorder.note(f"strided inputs of {sample.describe()} are refused on the CPU too")
+    """Run the module on strided inputs and compare outputs and gradients with the reference of contiguous
+    inputs.
+    """
+    for procedure, reference_procedure in PROCEDURES[: 2 if target.capable("autograd") else 1]:
+        for sample, module_reference in common.samples_with_references(
+            subject, recorder, reference_procedure, 3
+        ):
+            outcome = common.run_procedure(target, sample, procedure, module_reference)
+            if outcome.error is not None and _refused_by_cpu(
+                sample, procedure, module_reference, outcome.error
+            ):
+                recorder.note(f"not checked: the CPU refuses strided inputs of {sample.describe()} too")
                 recorder.compared(1)
                 continue
             if common.succeeded(
@@ -103,7 +117,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     subject,
                     sample,
                     outcome.value,
-                    want,
+                    module_reference,
                     only=("output", "gradient"),
                     label="strided ",
                 )

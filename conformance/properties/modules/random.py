@@ -1,4 +1,6 @@
-"""Modules that draw random numbers in train mode: reproducible, and distributed as documented."""
+"""Property ``random``: modules that draw random numbers in train mode are reproducible and have the
+documented distribution.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,10 @@ from conformance.samples.modules import ModuleSample, module_samples
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: A frequency may be off by so many standard deviations; once in 10**9 draws a fair generator is further off.
+#: The allowed deviation of a frequency in standard deviations. A correct generator exceeds it once in 10**9
+#: draws.
 _SIGMAS = 6.0
-#: Dimensions that share one draw.
+#: Number of leading dimensions with independent draws; the remaining dimensions share one draw.
 _CHANNELS = {"nn.Dropout1d": 2, "nn.Dropout2d": 2, "nn.Dropout3d": 2, "nn.FeatureAlphaDropout": 2}
 #: The value of elements that alpha dropout drops: the lower bound of SELU, from its paper (arXiv 1706.02515).
 _SELU_FLOOR = -1.0507009873554805 * 1.6732632423543772
@@ -38,43 +41,48 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "random",
     subject_kind="module",
-    statement="A seed reproduces the values of random modules, another changes them; frequencies are right.",
+    statement="Equal seeds give equal values of random modules, different seeds different "
+    "values; frequencies are as documented.",
     documentation="notes/randomness.html",
     level="core",
     applies=applies,
     capabilities=("random",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Run the module with equal and different seeds, and check the distribution of its values and
+    gradients.
+    """
     samples = module_samples(subject, common.dtype_under_test(recorder))
-    chosen = samples.chosen(2, random=True)
-    recorder.samples(len(chosen), samples.available)
-    for sample in chosen:
-        draws = []
+    random_samples = samples.chosen(2, random=True)
+    recorder.samples(len(random_samples), samples.available)
+    for sample in random_samples:
+        drawn_values = []
         for seed in (recorder.seed, recorder.seed, recorder.seed + 1):
-            outcome = common.on_target(target, lambda seed=seed, sample=sample: _draw(target, sample, seed))  # type: ignore[misc]
+            outcome = common.on_target(
+                target, lambda seed=seed, sample=sample: _draw_once(target, sample, seed)
+            )  # type: ignore[misc]
             if not common.succeeded(target, recorder, outcome, sample.describe(), sample.index):
                 break
-            draws.append(outcome.value)
-        if len(draws) < 3:
+            drawn_values.append(outcome.value)
+        if len(drawn_values) < 3:
             continue
-        what = f"{sample.describe()} with the same seed"
-        compare_exact(recorder, draws[1][0], draws[0][0], label=what, sample=sample.index)
-        repeated = torch.equal(on_host(draws[2][0]), on_host(draws[0][0]))
-        text = f"{sample.describe()} gives the same values with another seed."
+        description = f"{sample.describe()} with the same seed"
+        compare_exact(recorder, drawn_values[1][0], drawn_values[0][0], label=description, sample=sample.index)
+        repeated = torch.equal(on_host(drawn_values[2][0]), on_host(drawn_values[0][0]))
+        text = f"{sample.describe()} gives the same values with a different seed."
         fact(recorder, not repeated, Kind.VALUE, text, sample=sample.index)
-        value, gradient = draws[0]
+        value, gradient = drawn_values[0]
         source = tensors(sample.call)[0]
         label = sample.describe()
         device = target.torch_device
         if compare_metadata(recorder, value, source, label=label, sample=sample.index, device=device):
-            _distribution(target, recorder, subject, sample, on_host(value), gradient)
+            _check_distribution(target, recorder, subject, sample, on_host(value), gradient)
 
 
-def _draw(target: Target, sample: ModuleSample, seed: int) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the result of one call and, if the target can compute it, the gradient of its sum."""
+def _draw_once(target: Target, sample: ModuleSample, seed: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return the result of one call and, if the target supports autograd, the gradient of its sum."""
     process_state.seed(seed, target)
-    module, (args, kwargs) = common.on_device(target, sample)
+    module, (args, kwargs) = common.copy_to_device(target, sample)
     with torch.set_grad_enabled(target.capable("autograd")):
         value = module(*args, **kwargs)
         if value.requires_grad:
@@ -82,7 +90,7 @@ def _draw(target: Target, sample: ModuleSample, seed: int) -> tuple[torch.Tensor
     return value, tensors((args, kwargs))[0].grad
 
 
-def _distribution(
+def _check_distribution(
     target: Target,
     recorder: Recorder,
     subject: Subject,
@@ -90,65 +98,71 @@ def _distribution(
     value: torch.Tensor,
     gradient: torch.Tensor | None,
 ) -> None:
+    """Check the values, the gradient and the frequency of dropped elements or the slopes of one draw."""
     source = on_host(tensors(sample.call)[0])
     module = sample.module()
     bound = rule("nn.functional.dropout", sample.dtype).tolerance(sample.dtype)
-    slope, offset, dropped = _affine(subject.name, module, source, value)
-    what, index = sample.describe(), sample.index
-    kept = source.double() * slope + offset
+    slope, offset, dropped = _affine_map(subject.name, module, source, value)
+    description, index = sample.describe(), sample.index
+    expected = source.double() * slope + offset
     compare_values(
         recorder,
         value,
-        kept,
+        expected,
         tolerance=bound,
-        label=what,
+        label=description,
         sample=index,
-        spread=(source.double() * slope).abs(),
+        sensitivity=(source.double() * slope).abs(),
     )
     if gradient is not None:
-        label = f"the gradient of {what}"
+        label = f"the gradient of {description}"
         compare_values(recorder, gradient, slope, tolerance=bound, label=label, sample=index)
     if dropped is None:
-        _slopes(recorder, module, slope[source < 0], what, index)
+        _check_slopes(recorder, module, slope[source < 0], description, index)
         return
-    draws = dropped.double()
+    is_dropped = dropped.double()
     if subject.name in _CHANNELS:
-        flat = draws.flatten(_CHANNELS[subject.name])
-        text = f"{what} drops parts of a channel."
+        flat = is_dropped.flatten(_CHANNELS[subject.name])
+        text = f"{description} drops parts of a channel."
         fact(recorder, bool((flat == flat[..., :1]).all()), Kind.VALUE, text, sample=index)
-        draws = flat[..., 0]
+        is_dropped = flat[..., 0]
     chance = float(module.p)  # type: ignore[arg-type]
-    allowed = _SIGMAS * math.sqrt(chance * (1 - chance) / draws.numel())
-    text = f"{what} drops {float(draws.mean()):.3f}, promised are {chance} plus or minus {allowed:.3f}."
-    fact(recorder, abs(float(draws.mean()) - chance) <= allowed, Kind.VALUE, text, sample=index)
+    allowed = _SIGMAS * math.sqrt(chance * (1 - chance) / is_dropped.numel())
+    text = (
+        f"{description} drops {float(is_dropped.mean()):.3f} of the elements, expected {chance} plus or "
+        f"minus {allowed:.3f}."
+    )
+    fact(recorder, abs(float(is_dropped.mean()) - chance) <= allowed, Kind.VALUE, text, sample=index)
 
 
-def _affine(name: str, module: Any, source: torch.Tensor, value: torch.Tensor) -> tuple[Any, Any, Any]:
-    """Return (slope, offset, dropped): the line that the drawn values follow, and which elements were
-    dropped.
+def _affine_map(name: str, module: Any, source: torch.Tensor, value: torch.Tensor) -> tuple[Any, Any, Any]:
+    """Return (slope, offset, dropped): the linear function that the values follow, and the mask of dropped
+    elements.
     """
-    wide, drawn = source.double(), value.double()
-    zero, unit = torch.zeros_like(wide), torch.ones_like(wide)
+    source_values, drawn = source.double(), value.double()
+    zero, unit = torch.zeros_like(source_values), torch.ones_like(source_values)
     if name == "nn.RReLU":
-        slope = torch.where(wide < 0, (drawn / wide).clamp(module.lower, module.upper), unit)
+        slope = torch.where(
+            source_values < 0, (drawn / source_values).clamp(module.lower, module.upper), unit
+        )
         return slope, zero, None
     chance = float(module.p)
     if "Alpha" not in name:
         dropped = drawn == 0
         return torch.where(dropped, zero, unit / (1 - chance)), zero, dropped
-    slope_kept = ((1 - chance) * (1 + chance * _SELU_FLOOR**2)) ** -0.5
-    shift = -slope_kept * chance * _SELU_FLOOR
-    low = slope_kept * _SELU_FLOOR + shift
-    dropped = (drawn - low).abs() < (drawn - (slope_kept * wide + shift)).abs()
+    retained_slope = ((1 - chance) * (1 + chance * _SELU_FLOOR**2)) ** -0.5
+    shift = -retained_slope * chance * _SELU_FLOOR
+    dropped_value = retained_slope * _SELU_FLOOR + shift
+    dropped = (drawn - dropped_value).abs() < (drawn - (retained_slope * source_values + shift)).abs()
     return (
-        torch.where(dropped, zero, unit * slope_kept),
-        torch.where(dropped, unit * low, unit * shift),
+        torch.where(dropped, zero, unit * retained_slope),
+        torch.where(dropped, unit * dropped_value, unit * shift),
         dropped,
     )
 
 
-def _slopes(recorder: Recorder, module: Any, slopes: torch.Tensor, label: str, index: int) -> None:
-    """Check that random slopes are uniform between two bounds, by their mean and their extremes."""
+def _check_slopes(recorder: Recorder, module: Any, slopes: torch.Tensor, label: str, index: int) -> None:
+    """Check that random slopes are uniformly distributed, by their mean and their extremes."""
     low, high = float(module.lower), float(module.upper)
     allowed = _SIGMAS * (high - low) / math.sqrt(12 * slopes.numel())
     distance = abs(float(slopes.mean()) - (low + high) / 2)

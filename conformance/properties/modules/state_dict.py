@@ -1,4 +1,4 @@
-"""Parameters and buffers survive being saved, loaded, and moved to another device while loading."""
+"""Property ``state-dict``: state dicts are saved, loaded and moved to a device without a change."""
 
 from __future__ import annotations
 
@@ -27,44 +27,47 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     return common.dtypes_of(target, subject)[:2]
 
 
-def stateful(sample: ModuleSample) -> bool:
+def has_state(sample: ModuleSample) -> bool:
     """Return whether the sample's module has parameters or buffers."""
     return bool(sample.module().state_dict())
 
 
-def saved(value: Any) -> bytes:
+def to_saved_bytes(value: Any) -> bytes:
     """Return the bytes that torch.save writes."""
     buffer = io.BytesIO()
     torch.save(value, buffer)
     return buffer.getvalue()
 
 
-def loaded(data: bytes, *, weights_only: bool = True, **options: Any) -> Any:
+def from_saved_bytes(data: bytes, *, weights_only: bool = True, **options: Any) -> Any:
     """Return the value that torch.load reads."""
     return torch.load(io.BytesIO(data), weights_only=weights_only, **options)
 
 
-def _changed(module: torch.nn.Module) -> torch.nn.Module:
-    """Return the module with other values in every parameter and buffer."""
+def _with_changed_values(module: torch.nn.Module) -> torch.nn.Module:
+    """Change the values of every parameter and buffer, and return the module."""
     with torch.no_grad():
         for tensor in [*module.parameters(), *module.buffers()]:
             tensor.copy_(tensor.logical_not() if tensor.dtype == torch.bool else tensor + 1)
     return module
 
 
-def _sharing(state: dict[str, torch.Tensor]) -> list[list[str]]:
-    """Return the groups of names of entries that lie at the same place in memory."""
-    places: dict[tuple[int, Any], list[str]] = {}
+def _shared_entries(state: dict[str, torch.Tensor]) -> list[list[str]]:
+    """Return the groups of names whose tensors start at the same memory address."""
+    names_by_address: dict[tuple[int, Any], list[str]] = {}
     for name, tensor in state.items():
         if tensor.numel():
-            places.setdefault((tensor.untyped_storage().data_ptr(), tensor.storage_offset()), []).append(name)
-    return [names for names in places.values() if len(names) > 1]
+            names_by_address.setdefault(
+                (tensor.untyped_storage().data_ptr(), tensor.storage_offset()), []
+            ).append(name)
+    return [names for names in names_by_address.values() if len(names) > 1]
 
 
 @register(
     "state-dict",
     subject_kind="module",
-    statement="A saved state dict loads bit for bit to device and CPU; a module with it computes the same.",
+    statement="A saved state dict loads bit for bit to device and CPU; a module that loads it "
+    "gives the same results.",
     documentation="notes/serialization.html",
     level="core",
     applies=applies,
@@ -72,17 +75,21 @@ def _sharing(state: dict[str, torch.Tensor]) -> list[list[str]]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for sample, want in common.cases(subject, recorder, FORWARD, 2, such_that=stateful):
-        _loads(target, recorder, sample)
-        _into_modules(target, recorder, sample)
+    """Save and load the module's state dict in several ways, then compare state and outputs with the
+    reference.
+    """
+    for sample, reference in common.samples_with_references(
+        subject, recorder, FORWARD, 2, such_that=has_state
+    ):
+        _check_loading(target, recorder, sample)
+        _check_loading_into_modules(target, recorder, sample)
         device = target.torch_device
 
         def restored(sample: ModuleSample = sample, device: torch.device = device) -> Any:
-            data = saved(sample.module().to(device).state_dict())
-            fresh = _changed(sample.module().to(device))
-            fresh.load_state_dict(loaded(data), strict=True)
-            return FORWARD.run(fresh, sample.arguments(device), None)
+            data = to_saved_bytes(sample.module().to(device).state_dict())
+            module = _with_changed_values(sample.module().to(device))
+            module.load_state_dict(from_saved_bytes(data), strict=True)
+            return FORWARD.run(module, sample.arguments(device), None)
 
         outcome = common.on_target(target, restored)
         if common.succeeded(target, recorder, outcome, f"loading into {sample.describe()}", sample.index):
@@ -92,70 +99,79 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 subject,
                 sample,
                 outcome.value,
-                want,
+                reference,
                 label="after loading a state dict ",
             )
 
 
-def _loads(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
+def _check_loading(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
+    """Compare the state dict after loading to the device and to the CPU."""
     device, host = target.torch_device, torch.device("cpu")
     reference = dict(sample.module().state_dict())
-    outcome = common.on_target(target, lambda: saved(sample.module().to(device).state_dict()))
+    outcome = common.on_target(target, lambda: to_saved_bytes(sample.module().to(device).state_dict()))
     if not common.succeeded(target, recorder, outcome, f"saving {sample.describe()}", sample.index):
         return
     data = outcome.value
-    ways: list[tuple[str, dict[str, Any], torch.device]] = [
+    load_ways: list[tuple[str, dict[str, Any], torch.device]] = [
         ("loaded as saved", {}, device),
         ("loaded to the CPU", {"map_location": "cpu"}, host),
         ("loaded to the device", {"map_location": device}, device),
         ("loaded to the device by name", {"map_location": target.device}, device),
-        ("loaded by a function", {"map_location": lambda storage, place: storage}, host),
+        ("loaded by a function", {"map_location": lambda storage, expected_device: storage}, host),
     ]
-    for what, options, place in ways:
-        outcome = common.on_target(target, functools.partial(loaded, data, **options))
-        if common.succeeded(target, recorder, outcome, f"a state dict {what}", sample.index):
-            text = f"the state dict of {sample.describe()} {what}"
+    for way_label, options, expected_device in load_ways:
+        outcome = common.on_target(target, functools.partial(from_saved_bytes, data, **options))
+        if common.succeeded(target, recorder, outcome, f"a state dict {way_label}", sample.index):
+            text = f"the state dict of {sample.describe()} {way_label}"
             state = dict(outcome.value)
-            common.compare_state(recorder, state, reference, label=text, sample=sample.index, device=place)
-            shared = _sharing(reference) == _sharing(state)
+            common.compare_state(
+                recorder, state, reference, label=text, sample=sample.index, device=expected_device
+            )
+            shared = _shared_entries(reference) == _shared_entries(state)
             fact(
                 recorder,
                 shared,
                 Kind.ALIASING,
-                f"{text} shares other memory than before.",
+                f"{text} changed which entries share memory.",
                 sample=sample.index,
             )
-    host_data = saved(reference)
-    outcome = common.on_target(target, lambda: loaded(host_data, map_location=device))
+    host_data = to_saved_bytes(reference)
+    outcome = common.on_target(target, lambda: from_saved_bytes(host_data, map_location=device))
     if common.succeeded(target, recorder, outcome, "a CPU state dict loaded to the device", sample.index):
         text = f"the CPU state dict of {sample.describe()} loaded to the device"
         state = dict(outcome.value)
         common.compare_state(recorder, state, reference, label=text, sample=sample.index, device=device)
 
 
-def _into_modules(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
-    """Check that a module keeps its device when it loads a state dict, and takes the other when it
-    assigns.
+def _check_loading_into_modules(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
+    """Check that a module stays on its device when it loads a state dict, and moves when it assigns the
+    entries.
     """
     device, host = target.torch_device, torch.device("cpu")
     reference = common.state_of(sample.module())
-    ways = (
+    load_ways = (
         ("a device module that loads CPU values", device, host, False),
         ("a CPU module that loads device values", host, device, False),
         ("a CPU module that assigns device values", host, device, True),
     )
-    for what, home, source, assign in ways:
+    for way_label, module_device, state_device, assign in load_ways:
 
-        def load(home: torch.device = home, source: torch.device = source, assign: bool = assign) -> Any:
-            module = _changed(sample.module()).to(home)
-            state = sample.module().to(source).state_dict()
+        def load(
+            module_device: torch.device = module_device,
+            state_device: torch.device = state_device,
+            assign: bool = assign,
+        ) -> Any:
+            module = _with_changed_values(sample.module()).to(module_device)
+            state = sample.module().to(state_device).state_dict()
             return module, module.load_state_dict(state, strict=True, assign=assign)
 
         outcome = common.on_target(target, load)
-        if not common.succeeded(target, recorder, outcome, f"{what} of {sample.describe()}", sample.index):
+        if not common.succeeded(
+            target, recorder, outcome, f"{way_label} of {sample.describe()}", sample.index
+        ):
             continue
         module, keys = outcome.value
-        text = f"{what} reports keys as missing or unexpected: {keys}."
+        text = f"{way_label} reports keys as missing or unexpected: {keys}."
         fact(
             recorder,
             not keys.missing_keys and not keys.unexpected_keys,
@@ -164,9 +180,13 @@ def _into_modules(target: Target, recorder: Recorder, sample: ModuleSample) -> N
             sample=sample.index,
         )
         state = common.state_of(module)
-        place = source if assign else home
-        common.compare_state(recorder, state, reference, label=what, sample=sample.index, device=place)
+        expected_device = state_device if assign else module_device
+        common.compare_state(
+            recorder, state, reference, label=way_label, sample=sample.index, device=expected_device
+        )
         for name, tensor in state.items():
             if tensor.requires_grad != reference[name].requires_grad:
-                recorder.fail(Kind.STATE, f"{name} of {what} changed requires_grad.", sample=sample.index)
-            compare_metadata(recorder, tensor, reference[name], label=f"{name} of {what}", stride=True)
+                recorder.fail(
+                    Kind.STATE, f"{name} of {way_label} changed requires_grad.", sample=sample.index
+                )
+            compare_metadata(recorder, tensor, reference[name], label=f"{name} of {way_label}", stride=True)

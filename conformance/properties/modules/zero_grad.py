@@ -1,4 +1,4 @@
-"""Gradients add up from call to call until they are cleared."""
+"""Property ``zero-grad``: gradients accumulate over calls until zero_grad clears them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,19 @@ from conformance.framework.compare import compare_exact, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, backward, gradients
+from conformance.oracle.observed_modules import (
+    Cotangents,
+    Observation,
+    Procedure,
+    current_gradients,
+    run_backward,
+)
 from conformance.properties.modules import _module_checks as common
 from conformance.samples.modules import Arguments
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-CALLS = 2
+CALL_COUNT = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -29,9 +35,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def _accumulate(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
     args, kwargs = arguments
     with torch.enable_grad():
-        for _ in range(CALLS):
-            backward(module(*args, **kwargs), cotangents or [])
-    return gradients(module, arguments)
+        for _ in range(CALL_COUNT):
+            run_backward(module(*args, **kwargs), cotangents or [])
+    return current_gradients(module, arguments)
 
 
 ACCUMULATE = Procedure("accumulate", _accumulate, backward=True)
@@ -48,18 +54,20 @@ ACCUMULATE = Procedure("accumulate", _accumulate, backward=True)
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for sample, want in common.cases(subject, recorder, ACCUMULATE, 2):
+    """Run two backward passes on the target, compare the accumulated gradients, and check both forms of
+    zero_grad.
+    """
+    for sample, reference in common.samples_with_references(subject, recorder, ACCUMULATE, 2):
         module = sample.module()
 
         def accumulate(module: torch.nn.Module = module) -> Observation:
             module.to(target.torch_device)
             arguments = sample.arguments(target.torch_device)  # noqa: B023
-            return _accumulate(module, arguments, want.cotangents)  # noqa: B023
+            return _accumulate(module, arguments, reference.cotangents)  # noqa: B023
 
         outcome = common.on_target(target, accumulate)
-        what = f"two backward passes of {sample.describe()}"
-        if not common.succeeded(target, recorder, outcome, what, sample.index):
+        label = f"two backward passes of {sample.describe()}"
+        if not common.succeeded(target, recorder, outcome, label, sample.index):
             continue
         common.compare_observation(
             target,
@@ -67,20 +75,21 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             subject,
             sample,
             outcome.value,
-            want,
+            reference,
             only=("gradient",),
             label="after two calls ",
         )
-        _cleared(target, recorder, module, sample.index)
+        _check_zero_grad(target, recorder, module, sample.index)
 
 
-def _cleared(target: Target, recorder: Recorder, module: torch.nn.Module, index: int) -> None:
-    named = dict(module.named_parameters())
-    grads = {name: parameter.grad for name, parameter in named.items() if parameter.grad is not None}
+def _check_zero_grad(target: Target, recorder: Recorder, module: torch.nn.Module, index: int) -> None:
+    """Check zero_grad with and without ``set_to_none``."""
+    parameters = dict(module.named_parameters())
+    grads = {name: parameter.grad for name, parameter in parameters.items() if parameter.grad is not None}
 
     def zeros() -> dict[str, torch.Tensor | None]:
         module.zero_grad(set_to_none=False)
-        return {name: named[name].grad for name in grads}
+        return {name: parameters[name].grad for name in grads}
 
     outcome = common.on_target(target, zeros)
     if common.succeeded(target, recorder, outcome, "zero_grad(set_to_none=False)", index):
@@ -90,7 +99,7 @@ def _cleared(target: Target, recorder: Recorder, module: torch.nn.Module, index:
                 recorder,
                 grad is grads[name],
                 Kind.STATE,
-                f"{label} is another tensor than before.",
+                f"{label} is not the same tensor as before.",
                 sample=index,
             ):
                 compare_exact(

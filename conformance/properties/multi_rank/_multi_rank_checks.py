@@ -40,7 +40,7 @@ class Bench:
         self.recorder = recorder
         dtype_name = recorder.id.dtype
         self.dtype = "float32" if dtype_name == ANY_DTYPE else dtype_name
-        self.size = worker_ranks.size()
+        self.size = worker_ranks.world_size()
 
     def values(self, program: Callable[..., Any], **arguments: Any) -> list[Any] | None:
         """Return the value of a rank program on each rank.
@@ -48,7 +48,7 @@ class Bench:
         If a rank returns no value, record a failure and return None.
         """
         label = program.__name__.replace("_", " ")
-        return worker_ranks.values(self.target, self.recorder, program, label=label, **arguments)
+        return worker_ranks.values_of_ranks(self.target, self.recorder, program, label=label, **arguments)
 
     def replies(self, program: Callable[..., Any], **arguments: Any) -> list[RankReply] | None:
         """Return the replies of a rank program that may fail, and close the ranks afterwards.
@@ -57,16 +57,16 @@ class Bench:
         failure and return None.
         """
         if (
-            worker_ranks.values(
+            worker_ranks.values_of_ranks(
                 self.target, self.recorder, import_module, label="a world", module=program.__module__
             )
             is None
         ):
             return None
         try:
-            return worker_ranks.world(self.target).run(program, **arguments)
+            return worker_ranks.rank_pool(self.target).run(program, **arguments)
         finally:
-            worker_ranks.world(self.target).close()
+            worker_ranks.rank_pool(self.target).close()
 
     def fact(self, holds: bool, message: str, kind: Kind = Kind.STATE) -> bool:
         """Record one comparison, and a failure if ``holds`` is False. Return ``holds``."""

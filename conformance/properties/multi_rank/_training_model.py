@@ -24,7 +24,7 @@ def make_model(dtype: str, *, normalise: bool = True) -> nn.Sequential:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(11)
         normalisation: nn.Module = nn.LayerNorm(8) if normalise else nn.BatchNorm1d(8)
-        width = 8 * worker_ranks.size()  # tensor parallelism needs a size that all ranks divide
+        width = 8 * worker_ranks.world_size()  # tensor parallelism needs a size that all ranks divide
         net = nn.Sequential(
             nn.Linear(8, width), nn.GELU(), nn.Linear(width, 8), normalisation, nn.Linear(8, 4)
         )
@@ -44,7 +44,7 @@ class Feed:
         """Return inputs (rows, 8) and targets (rows, 4) of a step."""
         generator = torch.Generator().manual_seed(100 + step)
         dtype = getattr(torch, self.dtype)
-        batch_rows = ROWS * worker_ranks.size()
+        batch_rows = ROWS * worker_ranks.world_size()
         inputs = torch.randn(batch_rows, 8, generator=generator, dtype=torch.float64).to(dtype)
         targets = torch.randn(batch_rows, 4, generator=generator, dtype=torch.float64).to(dtype)
         rows = batch_rows // self.size

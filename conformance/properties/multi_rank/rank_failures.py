@@ -99,7 +99,7 @@ def replies_with_error_in_time(bench: Bench, program: Any, event: str) -> list[R
     if not bench.fact(
         ready == bench.size,
         f"a group with a short timeout did not work on {bench.size - ready} ranks before {event}: "
-        + "; ".join(reply.words() for reply in replies),
+        + "; ".join(reply.describe() for reply in replies),
     ):
         return None
     check_errors_in_time(bench, replies, event, range(bench.size - 1))
@@ -112,7 +112,7 @@ def a_rank_stays_away(bench: Bench) -> None:
     replies = replies_with_error_in_time(bench, collective_without_last_rank, "the last rank stayed away")
     if replies is not None:
         last = replies[-1]
-        bench.fact(last.ok, f"the rank that stayed away had to end without an error, but {last.words()}.")
+        bench.fact(last.ok, f"the rank that stayed away had to end without an error, but {last.describe()}.")
         for reply in replies[:-1]:
             bench.fact(
                 reply.seconds >= patient(_TIMEOUT) * 0.5 or reply.ending is Ending.GONE,
@@ -139,7 +139,7 @@ def a_rank_dies(bench: Bench) -> None:
     """If the process of a rank is killed, the remaining ranks get an error within the group's timeout."""
     replies = replies_with_error_in_time(bench, collective_while_last_rank_dies, "the last rank was killed")
     if replies is not None and replies[-1].ending is not Ending.GONE:
-        raise AssertionError(f"the last rank should have been killed, but {replies[-1].words()}")
+        raise AssertionError(f"the last rank should have been killed, but {replies[-1].describe()}")
 
 
 def wrong_calls(rank: Rank) -> dict[str, Any]:

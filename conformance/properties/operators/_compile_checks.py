@@ -1,6 +1,4 @@
-"""The shared parts of the properties of mode ``compile``: which results exist, calls, and proofs of
-compilation.
-"""
+"""Shared code of the properties of mode ``compile``: subjects, compiled calls and proof of compilation."""
 
 from __future__ import annotations
 
@@ -15,21 +13,21 @@ from conformance.framework.calls import CallOutcome, attempt, one_line
 from conformance.framework.recorder import Recorder
 from conformance.oracle.reference import Reference
 from conformance.properties import mode_exclusions
-from conformance.properties.shared.distribution_tests import RAW
-from conformance.properties.shared.dtypes import dtype_under_test, pristine
-from conformance.properties.shared.execution import _with_expected, report_failed_call, run
+from conformance.properties.shared.distribution_tests import UNSEEDED_OPERATORS
+from conformance.properties.shared.dtypes import dtype_under_test, pristine_info
+from conformance.properties.shared.execution import pair_with_references, report_failed_call, run_operator
 from conformance.samples import sample_limit
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Each of these is another graph; what a graph does not see (float64, float16) is left to eager mode.
+#: Dtypes that give different graphs. A graph does not depend on float64 or float16: eager mode checks them.
 DTYPES = ("float32", "bfloat16", "complex64", "int64", "bool")
 
-#: Operators that torch's database wraps so that a generator is seeded, which breaks every graph.
+#: Operators that torch's database wraps in a function that seeds a generator, which breaks every graph.
 _UNSEEDED: dict[str, Callable[..., Any]] = {
-    **RAW,
+    **UNSEEDED_OPERATORS,
     "empty_strided": torch.empty_strided,
     "nn.functional.feature_alpha_dropout.without_train": torch.nn.functional.feature_alpha_dropout,
     "nn.functional.multi_head_attention_forward": torch.nn.functional.multi_head_attention_forward,
@@ -39,35 +37,38 @@ _UNSEEDED: dict[str, Callable[..., Any]] = {
 
 
 def has_graph(subject: Subject) -> bool:
-    """Return whether results exist: Dynamo can put the operator into a graph at all."""
+    """Return whether Dynamo can capture the operator in a graph, so that results exist."""
     return subject.name not in mode_exclusions.reasons("compile", "no_graph")
 
 
 def is_seeded(subject: Subject) -> bool:
-    """Return whether torch's database seeds a generator around the operator."""
+    """Return whether torch's database wraps the operator in a function that seeds a generator."""
     return subject.name in _UNSEEDED
 
 
 def unseeded_operator(subject: Subject) -> Callable[..., Any]:
-    """Return the operator of an entry without the seeding around it; a test's broken one as it is."""
+    """Return the operator of an entry without the database's seeding.
+
+    A test's broken operator is returned unchanged.
+    """
     op: Callable[..., Any] = subject.info.op
-    return _UNSEEDED.get(subject.name, op) if op is pristine(subject).op else op
+    return _UNSEEDED.get(subject.name, op) if op is pristine_info(subject).op else op
 
 
-def cases(
+def varied_samples_with_references(
     target: Target, subject: Subject, recorder: Recorder, limit: int
 ) -> Iterator[tuple[Sample, Reference]]:
-    """Yield samples that differ in the form of the call, with the oracle's values."""
+    """Yield samples that differ in the form of the call, with their references."""
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
-    yield from _with_expected(
+    yield from pair_with_references(
         target, subject, recorder, dtype, samples, samples.varied(sample_limit.limit(limit))
     )
 
 
 class Compiler:
-    """Compiles calls for one result and keeps count of those that ran as a graph."""
+    """Compiler of the calls of one result; it counts the calls that ran as a graph."""
 
     def __init__(self, target: Target, recorder: Recorder, *, fused: bool = False) -> None:
         self.target = target
@@ -75,7 +76,7 @@ class Compiler:
         self.fused = fused
         self.captured = 0
         #: The outcome of the call before, if there was one.
-        self.first: CallOutcome | None = None
+        self.first_outcome: CallOutcome | None = None
         self.reasons: list[str] = []
 
     def call(
@@ -85,13 +86,14 @@ class Compiler:
         work: Callable[[Callable[..., Any]], Any],
         on_cpu: Callable[[Callable[..., Any]], Any],
         *,
-        reference: Callable[..., Any] | None = None,
+        cpu_function: Callable[..., Any] | None = None,
         label: str = "the compiled operator",
     ) -> CallOutcome | None:
-        """Return the outcome of ``work`` with ``function`` compiled, or None if there is nothing to compare.
+        """Return the outcome of ``work`` with ``function`` compiled; None if there is nothing to compare.
 
-        If it raises, ``on_cpu`` shows whose fault it is: it does the same with ``reference`` (default:
-        ``function``) captured on the CPU, no backend behind it. A failure there too is torch's own limit.
+        If it raises, ``on_cpu`` shows the cause. It does the same with ``cpu_function`` (default:
+        ``function``) captured on the CPU, without a backend. If that fails as well, the failure is a limit of
+        torch.
         """
         call, log = compile_with_log(self.target, function, fused=self.fused)
         outcome = attempt(lambda: work(call))
@@ -100,11 +102,11 @@ class Compiler:
         if outcome.ok:
             self.captured += log.ran_a_call
             if not log.ran_a_call:
-                self.reasons.append("no graph with a call in it ran")
+                self.reasons.append("a graph that contains a call did not run")
             return outcome
         assert outcome.error is not None
-        again, _ = compile_with_log(None, reference or function)
-        captured = attempt(lambda: on_cpu(again))
+        cpu_compiled, _ = compile_with_log(None, cpu_function or function)
+        captured = attempt(lambda: on_cpu(cpu_compiled))
         if not captured.ok:
             assert captured.error is not None
             text = f"sample {sample.index} is not captured on the CPU either: {one_line(captured.error, 160)}"
@@ -119,15 +121,15 @@ class Compiler:
         sample: Sample,
         copy: Sample,
         function: Callable[..., Any],
-        reference: Callable[..., Any],
+        cpu_function: Callable[..., Any],
         *,
-        again: Sample | None = None,
-        **words: Any,
+        first_copy: Sample | None = None,
+        **options: Any,
     ) -> CallOutcome | None:
         """Call ``function``, compiled and without gradients, on the device's copy of a sample.
 
-        With ``again``, a copy of its own, the compiled operator is called on that first: what a backend does
-        the first time (tracing, learning, capturing) need not be what it does from then on.
+        If ``first_copy`` is given, the compiled operator is called on it first. A backend may behave
+        differently in its first call, in which it traces, learns or captures.
         """
 
         def on_cpu(call: Callable[..., Any]) -> Any:
@@ -135,24 +137,24 @@ class Compiler:
                 return to_host(sample).call(call)
 
         def work(call: Callable[..., Any]) -> Any:
-            if again is not None:
-                first = run(self.target, call, again)
-                if not first.ok:
-                    return first
-                self.first = first
-            return run(self.target, call, copy)
+            if first_copy is not None:
+                first_outcome = run_operator(self.target, call, first_copy)
+                if not first_outcome.ok:
+                    return first_outcome
+                self.first_outcome = first_outcome
+            return run_operator(self.target, call, copy)
 
         return self.call(
             sample,
             function,
             work,
             on_cpu,
-            reference=reference,
-            **words,
+            cpu_function=cpu_function,
+            **options,
         )
 
-    def settle(self) -> None:
+    def require_evidence(self) -> None:
         """Mark the result vacuous if no call of it ran as a graph."""
         if not self.captured:
             reason = self.reasons[0] if self.reasons else "no sample was compiled"
-            self.recorder.vacuous(f"nothing of the subject ran compiled: {reason}")
+            self.recorder.vacuous(f"no call of the subject ran compiled: {reason}")

@@ -1,4 +1,7 @@
-"""Movement of derivatives if their inputs move by one rounding: no device can be held to less."""
+"""Sensitivity of derivatives: their movement if the inputs move by one rounding.
+
+No device can be more exact.
+"""
 
 from __future__ import annotations
 
@@ -9,49 +12,56 @@ import torch
 from conformance.properties.operators import _gradients
 from conformance.samples.operators import Sample
 
-#: Of the directions in which inputs are moved.
+#: Seeds of the directions in which inputs are moved.
 _SEEDS = (5, 105)
-#: A gradient that moves by more steps of its size for one step of the inputs jumps, as at a tie.
+#: A gradient jumps, as at a tie, if one step of the inputs moves it by more than so many steps of its size.
 JUMP = 2.0**26
 
 
-def move(sample: Sample, step: float, seed: int) -> None:
-    """Multiply each element of the inputs of a private copy by 1 + step or 1 - step, in place."""
+def perturb_inputs(sample: Sample, step: float, seed: int) -> None:
+    """Multiply each element of the inputs of a separate copy by 1 + step or 1 - step, in place."""
     with torch.no_grad():
-        for place, tensor in enumerate(_gradients.inputs_of(sample)):
-            tensor.mul_(1 + torch.sign(_gradients.noise(tensor.real, seed + place)) * step)
+        for index, tensor in enumerate(_gradients.inputs_of(sample)):
+            tensor.mul_(1 + torch.sign(_gradients.noise(tensor.real, seed + index)) * step)
 
 
-def spreads(
-    base: _gradients.Derivative, moved: Callable[[int], _gradients.Derivative | None], step: float
+def gradient_sensitivities(
+    base: _gradients.Derivative, derivative_at: Callable[[int], _gradients.Derivative | None], step: float
 ) -> list[torch.Tensor | None]:
-    """Return how far each gradient moves for a step of the inputs, in steps.
+    """Return the movement of each gradient, in steps, for a step of the inputs.
 
-    ``moved`` gives the derivative at inputs that were moved with a seed, or None if there is none. What comes
-    back are float64 tensors with the shapes of the gradients, or None; no element is below their mean.
+    ``derivative_at`` returns the derivative at inputs that were moved with a seed, or None. The results are
+    float64 tensors of the gradients' shapes, or None. No element is below the mean of its tensor.
     """
-    found: list[torch.Tensor | None] = [None] * len(base.gradients)
+    sensitivities: list[torch.Tensor | None] = [None] * len(base.gradients)
     for seed in _SEEDS:
-        derivative = moved(seed)
+        derivative = derivative_at(seed)
         if derivative is None or len(derivative.gradients) != len(base.gradients):
             continue
-        for place, (gradient, at_base) in enumerate(zip(derivative.gradients, base.gradients, strict=False)):
+        for index, (gradient, at_base) in enumerate(zip(derivative.gradients, base.gradients, strict=False)):
             if gradient is None or at_base is None or gradient.shape != at_base.shape or not gradient.numel():
                 continue
             distance = torch.nan_to_num(
                 (gradient - at_base).abs().to(torch.float64) / step, posinf=0.0, neginf=0.0
             )
             distance = torch.maximum(distance, distance.mean())
-            earlier = found[place]
-            found[place] = distance if earlier is None else torch.maximum(distance, earlier)
-    return found
+            earlier = sensitivities[index]
+            sensitivities[index] = distance if earlier is None else torch.maximum(distance, earlier)
+    return sensitivities
 
 
-def without_jumps(found: list[torch.Tensor | None], base: _gradients.Derivative) -> list[torch.Tensor | None]:
-    """Return spreads as they are, but None for each gradient that jumps: another value there is wrong."""
+def without_jumps(
+    sensitivities: list[torch.Tensor | None], base: _gradients.Derivative
+) -> list[torch.Tensor | None]:
+    """Return the sensitivities, with None for each gradient that jumps.
+
+    A different value of a gradient that jumps is an error.
+    """
     return [
         None
-        if spread is None or gradient is None or float(spread.max()) > JUMP * _gradients.largest(gradient)
-        else spread
-        for spread, gradient in zip(found, base.gradients, strict=True)
+        if sensitivity is None
+        or gradient is None
+        or float(sensitivity.max()) > JUMP * _gradients.largest_magnitude(gradient)
+        else sensitivity
+        for sensitivity, gradient in zip(sensitivities, base.gradients, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Gradients in working precision, compared with the CPU's in float64 within the backward tolerance."""
+"""Comparison of gradients with the CPU's float64 gradients, within the backward tolerance."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from conformance import torch_testing_internals
 from conformance.framework.calls import attempt
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule, unit_of
-from conformance.oracle.precision import UP
+from conformance.oracle.precision import HIGH_PRECISION_DTYPES
 from conformance.properties.operators import _gradient_sensitivity, _gradients
-from conformance.properties.shared.dtypes import dtype_under_test, pristine
+from conformance.properties.shared.dtypes import dtype_under_test, pristine_info
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def judge(
+def compare_with_float64(
     target: Target,
     recorder: Recorder,
     subject: Subject,
@@ -28,13 +28,13 @@ def judge(
     reference: _gradients.Derivative,
     label: str = "the gradient",
 ) -> bool:
-    """Compare gradients with the CPU's; ``reference`` is its derivative in the same dtype."""
+    """Compare gradients with the CPU's; ``reference`` is the CPU's derivative in the same dtype."""
     applied = rule(subject.name, dtype_under_test(recorder), "backward")
-    precise = None if applied.oracle == "same" else _precise(subject, sample, 0.0, 0)
-    expected, spreads = reference, None
-    if precise is not None and len(precise.gradients) == len(expected.gradients):
-        spreads = _spreads(subject, sample, precise, dtype_under_test(recorder))
-        expected = precise
+    high_precision = None if applied.oracle == "same" else _float64_derivative(subject, sample, 0.0, 0)
+    expected, sensitivities = reference, None
+    if high_precision is not None and len(high_precision.gradients) == len(expected.gradients):
+        sensitivities = _sensitivities(subject, sample, high_precision, dtype_under_test(recorder))
+        expected = high_precision
     return _gradients.compare_gradients(
         target,
         recorder,
@@ -43,19 +43,20 @@ def judge(
         actual,
         expected.gradients,
         label=label,
-        spreads=spreads,
+        sensitivities=sensitivities,
         size=_gradients.natural_size(reference, logarithmic=applied.logarithmic),
     )
 
 
-def _precise(subject: Subject, sample: Sample, step: float, seed: int) -> Any:
-    """Return the derivative in float64, at the sample or with its inputs moved by one step; None if
-    refused.
+def _float64_derivative(subject: Subject, sample: Sample, step: float, seed: int) -> Any:
+    """Return the derivative in float64, at the sample or at inputs moved by one step.
+
+    The result is None if the CPU rejects it.
     """
-    info = pristine(subject)
-    copy = to_host(sample, UP)
+    info = pristine_info(subject)
+    copy = to_host(sample, HIGH_PRECISION_DTYPES)
     if step:
-        _gradient_sensitivity.move(copy, step, seed)
+        _gradient_sensitivity.perturb_inputs(copy, step, seed)
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -66,6 +67,10 @@ def _precise(subject: Subject, sample: Sample, step: float, seed: int) -> Any:
     return outcome.value if outcome.ok else None
 
 
-def _spreads(subject: Subject, sample: Sample, precise: Any, dtype: torch.dtype) -> list[torch.Tensor | None]:
+def _sensitivities(
+    subject: Subject, sample: Sample, high_precision: Any, dtype: torch.dtype
+) -> list[torch.Tensor | None]:
     step = unit_of(dtype) / 2
-    return _gradient_sensitivity.spreads(precise, lambda seed: _precise(subject, sample, step, seed), step)
+    return _gradient_sensitivity.gradient_sensitivities(
+        high_precision, lambda seed: _float64_derivative(subject, sample, step, seed), step
+    )

@@ -17,10 +17,10 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule, unit_of
 from conformance.oracle import relations
 from conformance.oracle.reference import written_tensors
-from conformance.oracle.sensitivity import coarsest
+from conformance.oracle.sensitivity import coarsest_dtype
 from conformance.properties.shared import argument_integrity as arguments
 from conformance.properties.shared.argument_integrity import storage_bytes
-from conformance.properties.shared.dtypes import dtype_under_test, pristine
+from conformance.properties.shared.dtypes import dtype_under_test, pristine_info
 from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call
 from conformance.samples import sample_limit
 from conformance.samples.copies import to_host
@@ -33,10 +33,10 @@ Operator = Callable[..., Any]
 
 @dataclasses.dataclass
 class Derivative:
-    """Differentiable outputs, their cotangents, the inputs, and d<cotangents, outputs>/d(input) each.
+    """Outputs, their cotangents, the inputs, and d<cotangents, outputs>/d(input) for each input.
 
-    ``before`` holds the bytes of outputs and cotangents from before the backward. ``scale`` is the natural
-    size of the outputs if they are derivatives themselves, which may be small differences of large numbers.
+    ``before`` holds the bytes of outputs and cotangents before the backward. ``scale`` is the natural size of
+    outputs that are derivatives themselves, which may be small differences of large numbers.
     """
 
     outputs: list[torch.Tensor]
@@ -59,9 +59,9 @@ def inputs_of(sample: Sample) -> list[torch.Tensor]:
 
 
 def noise_for(tensor: torch.Tensor, seed: int) -> torch.Tensor:
-    """Return normally distributed values in the shape, in the dtype and on the device of a tensor.
+    """Return normally distributed values in the shape and dtype, and on the device, of a tensor.
 
-    The host rounds them, since a device may not take float64.
+    The host rounds them, because the device may not support float64.
     """
     return noise(tensor, seed).to(tensor.dtype).to(tensor.device)
 
@@ -74,7 +74,7 @@ def noise(like: torch.Tensor, seed: int) -> torch.Tensor:
 
 
 def outputs_of(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor]:
-    """Return the differentiable outputs, made fit for differentiation as torch's database asks."""
+    """Return the differentiable outputs, wrapped for differentiation as torch's database specifies."""
     wrapper = torch_testing_internals.gradcheck_wrapper(info)
     result = wrapper(op, sample.input, *sample.args, **sample.kwargs)
     if sample.process is not None:
@@ -87,7 +87,10 @@ def outputs_of(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor]:
 
 
 def on_clone(form: Operator) -> Operator:
-    """Return an in-place form on a clone of its input, since a leaf that requires grad may not be written."""
+    """Return an in-place form that clones its input first.
+
+    A leaf that requires grad must not be written.
+    """
 
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
         return form(input.clone(), *args, **kwargs)
@@ -95,8 +98,11 @@ def on_clone(form: Operator) -> Operator:
     return call
 
 
-def in_place(info: Any) -> Operator | None:
-    """Return the differentiable in-place form of an entry on a clone of its input; None if it has none."""
+def in_place_form(info: Any) -> Operator | None:
+    """Return the differentiable in-place form of an entry on a clone of its input.
+
+    The result is None if it does not exist.
+    """
     if not info.supports_inplace_autograd or not callable(info.inplace_variant):
         return None
     return on_clone(info.inplace_variant)
@@ -105,15 +111,15 @@ def in_place(info: Any) -> Operator | None:
 def differentiate(
     info: Any, op: Operator, sample: Sample, *, create_graph: bool = False, watch: bool = False
 ) -> Derivative:
-    """Return the reverse-mode derivative for cotangents that depend on the position of an output only.
+    """Return the reverse-mode derivative for cotangents that depend only on the index of an output.
 
-    With ``watch`` it keeps what :func:`check_kept` needs.
+    With ``watch``, the derivative contains the bytes that :func:`check_unchanged_by_backward` needs.
     """
     with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore")
         inputs = inputs_of(sample)
         outputs = outputs_of(info, op, sample)
-        cotangents = [noise_for(t, 17 + place) for place, t in enumerate(outputs)]
+        cotangents = [noise_for(t, 17 + index) for index, t in enumerate(outputs)]
         if not outputs or not inputs:
             return Derivative(outputs, cotangents, inputs, [])
         before = [storage_bytes(tensor) for tensor in [*outputs, *cotangents]] if watch else []
@@ -123,34 +129,37 @@ def differentiate(
         return Derivative(outputs, cotangents, inputs, list(gradients), before)
 
 
-def check_kept(
+def check_unchanged_by_backward(
     recorder: Recorder, sample: Sample, copy: Sample, derivative: Derivative, written: frozenset[int]
 ) -> None:
-    """Compare arguments, outputs and cotangents with what they were before a backward that was watched."""
+    """Compare arguments, outputs and cotangents with their bytes before a backward that was watched."""
     arguments.check_unwritten_arguments(recorder, sample, copy, written, label="the backward")
     arguments.check_unchanged_bytes(
         recorder,
         derivative.before,
         [*derivative.outputs, *derivative.cotangents],
-        "the backward has changed an output or a gradient that it was given: tensor",
+        "the backward has changed an output or an incoming gradient: tensor",
         sample.index,
     )
 
 
-def second(info: Any, op: Operator, sample: Sample) -> Derivative:
-    """Return gradients of <noise, first gradients> by the inputs; none if none of those depends on them."""
+def second_derivatives(info: Any, op: Operator, sample: Sample) -> Derivative:
+    """Return gradients of <noise, first gradients> with respect to the inputs.
+
+    The derivative has no gradients if no first gradient depends on an input.
+    """
     derivative = differentiate(info, op, sample, create_graph=True)
     first = [g for g in derivative.gradients if g is not None and g.requires_grad]
     if not first:
         return Derivative([], [], derivative.inputs, [])
-    weights = [noise_for(g, 29 + place) for place, g in enumerate(first)]
+    weights = [noise_for(g, 29 + index) for index, g in enumerate(first)]
     gradients = torch.autograd.grad(first, derivative.inputs, weights, allow_unused=True)
     scale = natural_size(derivative)
     return Derivative(first, weights, derivative.inputs, list(gradients), scale=scale)
 
 
-def derive(info: Any, sample: Sample) -> None:
-    """Run first and second gradients of an operator, for the dtypes that they need."""
+def run_derivatives(info: Any, sample: Sample) -> None:
+    """Run first and second gradients of an operator, to collect the dtypes that they need."""
     with torch.enable_grad():
         inputs, outputs = inputs_of(sample), outputs_of(info, info.op, sample)
         ones = [torch.ones_like(output) for output in outputs]
@@ -160,19 +169,22 @@ def derive(info: Any, sample: Sample) -> None:
             torch.autograd.grad(first, inputs, [torch.ones_like(g) for g in first], allow_unused=True)
 
 
-def cases(
+def differentiable_samples(
     target: Target, subject: Subject, recorder: Recorder, limit: int
 ) -> Iterator[tuple[Sample, Sample]]:
-    """Yield (shared sample, copy on the device) of samples with inputs that require grad and fixed values."""
+    """Yield (shared sample, copy on the device) for each sample that can be differentiated.
+
+    The sample has inputs that require grad, and specified values.
+    """
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype, requires_grad=True)
     recorder.samples(0, samples.available)
     for sample in samples.chosen(sample_limit.limit(limit)):
-        if relations.free_of_values(subject.name, sample):
+        if relations.has_unspecified_values(subject.name, sample):
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)
             continue
-        if not inputs_of(sample) or not declares_call(target, recorder, sample, derive):
+        if not inputs_of(sample) or not declares_call(target, recorder, sample, run_derivatives):
             continue
         copy = copy_in(target, recorder, sample)
         if copy is not None:
@@ -180,7 +192,7 @@ def cases(
             yield sample, copy
 
 
-def on_target(
+def value_on_target(
     target: Target,
     recorder: Recorder,
     sample: Sample,
@@ -188,7 +200,7 @@ def on_target(
     reference: CallOutcome,
     label: str,
 ) -> Any:
-    """Return the value of ``call`` on the device, or None if it raised.
+    """Return the value of ``call`` on the device; None if it raised.
 
     An error is recorded, unless the CPU (``reference``) raises too.
     """
@@ -198,13 +210,14 @@ def on_target(
     if reference.ok:
         report_failed_call(target, recorder, sample, outcome, label)
     else:
-        recorder.compared(1)  # both refuse
+        recorder.compared(1)  # both raise
     return None
 
 
-def on_cpu(recorder: Recorder, sample: Sample, call: Callable[[], Any]) -> CallOutcome:
-    """Return the CPU's outcome with the generator seeded; its error is noted, since nothing can be compared
-    then.
+def outcome_on_cpu(recorder: Recorder, sample: Sample, call: Callable[[], Any]) -> CallOutcome:
+    """Return the CPU's outcome with the generator seeded.
+
+    If the CPU raises, the error is noted, because nothing can be compared.
     """
     with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.quiet():
         outcome = attempt(call)
@@ -223,47 +236,51 @@ def compare_gradients(
     expected: list[torch.Tensor | None],
     *,
     label: str,
-    spreads: list[torch.Tensor | None] | None = None,
+    sensitivities: list[torch.Tensor | None] | None = None,
     size: float = 0.0,
 ) -> bool:
-    """Compare gradients in the norm: an element may be off by the tolerance of the largest one.
+    """Compare gradients in the norm: an element may be off by the tolerance of the largest element.
 
-    ``spreads`` are float64 tensors with the shapes of the gradients, or None. ``size`` is added to the
-    magnitude: if a function is constant along a direction, its gradient is the small difference of numbers
-    of about that size. A gradient that is None counts as zeros, which is what both mean.
+    ``sensitivities`` are float64 tensors of the gradients' shapes, or None. ``size`` is added to the
+    magnitude: if a function is constant along a direction, its gradient is the small difference of numbers of
+    that size. A gradient of None equals zeros.
     """
     dtype = dtype_under_test(recorder)
     applied = rule(subject.name, dtype, "backward")
-    # What takes part in a coarser dtype, such as weights, is as exact as that.
-    computed = coarsest(sample, dtype)
+    # An input of a coarser dtype, such as weights, limits the precision.
+    computed = coarsest_dtype(sample, dtype)
     count = max([1, *(t.numel() for t in sample.tensors())])
-    good = True
-    for place, (got, want) in enumerate(zip(actual, expected, strict=False)):
-        if want is None and got is None:
+    agrees = True
+    for index, (actual_gradient, expected_gradient) in enumerate(zip(actual, expected, strict=False)):
+        if expected_gradient is None and actual_gradient is None:
             recorder.compared(1)
             continue
-        if got is None:
-            got = torch.zeros_like(want)  # type: ignore[arg-type]
-        if want is None:
-            want = torch.zeros(got.shape, dtype=got.dtype)
-        bound = applied.tolerance(got.dtype, computed, elements=count, precision=target.precision).widened(2)
-        spread = torch.full(want.shape, largest(want) + size, dtype=torch.float64)
-        if spreads is not None and spreads[place] is not None:
-            spread = spread + spreads[place]  # type: ignore[operator]
-        good &= compare_values(
-            recorder,
-            got,
-            want,
-            tolerance=bound,
-            label=f"{label} with respect to differentiable input {place}",
-            sample=sample.index,
-            spread=spread,
+        if actual_gradient is None:
+            actual_gradient = torch.zeros_like(expected_gradient)  # type: ignore[arg-type]
+        if expected_gradient is None:
+            expected_gradient = torch.zeros(actual_gradient.shape, dtype=actual_gradient.dtype)
+        bound = applied.tolerance(
+            actual_gradient.dtype, computed, elements=count, precision=target.precision
+        ).widened(2)
+        sensitivity = torch.full(
+            expected_gradient.shape, largest_magnitude(expected_gradient) + size, dtype=torch.float64
         )
-    return good
+        if sensitivities is not None and sensitivities[index] is not None:
+            sensitivity = sensitivity + sensitivities[index]  # type: ignore[operator]
+        agrees &= compare_values(
+            recorder,
+            actual_gradient,
+            expected_gradient,
+            tolerance=bound,
+            label=f"{label} with respect to differentiable input {index}",
+            sample=sample.index,
+            sensitivity=sensitivity,
+        )
+    return agrees
 
 
-def largest(tensor: torch.Tensor) -> float:
-    """Return the largest finite magnitude in a tensor; 0.0 if there is none."""
+def largest_magnitude(tensor: torch.Tensor) -> float:
+    """Return the largest finite magnitude in a tensor; 0.0 if no element is finite."""
     if tensor.numel() == 0:
         return 0.0
     sizes = tensor.detach().abs().to(torch.float64)
@@ -271,31 +288,31 @@ def largest(tensor: torch.Tensor) -> float:
 
 
 def natural_size(derivative: Derivative, *, logarithmic: bool = False) -> float:
-    """Return ``|cotangent| * |f| / |x|``, the size of a gradient of a function neither flat nor steep.
+    """Return ``|cotangent| * |f| / |x|``: the size of a gradient of a neither flat nor steep function.
 
-    For a logarithm whose backward takes the exponential of the stored result it is ``|cotangent| * |f|``: a
-    relative error of the result becomes an absolute one of the exponent.
+    A logarithm whose backward takes the exponential of the stored result has the size ``|cotangent| * |f|``:
+    a relative error of the result becomes an absolute error of the exponent.
     """
     above = max(
         (
-            largest(c) * max(largest(o), derivative.scale)
+            largest_magnitude(c) * max(largest_magnitude(o), derivative.scale)
             for c, o in zip(derivative.cotangents, derivative.outputs, strict=False)
         ),
         default=0.0,
     )
-    below = max((largest(x) for x in derivative.inputs), default=0.0)
+    below = max((largest_magnitude(x) for x in derivative.inputs), default=0.0)
     if logarithmic:
         return above
     return above / below if below else 0.0
 
 
-def directional(info: Any, sample: Sample, derivative: Derivative) -> tuple[float, float, float]:
+def directional_derivatives(info: Any, sample: Sample, derivative: Derivative) -> tuple[float, float, float]:
     """Return (numerical, analytic, uncertainty of the numerical) derivative along a random direction.
 
-    It is that of <cotangents, outputs> on the CPU. The uncertainty is the effect of rounding the outputs to
+    The function is <cotangents, outputs> on the CPU. The uncertainty is the effect of rounding the outputs to
     their dtype on a difference over two steps.
     """
-    directions = [noise(t, 41 + place).to(t.dtype) for place, t in enumerate(derivative.inputs)]
+    directions = [noise(t, 41 + index).to(t.dtype) for index, t in enumerate(derivative.inputs)]
     step = 1e-6
     totals, size = [], 0.0
     for sign in (1, -1):
@@ -322,11 +339,11 @@ def directional(info: Any, sample: Sample, derivative: Derivative) -> tuple[floa
     return (totals[0] - totals[1]) / (2 * step), analytic, 8 * size / step
 
 
-def reference(subject: Subject, recorder: Recorder, sample: Sample) -> CallOutcome:
+def first_derivatives_on_cpu(subject: Subject, recorder: Recorder, sample: Sample) -> CallOutcome:
     """Return the outcome of first derivatives on the CPU in the same dtype."""
-    info = pristine(subject)
+    info = pristine_info(subject)
     host = to_host(sample)
-    outcome = on_cpu(recorder, sample, lambda: differentiate(info, info.op, host))
+    outcome = outcome_on_cpu(recorder, sample, lambda: differentiate(info, info.op, host))
     if outcome.ok:
         outcome.value.written = written_tensors(sample, host)
     return outcome

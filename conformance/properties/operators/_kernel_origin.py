@@ -16,25 +16,28 @@ _COMPOSITES = (
 
 
 def _has(name: str, key: str) -> bool:
-    """Return True if an overload has a kernel that is registered under a key."""
+    """Return whether an overload has a kernel that is registered for a dispatch key."""
     return torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
 
 
 @functools.cache
 def composite_key(name: str, key: str) -> torch._C.DispatchKey | None:
-    """Return the key of torch's composite kernel that an overload runs on a backend; None for any other."""
+    """Return the key of torch's composite kernel that an overload runs on a backend.
+
+    The result is None if it runs another kernel.
+    """
     try:
         if not key or _has(name, key):
             return None
-        found = next((composite for composite in _COMPOSITES if _has(name, composite)), None)
+        composite_name = next((composite for composite in _COMPOSITES if _has(name, composite)), None)
     except RuntimeError:
         return None
-    return None if found is None else getattr(torch._C.DispatchKey, found)
+    return None if composite_name is None else getattr(torch._C.DispatchKey, composite_name)
 
 
 @functools.cache
-def placed(name: str, key: str) -> Placement:
-    """Return the origin of the kernel of an overload that is not composite, by the dispatch table."""
+def placement_by_dispatch_table(name: str, key: str) -> Placement:
+    """Return the placement of an overload that is not composite, by the dispatch table."""
     if not key:
         return Placement.UNKNOWN
     try:

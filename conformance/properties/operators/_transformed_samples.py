@@ -1,4 +1,4 @@
-"""Samples with the same values in another form, compared with the oracle of the original."""
+"""Samples with the same values in another form, compared with the reference of the original."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from conformance.framework.recorder import Recorder
 from conformance.oracle.reference import Reference
 from conformance.properties.shared.argument_integrity import check_unwritten_arguments
 from conformance.properties.shared.comparison import compare_outputs
-from conformance.properties.shared.dtypes import pristine
-from conformance.properties.shared.execution import copy_in, report_failed_call, run
+from conformance.properties.shared.dtypes import pristine_info
+from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Operators whose meaning is the memory of their argument, not its values.
-ABOUT_MEMORY = frozenset(
+#: Operators whose result depends on the memory of their argument, not only on its values.
+DEFINED_BY_MEMORY = frozenset(
     {
         "as_strided",
         "as_strided.partial_views",
@@ -35,10 +35,10 @@ ABOUT_MEMORY = frozenset(
 )
 
 
-def transformed(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) -> Sample | None:
-    """Return the sample with ``change`` applied to a private copy of each strided tensor.
+def with_transformed_tensors(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) -> Sample | None:
+    """Return the sample with ``change`` applied to a separate copy of each strided tensor.
 
-    None if nothing changed.
+    The result is None if nothing changed.
     """
     changed = False
 
@@ -56,38 +56,39 @@ def transformed(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) 
     return host.replace(input=input, args=args, kwargs=kwargs) if changed else None
 
 
-def check_derived(
+def check_transformed_sample(
     target: Target,
     subject: Subject,
     recorder: Recorder,
     sample: Sample,
-    derived: Sample,
-    want: Reference,
+    transformed: Sample,
+    reference: Reference,
     label: str,
     *,
     forms: Iterable[tuple[str, Callable[..., Any], Callable[..., Any]]] | None = None,
 ) -> None:
-    """Run the operator, or the given forms, on ``derived`` and compare with the oracle of ``sample``.
+    """Run the operator, or the given forms, on a transformed sample and compare with ``reference``.
 
-    If the device raises and the CPU raises for the same arguments, the form is outside the contract.
+    ``reference`` is the reference of ``sample``. If both the device and the CPU raise for the same arguments,
+    nothing is required.
     """
-    pairs = list(forms) if forms is not None else [("operator", subject.info.op, pristine(subject).op)]
-    for name, form, reference in pairs:
-        copy = copy_in(target, recorder, derived)
+    pairs = list(forms) if forms is not None else [("operator", subject.info.op, pristine_info(subject).op)]
+    for name, form, cpu_form in pairs:
+        copy = copy_in(target, recorder, transformed)
         if copy is None:
             return
-        outcome = run(target, form, copy)
+        outcome = run_operator(target, form, copy)
         if outcome.ok:
             compare_outputs(
-                target, recorder, subject, sample, outcome.value, want, label=f"the {name} of {label}"
+                target, recorder, subject, sample, outcome.value, reference, label=f"the {name} of {label}"
             )
-            in_place = {place for place, tensor in enumerate(copy.tensors()) if tensor is outcome.value}
+            in_place = {index for index, tensor in enumerate(copy.tensors()) if tensor is outcome.value}
             check_unwritten_arguments(
-                recorder, derived, copy, want.written | in_place, label=f"the {name} of {label}"
+                recorder, transformed, copy, reference.written | in_place, label=f"the {name} of {label}"
             )
             continue
-        if cpu_accepts(reference, derived):
-            report_failed_call(target, recorder, derived, outcome, f"the {name} of {label}")
+        if cpu_accepts(cpu_form, transformed):
+            report_failed_call(target, recorder, transformed, outcome, f"the {name} of {label}")
         else:
             recorder.compared(1)
 

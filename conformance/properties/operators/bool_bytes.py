@@ -1,4 +1,4 @@
-"""Booleans are true whatever the bits of their byte."""
+"""Property: a bool is true for any nonzero byte."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from conformance.framework import trees
 from conformance.framework.calls import attempt_on
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.operators._transformed_samples import ABOUT_MEMORY
+from conformance.properties.operators._transformed_samples import DEFINED_BY_MEMORY
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtypes_of
-from conformance.properties.shared.execution import cases, copy_in, report_failed_call, run
+from conformance.properties.shared.execution import (
+    copy_in,
+    report_failed_call,
+    run_operator,
+    samples_with_references,
+)
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -22,18 +27,18 @@ from conformance.target.target import Target
 LIMIT = 4
 
 
-def odd_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same booleans on their device, true ones stored as bytes from 2 to 255."""
+def with_nonstandard_true_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the same bools on their device, with True stored as bytes from 2 to 255."""
     if tensor.dtype != torch.bool or tensor.layout is not torch.strided or not tensor.numel():
         return tensor
-    places = torch.arange(tensor.numel(), dtype=torch.int64).reshape(tensor.shape)
-    numbers = (2 + places * 37 % 254).to(torch.uint8).to(tensor.device)
+    positions = torch.arange(tensor.numel(), dtype=torch.int64).reshape(tensor.shape)
+    numbers = (2 + positions * 37 % 254).to(torch.uint8).to(tensor.device)
     return (numbers * tensor.to(torch.uint8)).view(torch.bool)
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if subject.name in ABOUT_MEMORY:
+    if subject.name in DEFINED_BY_MEMORY:
         return []
     return dtypes_of(target, subject, ("bool",))
 
@@ -41,32 +46,41 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "bool-bytes",
     subject_kind="operator",
-    statement="Booleans that view(torch.bool) makes of bytes from 2 to 255 are true like any others.",
+    statement="A bool that view(torch.bool) makes of a byte from 2 to 255 is true, like any other True.",
     documentation="generated/torch.Tensor.view.html",
     level="full",
     applies=applies,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for sample, want in cases(target, subject, recorder, LIMIT):
+    """Call the operator on bools made of bytes from 2 to 255 and compare with the reference."""
+    for sample, reference in samples_with_references(target, subject, recorder, LIMIT):
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
 
         def changed(copy: Sample = copy) -> Sample:
             def leaf(value: Any) -> Any:
-                return odd_bytes(value) if isinstance(value, torch.Tensor) else value
+                return with_nonstandard_true_bytes(value) if isinstance(value, torch.Tensor) else value
 
             input, args, kwargs = trees.tree_map(leaf, copy.arguments)
             return copy.replace(input=input, args=args, kwargs=kwargs)
 
-        made = attempt_on(target, changed)
-        if not made.ok:
-            report_failed_call(target, recorder, sample, made, "making booleans of bytes")
+        converted = attempt_on(target, changed)
+        if not converted.ok:
+            report_failed_call(target, recorder, sample, converted, "making bools of bytes")
             continue
-        outcome = run(target, subject.info.op, made.value)
+        outcome = run_operator(target, subject.info.op, converted.value)
         if outcome.ok:
-            what = "the result for booleans of other bytes"
-            compare_outputs(target, recorder, subject, sample, outcome.value, want, label=what, bits=True)
+            label = "the result for bools stored as bytes from 2 to 255"
+            compare_outputs(
+                target,
+                recorder,
+                subject,
+                sample,
+                outcome.value,
+                reference,
+                label=label,
+                accept_same_bits=True,
+            )
         else:
             report_failed_call(target, recorder, sample, outcome)

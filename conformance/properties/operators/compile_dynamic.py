@@ -1,4 +1,4 @@
-"""One compiled function serves several sizes."""
+"""Property: one compiled function serves several sizes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from conformance.oracle.reference import Reference, reference_for
 from conformance.properties.operators import _compile_checks
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
-from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run
+from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run_operator
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
-#: Operators whose result has the size of their input, and reductions: one of each kind of kernel.
+#: Operators whose result has the size of their input, and reductions: examples of each kind of kernel.
 OPERATORS = frozenset(
     [
         "abs",
@@ -90,8 +90,7 @@ OPERATORS = frozenset(
         "roll",
     ]
 )
-#: Sizes of the second call and of the third: the first may be compiled for itself, the others must share a
-#: graph.
+#: Factors of the size in each call: the first call may have a graph of its own, the others must share one.
 GROWTH = (2, 3, 5)
 
 
@@ -106,8 +105,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "compile_dynamic",
     subject_kind="operator",
     statement=(
-        "With dynamic=True one compiled function gives right values for several sizes, compiled "
-        "twice at most."
+        "With dynamic=True one compiled function gives correct values for several sizes and is compiled "
+        "at most twice."
     ),
     documentation="generated/torch.compile.html",
     level="core",
@@ -116,39 +115,39 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Compile with dynamic shapes, call in several sizes, and compare values and the number of graphs."""
     from conformance.device.compilation import compile_with_log
 
-    reference = _compile_checks.unseeded_operator(find("operator", subject.name))
-    for sizes in _sizes(target, subject, recorder):
+    cpu_operator = _compile_checks.unseeded_operator(find("operator", subject.name))
+    for sizes in _samples_in_several_sizes(target, subject, recorder):
         call, log = compile_with_log(target, _compile_checks.unseeded_operator(subject), dynamic=True)
-        for sample, want in sizes:
+        for sample, reference in sizes:
             copy = copy_in(target, recorder, sample)
             if copy is None:
                 continue
-            outcome = run(target, call, copy)
+            outcome = run_operator(target, call, copy)
             if outcome.ok:
-                compare_outputs(target, recorder, subject, sample, outcome.value, want)
+                compare_outputs(target, recorder, subject, sample, outcome.value, reference)
                 continue
-            limit = _fails_on_cpu(reference, [sample for sample, _ in sizes])
+            limit = _error_on_cpu(cpu_operator, [sample for sample, _ in sizes])
             if limit is None:
                 report_failed_call(target, recorder, sample, outcome, "the compiled operator of another size")
             else:
-                recorder.note(f"not captured with dynamic sizes on the CPU either: {limit}")
+                recorder.note(f"not captured with dynamic shapes on the CPU either: {limit}")
             break
         message = f"{len(sizes)} sizes took {len(log.graphs)} graphs, expected at most 2."
         fact(recorder, len(log.graphs) <= 2, Kind.STATE, message)
         recorder.samples(len(sizes), 0)
         if not log.ran_a_call:
-            recorder.vacuous("nothing of the subject ran compiled with dynamic sizes")
+            recorder.vacuous("no call of the subject ran compiled with dynamic shapes")
         return
     recorder.vacuous("no sample can be made larger")
 
 
-def _fails_on_cpu(reference: Callable[..., Any], sizes: list[Sample]) -> str | None:
+def _error_on_cpu(cpu_operator: Callable[..., Any], sizes: list[Sample]) -> str | None:
     from conformance.device.compilation import compile_with_log
 
-    call, _ = compile_with_log(None, reference, dynamic=True)
+    call, _ = compile_with_log(None, cpu_operator, dynamic=True)
     for sample in sizes:
         with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
             outcome = attempt(functools.partial(to_host(sample).call, call))
@@ -158,26 +157,26 @@ def _fails_on_cpu(reference: Callable[..., Any], sizes: list[Sample]) -> str | N
     return None
 
 
-def _sizes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[list[tuple[Sample, Reference]]]:
-    """Yield samples of one form in several sizes, with the oracle's values."""
+def _samples_in_several_sizes(
+    target: Target, subject: Subject, recorder: Recorder
+) -> Iterator[list[tuple[Sample, Reference]]]:
+    """Yield lists of one sample in several sizes, with their references."""
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     for index in range(samples.available):
         sample = samples[index]
-        if relations.free_of_values(subject.name, sample) or not _can_grow(sample):
+        if relations.has_unspecified_values(subject.name, sample) or not _can_grow(sample):
             continue
         if not declares_call(target, recorder, sample):
             continue
-        grown = [_grown(sample, factor) for factor in GROWTH]
-        expected = [reference_for(subject, dtype, larger) for larger in grown]
-        if all(want.ok for want in expected):
-            yield list(zip(grown, expected, strict=True))
+        larger_samples = [_enlarged(sample, factor) for factor in GROWTH]
+        expected = [reference_for(subject, dtype, larger) for larger in larger_samples]
+        if all(reference.ok for reference in expected):
+            yield list(zip(larger_samples, expected, strict=True))
 
 
 def _can_grow(sample: Sample) -> bool:
-    """Return whether all tensors have the shape of the first, with at least two elements along every
-    dimension.
-    """
+    """Return whether all tensors have the first one's shape, with two or more elements per dimension."""
     tensors = sample.tensors()
     return (
         bool(tensors)
@@ -188,7 +187,7 @@ def _can_grow(sample: Sample) -> bool:
     )
 
 
-def _grown(sample: Sample, factor: int) -> Sample:
+def _enlarged(sample: Sample, factor: int) -> Sample:
     """Return the sample with every tensor repeated along its first dimension."""
 
     def leaf(value: Any) -> Any:

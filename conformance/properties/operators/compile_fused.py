@@ -1,4 +1,4 @@
-"""Compiled with fusion, operators keep their values and gradients."""
+"""Property: compilation with fusion does not change values and gradients."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compile_checks, compile_gradient
 from conformance.properties.shared.comparison import compare_outputs
-from conformance.properties.shared.dtypes import differentiable, first_dtypes
+from conformance.properties.shared.dtypes import differentiable_dtypes, first_dtypes
 from conformance.properties.shared.execution import copy_in
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 LIMIT = 2
 
-#: Each costs a run of a compiler: elementwise, reduction, normalisation, product, indexing, view, pooling.
+#: Elementwise, reduction, normalisation, product, indexing and view operators; few, as each runs a compiler.
 OPERATORS = frozenset(
     [
         "add",
@@ -60,7 +60,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "compile_fused",
     subject_kind="operator",
-    statement="Compiled with the target's options for fusion, values and gradients are within the tolerance.",
+    statement="With the target's compile options for fusion, values and gradients are within the tolerance.",
     documentation="generated/torch.compile.html",
     level="training",
     applies=applies,
@@ -68,32 +68,34 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Compile with the target's fusion options and compare values, gradients and the executables that ran."""
     before = target.compiled()
     compiler = _compile_checks.Compiler(target, recorder, fused=True)
-    reference = _compile_checks.unseeded_operator(find("operator", subject.name))
-    for sample, want in _compile_checks.cases(target, subject, recorder, LIMIT):
+    cpu_operator = _compile_checks.unseeded_operator(find("operator", subject.name))
+    for sample, reference in _compile_checks.varied_samples_with_references(target, subject, recorder, LIMIT):
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
-        outcome = compiler.forward(sample, copy, _compile_checks.unseeded_operator(subject), reference)
+        outcome = compiler.forward(sample, copy, _compile_checks.unseeded_operator(subject), cpu_operator)
         if outcome is not None:
-            compare_outputs(target, recorder, subject, sample, outcome.value, want, label="the fused result")
-    if recorder.id.dtype in differentiable(target, subject, (recorder.id.dtype,)):
-        compile_gradient.gradients(target, subject, recorder, compiler, 1)
-    compiler.settle()
+            compare_outputs(
+                target, recorder, subject, sample, outcome.value, reference, label="the fused result"
+            )
+    if recorder.id.dtype in differentiable_dtypes(target, subject, (recorder.id.dtype,)):
+        compile_gradient.compare_compiled_gradients(target, subject, recorder, compiler, 1)
+    compiler.require_evidence()
     after = target.compiled()
     if before is None or after is None:
-        recorder.note("which executable ran cannot be seen: the target has no hook compiled_graphs")
+        recorder.note("the executables that ran are unknown: the target has no hook compiled_graphs")
         return
-    grown = {
+    run_counts = {
         kind: count - before.get(kind, 0) for kind, count in after.items() if count > before.get(kind, 0)
     }
-    words = ", ".join(f"{count} {kind}" for kind, count in sorted(grown.items())) or "none"
-    recorder.note(f"executables that ran: {words}")
+    description = ", ".join(f"{count} {kind}" for kind, count in sorted(run_counts.items())) or "none"
+    recorder.note(f"executables that ran: {description}")
     fact(
         recorder,
-        "fused" in grown if "fused" in after else bool(grown),
+        "fused" in run_counts if "fused" in after else bool(run_counts),
         Kind.STATE,
         "the compiled function did not run as an executable that the target counts.",
     )

@@ -1,4 +1,4 @@
-"""Compiled calls have the gradients of calls that are not compiled."""
+"""Property: gradients of compiled calls equal gradients of calls that are not compiled."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties import mode_exclusions
 from conformance.properties.operators import _compile_checks, _gradient_tolerance, _gradients
-from conformance.properties.shared.dtypes import differentiable
+from conformance.properties.shared.dtypes import differentiable_dtypes
 from conformance.properties.shared.execution import copy_in
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
-#: Samples that are captured, and those that are tried for it: a form of a call may be beyond Dynamo.
+#: Samples that must be captured, and samples that are tried: Dynamo may not support every form of a call.
 LIMIT = 1
 TRIED = 4
 
@@ -28,7 +28,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     if not _compile_checks.has_graph(subject):
         return []
     listed = mode_exclusions.reasons("compile", "no_backward_graph")
-    names = differentiable(target, subject, ("float32", "complex64"))
+    names = differentiable_dtypes(target, subject, ("float32", "complex64"))
     return [name for name in names if f"{subject.name}@{name}" not in listed]
 
 
@@ -43,31 +43,36 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Differentiate through compiled calls and compare the gradients with the CPU's."""
     compiler = _compile_checks.Compiler(target, recorder)
-    if gradients(target, subject, recorder, compiler, LIMIT):
-        compiler.settle()
+    if compare_compiled_gradients(target, subject, recorder, compiler, LIMIT):
+        compiler.require_evidence()
 
 
-def gradients(
+def compare_compiled_gradients(
     target: Target, subject: Subject, recorder: Recorder, compiler: _compile_checks.Compiler, limit: int
 ) -> int:
-    """Compare the gradients of the first differentiable samples; return how many had a reference."""
+    """Compare the gradients of the first differentiable samples.
+
+    Return the number of samples with a reference.
+    """
     tried = 0
     enough = compiler.captured + limit
-    for sample, copy in _gradients.cases(target, subject, recorder, TRIED):
+    for sample, copy in _gradients.differentiable_samples(target, subject, recorder, TRIED):
         if compiler.captured >= enough:
             break
-        reference = _gradients.reference(subject, recorder, sample)
+        reference = _gradients.first_derivatives_on_cpu(subject, recorder, sample)
         if not reference.ok:
             continue
         tried += 1
 
-        again = copy_in(target, recorder, sample)
+        first_copy = copy_in(target, recorder, sample)
 
-        def work(call: Callable[..., Any], copy: Sample = copy, again: Sample | None = again) -> Any:
-            if again is not None:  # the first time may be special: only the second is compared
-                _gradients.differentiate(subject.info, call, again)
+        def work(
+            call: Callable[..., Any], copy: Sample = copy, first_copy: Sample | None = first_copy
+        ) -> Any:
+            if first_copy is not None:  # the first call may be special: only the second one is compared
+                _gradients.differentiate(subject.info, call, first_copy)
             derivative = _gradients.differentiate(subject.info, call, copy)
             target.synchronize()
             return derivative
@@ -81,13 +86,15 @@ def gradients(
             _compile_checks.unseeded_operator(subject),
             work,
             on_cpu,
-            reference=_compile_checks.unseeded_operator(find("operator", subject.name)),
+            cpu_function=_compile_checks.unseeded_operator(find("operator", subject.name)),
             label="the compiled backward",
         )
         if outcome is None:
             continue
         actual, expected = outcome.value, reference.value
-        what = "the differentiable result"
-        if same_nesting(recorder, actual.outputs, expected.outputs, label=what, sample=sample.index):
-            _gradient_tolerance.judge(target, recorder, subject, sample, actual.gradients, expected)
+        label = "the differentiable result"
+        if same_nesting(recorder, actual.outputs, expected.outputs, label=label, sample=sample.index):
+            _gradient_tolerance.compare_with_float64(
+                target, recorder, subject, sample, actual.gradients, expected
+            )
     return tried

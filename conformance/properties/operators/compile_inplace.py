@@ -1,4 +1,4 @@
-"""Compiled in-place calls write to their input."""
+"""Property: compiled in-place calls write to their input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.oracle.reference import Reference
 from conformance.properties import mode_exclusions
 from conformance.properties.operators import _compile_checks
 from conformance.properties.shared.comparison import compare_outputs
-from conformance.properties.shared.dtypes import first_dtypes, pristine
+from conformance.properties.shared.dtypes import first_dtypes, pristine_info
 from conformance.properties.shared.execution import copy_in
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -37,28 +37,31 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 
 
 def changes_metadata(name: str) -> bool:
-    """Return whether the in-place form gives its input another shape, which no graph may do to its inputs."""
+    """Return whether the in-place form changes the shape of its input.
+
+    A graph must not change the shape of its inputs.
+    """
     packet = getattr(torch.ops.aten, name.rpartition(".")[2] + "_", None)
     overloads = packet.overloads() if packet is not None and hasattr(packet, "overloads") else []
     return any(torch.Tag.inplace_view in getattr(packet, overload).tags for overload in overloads)
 
 
-def fits(sample: Sample, want: Reference) -> bool:
+def result_fits_input(sample: Sample, reference: Reference) -> bool:
     """Return whether the result can be written to the first input."""
-    given, result = sample.input, want.outputs
+    first_input, result = sample.input, reference.outputs
     return (
-        isinstance(given, torch.Tensor)
+        isinstance(first_input, torch.Tensor)
         and isinstance(result, torch.Tensor)
-        and given.layout is torch.strided
-        and result.dtype == given.dtype
-        and result.shape == given.shape
+        and first_input.layout is torch.strided
+        and result.dtype == first_input.dtype
+        and result.shape == first_input.shape
     )
 
 
 @register(
     "compile_inplace",
     subject_kind="operator",
-    statement="Compiled, the in-place form returns its input, with its memory, holding the oracle's value.",
+    statement="Compiled, the in-place form returns its input in the same memory, with the reference values.",
     documentation="generated/torch.compile.html",
     level="core",
     applies=applies,
@@ -66,33 +69,37 @@ def fits(sample: Sample, want: Reference) -> bool:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Call the compiled in-place form and compare its input with the reference and its result with the
+    input.
+    """
     compiler = _compile_checks.Compiler(target, recorder)
     fitting = 0
-    for sample, want in _compile_checks.cases(target, subject, recorder, 2 * LIMIT):
-        if not fits(sample, want) or fitting == LIMIT:
+    for sample, reference in _compile_checks.varied_samples_with_references(
+        target, subject, recorder, 2 * LIMIT
+    ):
+        if not result_fits_input(sample, reference) or fitting == LIMIT:
             continue
         fitting += 1
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
-        given, address = copy.input, copy.input.data_ptr()
-        form, reference = subject.info.inplace_variant, pristine(subject).inplace_variant
-        again = copy_in(target, recorder, sample)
+        input_on_device, address = copy.input, copy.input.data_ptr()
+        form, cpu_form = subject.info.inplace_variant, pristine_info(subject).inplace_variant
+        first_copy = copy_in(target, recorder, sample)
         outcome = compiler.forward(
-            sample, copy, form, reference, again=again, label="the compiled in-place form"
+            sample, copy, form, cpu_form, first_copy=first_copy, label="the compiled in-place form"
         )
         if outcome is None:
             continue
         index = sample.index
-        same = outcome.value is given
+        same = outcome.value is input_on_device
         fact(recorder, same, Kind.ALIASING, "the compiled form returns another tensor.", sample=index)
         message = "the compiled form has moved its input to other memory."
-        fact(recorder, given.data_ptr() == address, Kind.ALIASING, message, sample=index)
-        what = "the input after the compiled in-place form"
-        compare_outputs(target, recorder, subject, sample, given, want, label=what)
+        fact(recorder, input_on_device.data_ptr() == address, Kind.ALIASING, message, sample=index)
+        label = "the input after the compiled in-place form"
+        compare_outputs(target, recorder, subject, sample, input_on_device, reference, label=label)
     if fitting:
-        compiler.settle()
+        compiler.require_evidence()
     else:
         recorder.note("no sample has a result that fits into its input")
         recorder.compared(1)

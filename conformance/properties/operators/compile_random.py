@@ -1,4 +1,4 @@
-"""Compiled random operators."""
+"""Property: compiled random operators draw new values in each call, of the specified distribution."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compile_checks
 from conformance.properties.shared.distribution_tests import (
     CONTINUOUS,
-    COUNT,
     DISCRETE,
+    DRAWN_COUNT,
+    check_kolmogorov_smirnov,
+    check_moments,
     generators_restored,
-    kolmogorov_smirnov,
-    moments,
-    operator_of,
+    unseeded_random_operator,
 )
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
 from conformance.samples.operators import Sample
@@ -42,8 +42,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "compile_random",
     subject_kind="operator",
     statement=(
-        "A compiled random operator draws other values with each call, the same after the same seed, of the "
-        "promised distribution."
+        "A compiled random operator draws new values with each call and the same values after the same seed, "
+        "of the specified distribution."
     ),
     documentation="generated/torch.compile.html",
     level="core",
@@ -52,14 +52,17 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Draw with the compiled operator from fixed seeds and test repeatability and distribution."""
     with generators_restored():
         _check(target, subject, recorder)
 
 
-def drawing(subject: Subject) -> Callable[[torch.Tensor], Any]:
-    """Return a function of one tensor that draws as many values as it has elements."""
-    sampler, op = (CONTINUOUS.get(subject.name) or DISCRETE[subject.name])[0], operator_of(subject)
+def drawing_function(subject: Subject) -> Callable[[torch.Tensor], Any]:
+    """Return a function of one tensor that draws as many values as the tensor has elements."""
+    sampler, op = (
+        (CONTINUOUS.get(subject.name) or DISCRETE[subject.name])[0],
+        unseeded_random_operator(subject),
+    )
     return lambda x: sampler(op, x)
 
 
@@ -67,7 +70,7 @@ def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
     compiler = _compile_checks.Compiler(target, recorder)
 
     def start(device: torch.device) -> torch.Tensor:
-        return torch.zeros(COUNT, dtype=dtype_under_test(recorder), device=device)
+        return torch.zeros(DRAWN_COUNT, dtype=dtype_under_test(recorder), device=device)
 
     def thrice(call: Callable[..., Any], device: torch.device) -> list[torch.Tensor]:
         values = []
@@ -81,19 +84,21 @@ def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
     host = torch.device("cpu")
     outcome = compiler.call(
         Sample(0, None),
-        drawing(subject),
+        drawing_function(subject),
         lambda call: thrice(call, target.torch_device),
         lambda call: thrice(call, host),
-        reference=drawing(find("operator", subject.name)),
+        cpu_function=drawing_function(find("operator", subject.name)),
     )
     if outcome is not None:
-        first, second, again = outcome.value
-        fact(recorder, torch.equal(first, again), Kind.STATE, "compiled, the same seed gives other values.")
+        first, second, repeated = outcome.value
+        fact(
+            recorder, torch.equal(first, repeated), Kind.STATE, "compiled, the same seed gives other values."
+        )
         message = "compiled, a second call gives the values of the first."
         fact(recorder, not torch.equal(first, second), Kind.STATE, message)
         values = first.to(torch.float64)
         if subject.name in CONTINUOUS:
-            kolmogorov_smirnov(recorder, values, CONTINUOUS[subject.name][1])
+            check_kolmogorov_smirnov(recorder, values, CONTINUOUS[subject.name][1])
         else:
-            moments(recorder, values, *DISCRETE[subject.name][1:])
-    compiler.settle()
+            check_moments(recorder, values, *DISCRETE[subject.name][1:])
+    compiler.require_evidence()

@@ -1,4 +1,4 @@
-"""Compiled calls have the oracle's values."""
+"""Property: compiled calls return the reference values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 LIMIT = 2
-#: In the first dtype of an operator one more: the forms of its call are the same in every dtype.
+#: One more sample in the first dtype of an operator: the forms of its call are the same in every dtype.
 FIRST_LIMIT = 3
 
 
@@ -26,7 +26,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "compile_value",
     subject_kind="operator",
-    statement="Compiled into one graph, the operator gives the oracle's values and metadata, twice.",
+    statement="Compiled into one graph, the operator gives the reference values and metadata in two calls.",
     documentation="generated/torch.compile.html",
     level="bringup",
     applies=applies,
@@ -35,19 +35,21 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Call the compiled operator twice on each sample and compare both results with the reference."""
     compiler = _compile_checks.Compiler(target, recorder)
-    first = recorder.id.dtype == applies(target, subject)[0]
-    reference = _compile_checks.unseeded_operator(find("operator", subject.name))
-    for sample, want in _compile_checks.cases(target, subject, recorder, FIRST_LIMIT if first else LIMIT):
-        copy, again = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
-        if copy is None or again is None:
+    is_first_dtype = recorder.id.dtype == applies(target, subject)[0]
+    cpu_operator = _compile_checks.unseeded_operator(find("operator", subject.name))
+    for sample, reference in _compile_checks.varied_samples_with_references(
+        target, subject, recorder, FIRST_LIMIT if is_first_dtype else LIMIT
+    ):
+        copy, first_copy = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
+        if copy is None or first_copy is None:
             continue
         outcome = compiler.forward(
-            sample, copy, _compile_checks.unseeded_operator(subject), reference, again=again
+            sample, copy, _compile_checks.unseeded_operator(subject), cpu_operator, first_copy=first_copy
         )
         if outcome is not None:
-            assert compiler.first is not None
-            compare_outputs(target, recorder, subject, sample, compiler.first.value, want)
-            compare_outputs(target, recorder, subject, sample, outcome.value, want)
-    compiler.settle()
+            assert compiler.first_outcome is not None
+            compare_outputs(target, recorder, subject, sample, compiler.first_outcome.value, reference)
+            compare_outputs(target, recorder, subject, sample, outcome.value, reference)
+    compiler.require_evidence()

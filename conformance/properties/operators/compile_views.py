@@ -1,4 +1,4 @@
-"""Compiled calls keep to the memory of their arguments."""
+"""Property: compiled calls respect the memory of their arguments."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compile_checks
-from conformance.properties.operators._transformed_samples import ABOUT_MEMORY, cpu_accepts, transformed
-from conformance.properties.operators.layout import gapped, reversed_order, shifted
-from conformance.properties.operators.views import aliases, may_alias
+from conformance.properties.operators._transformed_samples import (
+    DEFINED_BY_MEMORY,
+    cpu_accepts,
+    with_transformed_tensors,
+)
+from conformance.properties.operators.layout import with_gaps, with_offset, with_reversed_strides
+from conformance.properties.operators.views import may_alias, share_storage
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import first_dtypes
 from conformance.properties.shared.execution import copy_in
@@ -32,7 +36,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if not _compile_checks.has_graph(subject):
         return []
-    if subject.name in ABOUT_MEMORY and not may_alias(subject.info.name):
+    if subject.name in DEFINED_BY_MEMORY and not may_alias(subject.info.name):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool"))
 
@@ -41,8 +45,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "compile_views",
     subject_kind="operator",
     statement=(
-        "Compiled, strided inputs at an offset give the oracle's values; views share memory with their "
-        "base, even if the graph writes to them."
+        "Compiled, the operator gives the reference values for strided inputs at an offset; views share "
+        "memory with their base, even if the graph writes to them."
     ),
     documentation="generated/torch.compile.html",
     level="core",
@@ -51,45 +55,52 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Call the compiled operator on strided inputs, or write to its views; compare values and aliasing."""
     compiler = _compile_checks.Compiler(target, recorder)
     if may_alias(subject.info.name):
-        _outputs(target, subject, recorder, compiler)
-    elif not _inputs(target, subject, recorder, compiler):
-        recorder.note("the operator takes no tensor that could have another layout")
+        _check_view_outputs(target, subject, recorder, compiler)
+    elif not _check_strided_inputs(target, subject, recorder, compiler):
+        recorder.note("the operator has no tensor argument that could have another layout")
         recorder.compared(1)
         return
-    compiler.settle()
+    compiler.require_evidence()
 
 
-def awkward(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same values transposed and with gaps if there are two dimensions, else at an offset."""
-    return gapped(reversed_order(tensor)) if tensor.dim() > 1 else shifted(tensor)
+def with_awkward_strides(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the same values transposed and with gaps if the tensor has two dimensions, else at an offset."""
+    return with_gaps(with_reversed_strides(tensor)) if tensor.dim() > 1 else with_offset(tensor)
 
 
-def _inputs(target: Target, subject: Subject, recorder: Recorder, compiler: _compile_checks.Compiler) -> bool:
-    reference = _compile_checks.unseeded_operator(find("operator", subject.name))
-    for sample, want in _compile_checks.cases(target, subject, recorder, LIMIT):
-        derived = transformed(sample, awkward)
-        copy = None if derived is None else copy_in(target, recorder, derived)
-        if derived is None or copy is None:
+def _check_strided_inputs(
+    target: Target, subject: Subject, recorder: Recorder, compiler: _compile_checks.Compiler
+) -> bool:
+    cpu_operator = _compile_checks.unseeded_operator(find("operator", subject.name))
+    for sample, reference in _compile_checks.varied_samples_with_references(target, subject, recorder, LIMIT):
+        transformed_sample = with_transformed_tensors(sample, with_awkward_strides)
+        copy = None if transformed_sample is None else copy_in(target, recorder, transformed_sample)
+        if transformed_sample is None or copy is None:
             continue
-        if not cpu_accepts(reference, derived):
+        if not cpu_accepts(cpu_operator, transformed_sample):
             continue
-        what = "the compiled operator on strided inputs"
-        again = copy_in(target, recorder, derived)
+        label = "the compiled operator on strided inputs"
+        first_copy = copy_in(target, recorder, transformed_sample)
         outcome = compiler.forward(
-            derived, copy, _compile_checks.unseeded_operator(subject), reference, again=again, label=what
+            transformed_sample,
+            copy,
+            _compile_checks.unseeded_operator(subject),
+            cpu_operator,
+            first_copy=first_copy,
+            label=label,
         )
         if outcome is not None:
-            what = "the compiled result of strided inputs"
-            compare_outputs(target, recorder, subject, sample, outcome.value, want, label=what)
+            label = "the compiled result of strided inputs"
+            compare_outputs(target, recorder, subject, sample, outcome.value, reference, label=label)
         return True
     return recorder.failed
 
 
-def writing(op: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``op``, whose results are then set to one within the same graph."""
+def writing_to_results(op: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls ``op`` and then fills its results with ones, in the same graph."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         result = op(*args, **kwargs)
@@ -101,28 +112,34 @@ def writing(op: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _writable(tensor: torch.Tensor) -> bool:
-    """Return whether every element has memory of its own, as writing demands."""
+    """Return whether every element has memory of its own, which writing requires."""
     if tensor.layout is not torch.strided:
         return False
-    places = torch.arange(tensor.untyped_storage().nbytes() // tensor.itemsize)
-    taken = places.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
-    return not tensor.numel() or int(torch.bincount(taken.flatten()).max()) == 1
+    positions = torch.arange(tensor.untyped_storage().nbytes() // tensor.itemsize)
+    element_positions = positions.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+    return not tensor.numel() or int(torch.bincount(element_positions.flatten()).max()) == 1
 
 
-def _outputs(
+def _check_view_outputs(
     target: Target, subject: Subject, recorder: Recorder, compiler: _compile_checks.Compiler
 ) -> None:
-    reference = _compile_checks.unseeded_operator(find("operator", subject.name))
-    # Functionalisation knows the memory behind an argument only as far as its elements reach.
-    about_memory = subject.name in ABOUT_MEMORY
-    for sample, want in _compile_checks.cases(target, subject, recorder, 3 * LIMIT):
+    cpu_operator = _compile_checks.unseeded_operator(find("operator", subject.name))
+    # Functionalization models the memory of an argument only as far as its elements reach.
+    about_memory = subject.name in DEFINED_BY_MEMORY
+    for sample, reference in _compile_checks.varied_samples_with_references(
+        target, subject, recorder, 3 * LIMIT
+    ):
         if compiler.captured == LIMIT:
             break
-        given = sample.input
-        strided = isinstance(given, torch.Tensor) and given.layout is torch.strided and bool(given.numel())
+        first_input = sample.input
+        strided = (
+            isinstance(first_input, torch.Tensor)
+            and first_input.layout is torch.strided
+            and bool(first_input.numel())
+        )
         host = to_host(sample)
-        reference_call = attempt(lambda host=host: host.call(writing(reference)))  # type: ignore[misc]
-        results = trees.tensors(want.outputs)
+        reference_call = attempt(lambda host=host: host.call(writing_to_results(cpu_operator)))  # type: ignore[misc]
+        results = trees.tensors(reference.outputs)
         if (
             not strided
             or not reference_call.ok
@@ -130,23 +147,34 @@ def _outputs(
             or not all(map(_writable, results))
             or about_memory
         ):
-            # Overlapping memory, numbers: the values are all that can be compared.
+            # For overlapping memory and for numbers, only values can be compared.
             copy = copy_in(target, recorder, sample)
             if copy is not None:
-                again = copy_in(target, recorder, sample)
+                first_copy = copy_in(target, recorder, sample)
                 outcome = compiler.forward(
-                    sample, copy, _compile_checks.unseeded_operator(subject), reference, again=again
+                    sample,
+                    copy,
+                    _compile_checks.unseeded_operator(subject),
+                    cpu_operator,
+                    first_copy=first_copy,
                 )
                 if outcome is not None:
-                    compare_outputs(target, recorder, subject, sample, outcome.value, want)
+                    compare_outputs(target, recorder, subject, sample, outcome.value, reference)
             continue
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
-        what = "the compiled operator with a write to its result"
-        written = writing(_compile_checks.unseeded_operator(subject))
-        again = copy_in(target, recorder, sample)
-        outcome = compiler.forward(sample, copy, written, writing(reference), again=again, label=what)
+        label = "the compiled operator with a write to its result"
+        writing_operator = writing_to_results(_compile_checks.unseeded_operator(subject))
+        first_copy = copy_in(target, recorder, sample)
+        outcome = compiler.forward(
+            sample,
+            copy,
+            writing_operator,
+            writing_to_results(cpu_operator),
+            first_copy=first_copy,
+            label=label,
+        )
         if outcome is not None:
             _compare(recorder, sample, host, copy, reference_call.value, outcome.value)
 
@@ -155,11 +183,23 @@ def _compare(
     recorder: Recorder, sample: Sample, host: Sample, copy: Sample, expected: Any, actual: Any
 ) -> None:
     index = sample.index
-    for place, (want, got) in enumerate(zip(trees.tensors(expected), trees.tensors(actual), strict=False)):
-        shared, is_shared = aliases(want, host.input), aliases(got, copy.input)
-        word = "shares no memory" if shared else "shares memory"
-        message = f"compiled, output {place} {word} with the input, unlike on the CPU."
+    for output_index, (expected_output, actual_output) in enumerate(
+        zip(trees.tensors(expected), trees.tensors(actual), strict=False)
+    ):
+        shared, is_shared = (
+            share_storage(expected_output, host.input),
+            share_storage(actual_output, copy.input),
+        )
+        difference = "shares no memory" if shared else "shares memory"
+        message = f"compiled, output {output_index} {difference} with the input, unlike on the CPU."
         if fact(recorder, shared == is_shared, Kind.ALIASING, message, sample=index) and shared:
-            compare_metadata(recorder, got, want, label=f"output {place}", sample=index, stride=True)
-    what = "the input after a compiled write to its view"
-    compare_exact(recorder, copy.input, on_host(host.input), label=what, sample=index)
+            compare_metadata(
+                recorder,
+                actual_output,
+                expected_output,
+                label=f"output {output_index}",
+                sample=index,
+                stride=True,
+            )
+    label = "the input after a compiled write to its view"
+    compare_exact(recorder, copy.input, on_host(host.input), label=label, sample=index)

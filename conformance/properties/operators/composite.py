@@ -1,4 +1,4 @@
-"""Composite operators work for tensor subclasses."""
+"""Property: composite operators support tensor subclasses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from conformance.model.verdicts import Kind
 from conformance.oracle import relations
 from conformance.oracle.reference import Reference
 from conformance.properties.shared.dtypes import first_dtypes
-from conformance.properties.shared.execution import cases, copy_in
+from conformance.properties.shared.execution import copy_in, samples_with_references
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -44,7 +44,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "composite",
     subject_kind="operator",
     statement=(
-        "The operator, as far as it is made of others, does only what tensor subclasses and modes can follow."
+        "A composite operator calls only operators and functions that tensor subclasses and modes can handle."
     ),
     documentation="notes/extending.html",
     level="full",
@@ -52,21 +52,28 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Run torch's composite compliance checks on each sample."""
     checks = torch_testing_internals.composite_checks()
     assert checks is not None
-    for sample, want in cases(target, subject, recorder, LIMIT):
-        free = relations.free_of_values(subject.name, sample)
+    for sample, reference in samples_with_references(target, subject, recorder, LIMIT):
+        unspecified = relations.has_unspecified_values(subject.name, sample)
         index = sample.index
 
         def equal(
-            actual: Any, expected: Any, free: bool = free, index: int = index, want: Reference = want
+            actual: Any,
+            expected: Any,
+            unspecified: bool = unspecified,
+            index: int = index,
+            reference: Reference = reference,
         ) -> None:
-            if free or not isinstance(expected, torch.Tensor) or expected.is_meta:
+            if unspecified or not isinstance(expected, torch.Tensor) or expected.is_meta:
                 return
             applied = rule(subject.name, expected.dtype)
             bound = applied.tolerance(
-                expected.dtype, want.coarsest_dtype, elements=want.elements, precision=target.precision
+                expected.dtype,
+                reference.coarsest_dtype,
+                elements=reference.elements,
+                precision=target.precision,
             )
             compare_values(
                 recorder,
@@ -75,7 +82,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 tolerance=bound.widened(2),
                 label="the result with a subclass",
                 sample=index,
-                spread=_spread(want, expected),
+                sensitivity=_sensitivity_of(reference, expected),
             )
 
         names = ["check_with_mode"]
@@ -93,7 +100,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
             outcome = attempt(call)
             if outcome.error is not None and "could not run '" in str(outcome.error).lower():
-                # A kernel is missing, which says nothing about how the operator is made of others.
+                # A missing kernel is no evidence about the composition of the operator.
                 recorder.compared(1)
                 report_error(target, recorder, outcome.error, label=name, sample=index)
                 continue
@@ -101,12 +108,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             fact(recorder, outcome.ok, Kind.METADATA, message, sample=index)
 
 
-def _spread(want: Reference, expected: torch.Tensor) -> torch.Tensor | None:
-    """Return the condition term of the part of the oracle's result that has the form of ``expected``.
+def _sensitivity_of(reference: Reference, expected: torch.Tensor) -> torch.Tensor | None:
+    """Return the sensitivity of the part of the reference that has the shape of ``expected``.
 
-    A subclass may lead the operator through other kernels, which round elsewhere.
+    A subclass may lead the operator through other kernels, which round differently.
     """
-    for part, spread in zip(trees.tensors(want.outputs), want.sensitivity, strict=False):
-        if spread is not None and part.shape == expected.shape:
-            return spread
+    for part, sensitivity in zip(trees.tensors(reference.outputs), reference.sensitivity, strict=False):
+        if sensitivity is not None and part.shape == expected.shape:
+            return sensitivity
     return None

@@ -1,4 +1,4 @@
-"""Derivatives of composite operators work for tensor subclasses."""
+"""Property: derivatives of composite operators support tensor subclasses."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
-from conformance.properties.shared.dtypes import differentiable, pristine
+from conformance.properties.shared.dtypes import differentiable_dtypes, pristine_info
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 1
-#: The checker tries every subset of the tensors, of arguments and of tangents or gradients each.
+#: The checker tries every subset of the argument tensors, and of the tangents or gradients.
 MOST_TENSORS = 3
 
 
@@ -32,7 +32,7 @@ def applies_backward(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if torch_testing_internals.composite_checks() is None:
         return []
-    return differentiable(target, subject, ("float32", "complex64"))[:1]
+    return differentiable_dtypes(target, subject, ("float32", "complex64"))[:1]
 
 
 def applies_forward(target: Target, subject: Subject) -> Sequence[str]:
@@ -41,25 +41,25 @@ def applies_forward(target: Target, subject: Subject) -> Sequence[str]:
 
 
 def _ignore(actual: Any, expected: Any, **options: Any) -> None:
-    """Compare nothing: on the CPU the question is only whether the checker passes."""
+    """Compare nothing: on the CPU, it only matters whether the checker passes."""
 
 
-def _check(
+def _check_formula(
     target: Target,
     subject: Subject,
     recorder: Recorder,
     label: str,
     run: Callable[[Any, Sample, Callable[..., None]], None],
 ) -> None:
-    for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
+    for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
         if len(sample.tensors()) > MOST_TENSORS:
             recorder.compared(1)
             continue
-        reference = _gradients.reference(subject, recorder, sample)
+        reference = _gradients.first_derivatives_on_cpu(subject, recorder, sample)
         if not reference.ok or not reference.value.gradients:
             recorder.compared(1)  # nothing to derive
             continue
-        trial = recorder.trial()
+        trial = recorder.scratch()
 
         def equal(
             actual: Any, expected: Any, *, sample: Sample = sample, trial: Recorder = trial, **options: Any
@@ -71,25 +71,25 @@ def _check(
                 sample,
                 [*trees.tensors(actual)],
                 [*trees.tensors(expected)],
-                label=f"{label} with a subclass, against that without,",
+                label=f"{label} with a subclass, compared with {label} without,",
             )
 
-        outcome = attempt(functools.partial(_quiet, run, subject.info, copy, equal))
+        outcome = attempt(functools.partial(_call_quietly, run, subject.info, copy, equal))
         if outcome.error is not None and "could not run '" in str(outcome.error).lower():
-            # A kernel is missing, which says nothing about how the operator is made of others.
+            # A missing kernel is no evidence about the composition of the derivative.
             trial.compared(1)
             report_error(target, trial, outcome.error, label=label, sample=sample.index)
         else:
             message = "" if outcome.error is None else f"{label}: {one_line(outcome.error, 600)}"
             fact(trial, outcome.ok, Kind.METADATA, message, sample=sample.index)
-        host = functools.partial(_quiet, run, pristine(subject), to_host(sample), _ignore)
+        host = functools.partial(_call_quietly, run, pristine_info(subject), to_host(sample), _ignore)
         if trial.failed and not attempt(host).ok:
             recorder.compared(1)  # torch's own formula does not pass
             continue
-        recorder.absorb(trial)
+        recorder.merge(trial)
 
 
-def _quiet(
+def _call_quietly(
     run: Callable[[Any, Sample, Callable[..., None]], None],
     info: Any,
     sample: Sample,
@@ -121,7 +121,7 @@ def _forward(info: Any, sample: Sample, equal: Callable[..., None]) -> None:
 @register(
     "composite-backward",
     subject_kind="operator",
-    statement="The backward, as far as it is made of operators, does only what tensor subclasses can follow.",
+    statement="A composite backward calls only operators and functions that tensor subclasses can handle.",
     documentation="notes/extending.html",
     level="full",
     applies=applies_backward,
@@ -129,16 +129,15 @@ def _forward(info: Any, sample: Sample, equal: Callable[..., None]) -> None:
     runs=False,
 )
 def check_backward(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    _check(target, subject, recorder, "the gradient", _backward)
+    """Run torch's composite compliance check of the backward on each sample."""
+    _check_formula(target, subject, recorder, "the gradient", _backward)
 
 
 @register(
     "composite-forward-ad",
     subject_kind="operator",
     statement=(
-        "Forward-mode formulas, as far as they are made of operators, do only what tensor subclasses can "
-        "follow."
+        "Composite forward-mode formulas call only operators and functions that tensor subclasses can handle."
     ),
     documentation="notes/extending.html",
     level="full",
@@ -147,5 +146,5 @@ def check_backward(target: Target, subject: Subject, recorder: Recorder) -> None
     runs=False,
 )
 def check_forward(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    _check(target, subject, recorder, "the tangent", _forward)
+    """Run torch's composite compliance check of forward mode on each sample."""
+    _check_formula(target, subject, recorder, "the tangent", _forward)

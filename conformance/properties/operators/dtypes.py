@@ -1,4 +1,4 @@
-"""Declared dtypes are exact."""
+"""Property: the target's declared dtypes are exact."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.oracle.reference import reference_through_float64
 from conformance.properties.shared.comparison import compare_outputs
-from conformance.properties.shared.execution import copy_in, declares_call, run
+from conformance.properties.shared.execution import copy_in, declares_call, run_operator
 from conformance.samples.copies import to_host
-from conformance.samples.operators import Sample, dtype_name, wrap
+from conformance.samples.operators import Sample, dtype_name, samples_from_inputs
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
@@ -32,7 +32,10 @@ ALL: tuple[torch.dtype, ...] = tuple(getattr(torch, name) for name in _NAMES.spl
 
 @functools.lru_cache(maxsize=8)
 def first_samples(name: str) -> dict[torch.dtype, tuple[Sample, bool]]:
-    """For each dtype in which samples can be made: the first one, and whether the CPU has a result for it."""
+    """Return the first sample for each dtype, and whether the CPU has a result for it.
+
+    Dtypes in which samples cannot be made are omitted.
+    """
     info = find("operator", name).info
     samples: dict[torch.dtype, tuple[Sample, bool]] = {}
     for dtype in ALL:
@@ -40,7 +43,7 @@ def first_samples(name: str) -> dict[torch.dtype, tuple[Sample, bool]]:
         outcome = attempt(functools.partial(torch_testing_internals.first_sample, info, dtype, seed=seed))
         if not outcome.ok or outcome.value is None:
             continue
-        sample = wrap([outcome.value], name)[0]
+        sample = samples_from_inputs([outcome.value], name)[0]
 
         def call(sample: Sample = sample, seed: int = seed) -> object:
             with torch_testing_internals.torch_seeded(seed), torch_testing_internals.quiet(), torch.no_grad():
@@ -59,9 +62,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "dtypes",
     subject_kind="operator",
     statement=(
-        "The operator works in every declared dtype (by default those in which the CPU was seen to work) and "
-        "refuses others with a clean error or works as well, which is noted; what it computes in float16 "
-        "and bfloat16 beyond the CPU is the result of float64, rounded."
+        "The operator works in every declared dtype (by default, the dtypes in which the CPU works). In an "
+        "undeclared dtype it raises a clean error, or it works, which is noted. In float16 and bfloat16, if "
+        "the CPU does not support them, it returns the rounded float64 result."
     ),
     documentation="tensor_attributes.html",
     level="core",
@@ -69,27 +72,27 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Call the operator in every dtype of the target and compare success or refusal with the declaration."""
     listed = target.dtype_overrides.get(subject.name)
-    for dtype, (sample, able) in first_samples(subject.name).items():
+    for dtype, (sample, supported_on_cpu) in first_samples(subject.name).items():
         name = dtype_name(dtype)
-        declared = name in listed if listed is not None else able and target.declares(name)
+        declared = name in listed if listed is not None else supported_on_cpu and target.declares(name)
         recorder.samples(0, 1)
         if not declared and dtype_name(dtype) not in target.dtypes:
-            continue  # the device may not even hold such tensors
+            continue  # the device may not support tensors of this dtype at all
         if not declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 0)
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
-        outcome = run(target, subject.info.op, copy)
+        outcome = run_operator(target, subject.info.op, copy)
         if outcome.ok:
             recorder.compared(1)
             if not declared:
                 recorder.note(f"works in {name} although that is not declared")
-            if not able and dtype in (torch.float16, torch.bfloat16):
-                _values(target, recorder, subject, dtype, sample, outcome.value)
+            if not supported_on_cpu and dtype in (torch.float16, torch.bfloat16):
+                _compare_values(target, recorder, subject, dtype, sample, outcome.value)
             continue
         assert outcome.error is not None
         if declared:
@@ -104,13 +107,22 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             fact(recorder, answer, Kind.EXCEPTION, message, sample=sample.index)
 
 
-def _values(
+def _compare_values(
     target: Target, recorder: Recorder, subject: Subject, dtype: torch.dtype, sample: Sample, value: object
 ) -> None:
-    """Compare what a device computes in a dtype that the CPU does not take."""
-    want = reference_through_float64(subject, dtype, sample)
-    if want.ok:
-        what = f"the result in {dtype_name(dtype)}"
+    """Compare the device's result in a dtype that the CPU does not support."""
+    reference = reference_through_float64(subject, dtype, sample)
+    if reference.ok:
+        label = f"the result in {dtype_name(dtype)}"
         compare_outputs(
-            target, recorder, subject, sample, value, want, label=what, dtypes=False, place=False, dtype=dtype
+            target,
+            recorder,
+            subject,
+            sample,
+            value,
+            reference,
+            label=label,
+            check_dtypes=False,
+            check_device=False,
+            dtype=dtype,
         )

@@ -1,4 +1,4 @@
-"""Wrong arguments raise errors that say what is wrong."""
+"""Property: the errors for invalid arguments have the messages of torch's database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from conformance.target.target import Target
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return [ANY_DTYPE] if _error_inputs.count(subject.name) else []
+    return [ANY_DTYPE] if _error_inputs.error_input_count(subject.name) else []
 
 
 @register(
@@ -31,13 +31,17 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for index, words, item, outcome in _error_inputs.outcomes(target, subject, recorder):
+    """Call the operator on each error input and match the message with the database's pattern."""
+    for index, arguments, item, outcome in _error_inputs.error_input_outcomes(target, subject, recorder):
         if outcome.error is None:
             fact(
-                recorder, False, Kind.MESSAGE, f"({words}) is accepted, so there is no message.", sample=index
+                recorder,
+                False,
+                Kind.MESSAGE,
+                f"({arguments}) is accepted: the error message is missing.",
+                sample=index,
             )
             continue
         pattern = item.error_regex
-        message = f"({words}) raises {one_line(outcome.error)}; a message matching {pattern!r} is due."
+        message = f"({arguments}) raises {one_line(outcome.error)}; expected a message matching {pattern!r}."
         fact(recorder, bool(re.search(pattern, str(outcome.error))), Kind.MESSAGE, message, sample=index)

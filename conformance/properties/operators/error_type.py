@@ -1,4 +1,4 @@
-"""Wrong arguments raise the right type of error."""
+"""Property: invalid arguments raise the type of error that torch's database names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conformance.target.target import Target
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return [ANY_DTYPE] if _error_inputs.count(subject.name) else []
+    return [ANY_DTYPE] if _error_inputs.error_input_count(subject.name) else []
 
 
 @register(
@@ -30,11 +30,11 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for index, words, item, outcome in _error_inputs.outcomes(target, subject, recorder):
-        due = item.error_type
+    """Call the operator on each error input and compare the type of the error."""
+    for index, arguments, item, outcome in _error_inputs.error_input_outcomes(target, subject, recorder):
+        expected_type = item.error_type
         if outcome.error is None:
-            message = f"({words}) is accepted; {due.__name__} is due."
+            message = f"({arguments}) is accepted; expected {expected_type.__name__}."
         else:
-            message = f"({words}) raises {one_line(outcome.error)}; {due.__name__} is due."
-        fact(recorder, isinstance(outcome.error, due), Kind.ERROR_TYPE, message, sample=index)
+            message = f"({arguments}) raises {one_line(outcome.error)}; expected {expected_type.__name__}."
+        fact(recorder, isinstance(outcome.error, expected_type), Kind.ERROR_TYPE, message, sample=index)

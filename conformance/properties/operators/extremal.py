@@ -1,4 +1,4 @@
-"""Elementwise operators on scalars, broadcast, small, large and extremal values."""
+"""Property: elementwise operators on scalars, broadcast, small, large and extremal values."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from conformance.framework.recorder import Recorder
 from conformance.oracle.reference import reference_for
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtype_under_test, dtypes_of
-from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run
+from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run_operator
 from conformance.samples import sample_limit
 from conformance.samples.operators import Sample, reference_samples_of
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 24
-#: How far from the domain its outside is tried.
+#: Distances from the domain at which numbers outside of it are tried.
 _DISTANCES = (1e-5, 1e-3, 0.1, 1.0, 2.0, 10.0, 20.0, 50.0, 100.0)
 
 
@@ -32,7 +32,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ):
         return []
     if "_polynomial_" in subject.name:
-        return []  # their recurrences overflow on the way to small results
+        return []  # recurrences of polynomials overflow in between, even if the result is small
     return dtypes_of(target, subject, ("float32", "bfloat16", "int64", "complex64"))
 
 
@@ -40,37 +40,39 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "extremal",
     subject_kind="operator",
     statement=(
-        "Infinities, NaNs, extremes, small and large values, numbers, broadcast inputs and those outside of "
-        "the domain give the oracle's values."
+        "Infinities, NaNs, extremes, small and large values, Python numbers, broadcast inputs and inputs "
+        "outside of the domain give the reference values."
     ),
     documentation="notes/numerical_accuracy.html",
     level="core",
     applies=applies,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Call the operator on reference inputs and outside of its domain, and compare with the reference."""
     dtype = dtype_under_test(recorder)
     samples = reference_samples_of(subject, dtype)
     recorder.samples(0, samples.available)
     for sample in samples.chosen(sample_limit.limit(LIMIT)):
-        want = reference_for(subject, dtype, sample)
-        if not want.ok or not declares_call(target, recorder, sample):
+        reference = reference_for(subject, dtype, sample)
+        if not reference.ok or not declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 0)
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
-        outcome = run(target, subject.info.op, copy)
+        outcome = run_operator(target, subject.info.op, copy)
         if outcome.ok:
-            compare_outputs(target, recorder, subject, sample, outcome.value, want, bits=True)
+            compare_outputs(
+                target, recorder, subject, sample, outcome.value, reference, accept_same_bits=True
+            )
         else:
             report_failed_call(target, recorder, sample, outcome)
-    for sample in _outside(subject, dtype, samples.available):
+    for sample in _samples_outside_domain(subject, dtype, samples.available):
         _check_outside(target, subject, recorder, sample)
 
 
-def _outside(subject: Subject, dtype: torch.dtype, index: int) -> Iterator[Sample]:
-    """Yield a sample of numbers below and above the domain of a real function, if it has bounds."""
+def _samples_outside_domain(subject: Subject, dtype: torch.dtype, index: int) -> Iterator[Sample]:
+    """Yield one sample of numbers below and above the domain of a real function, if the domain has bounds."""
     if not dtype.is_floating_point:
         return
     low, high = torch_testing_internals.domain(subject.info)
@@ -84,8 +86,12 @@ def _outside(subject: Subject, dtype: torch.dtype, index: int) -> Iterator[Sampl
 
 
 def _check_outside(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
-    want = reference_for(subject, dtype_under_test(recorder), sample)
-    if not want.ok or not isinstance(want.outputs, torch.Tensor) or not want.outputs.isnan().all():
+    reference = reference_for(subject, dtype_under_test(recorder), sample)
+    if (
+        not reference.ok
+        or not isinstance(reference.outputs, torch.Tensor)
+        or not reference.outputs.isnan().all()
+    ):
         return
     if not declares_call(target, recorder, sample):
         return
@@ -93,8 +99,8 @@ def _check_outside(target: Target, subject: Subject, recorder: Recorder, sample:
     copy = copy_in(target, recorder, sample)
     if copy is None:
         return
-    outcome = run(target, subject.info.op, copy)
+    outcome = run_operator(target, subject.info.op, copy)
     if outcome.ok:
-        compare_outputs(target, recorder, subject, sample, outcome.value, want, bits=True)
+        compare_outputs(target, recorder, subject, sample, outcome.value, reference, accept_same_bits=True)
     else:
         report_failed_call(target, recorder, sample, outcome)

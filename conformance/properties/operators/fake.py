@@ -1,4 +1,4 @@
-"""Fake tensors predict what the device returns."""
+"""Property: fake tensors predict the metadata of the device's results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.shared.dtypes import first_dtypes
-from conformance.properties.shared.execution import cases, copy_in, report_failed_call, run
+from conformance.properties.shared.execution import (
+    copy_in,
+    report_failed_call,
+    run_operator,
+    samples_with_references,
+)
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -33,9 +38,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "fake",
     subject_kind="operator",
-    statement=(
-        "Shape, dtype, layout, strides and aliasing predicted by fake tensors are those of the real result."
-    ),
+    statement=("Fake tensors predict the shape, dtype, layout, strides and aliasing of the real result."),
     documentation="user_guide/torch_compiler/torch.compiler_fake_tensor.html",
     level="core",
     applies=applies,
@@ -43,37 +46,37 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Call the operator on the device and on fake tensors, and compare metadata and aliasing."""
     unpredictable = torch_testing_internals.dynamic_output_errors()
-    for sample, _ in cases(target, subject, recorder, LIMIT):
+    for sample, _ in samples_with_references(target, subject, recorder, LIMIT):
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
-        outcome = run(target, subject.info.op, copy)
+        outcome = run_operator(target, subject.info.op, copy)
         if not outcome.ok:
             report_failed_call(target, recorder, sample, outcome)
             continue
-        again = copy_in(target, recorder, sample)
-        if again is None:
+        second_copy = copy_in(target, recorder, sample)
+        if second_copy is None:
             continue
-        predicted = attempt(functools.partial(predict, subject.info.op, again))
+        predicted = attempt(functools.partial(predict_with_fake_tensors, subject.info.op, second_copy))
         if not predicted.ok:
             assert predicted.error is not None
-            refused = isinstance(predicted.error, unpredictable) or about_data(predicted.error)
+            refused = isinstance(predicted.error, unpredictable) or depends_on_values(predicted.error)
             message = f"fake tensors raise {one_line(predicted.error)}, but the device has a result."
             fact(recorder, refused, Kind.EXCEPTION, message, sample=sample.index)
             continue
-        given, promised = predicted.value
-        _compare(recorder, sample, copy, outcome.value, given, promised)
+        fake_sample, predicted_result = predicted.value
+        _compare(recorder, sample, copy, outcome.value, fake_sample, predicted_result)
 
 
-def about_data(error: Exception) -> bool:
-    """Return whether the prediction was refused because it would depend on values."""
+def depends_on_values(error: Exception) -> bool:
+    """Return whether fake tensors raised an error because the prediction depends on values."""
     text = str(error)
     return "data-dependent" in text or "data dependent" in text or "DataDependent" in type(error).__name__
 
 
-def predict(op: Callable[..., Any], sample: Sample) -> tuple[Sample, Any]:
+def predict_with_fake_tensors(op: Callable[..., Any], sample: Sample) -> tuple[Sample, Any]:
     """Return a sample of fake tensors, and the result of the operator for it."""
     mode = torch_testing_internals.fake_tensor_mode()
 
@@ -81,40 +84,47 @@ def predict(op: Callable[..., Any], sample: Sample) -> tuple[Sample, Any]:
         return mode.from_tensor(value) if isinstance(value, torch.Tensor) else value
 
     input, args, kwargs = trees.tree_map(leaf, sample.arguments)
-    given = sample.replace(input=input, args=args, kwargs=kwargs)
+    fake_sample = sample.replace(input=input, args=args, kwargs=kwargs)
     with mode, warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        return given, given.call(op)
+        return fake_sample, fake_sample.call(op)
 
 
 def _compare(
-    recorder: Recorder, sample: Sample, real: Sample, actual: Any, fake: Sample, promised: Any
+    recorder: Recorder, sample: Sample, real: Sample, actual: Any, fake: Sample, predicted_result: Any
 ) -> None:
     index = sample.index
-    if not same_nesting(recorder, actual, promised, label="the result", sample=index):
+    if not same_nesting(recorder, actual, predicted_result, label="the result", sample=index):
         return
-    for place, (got, want) in enumerate(zip(trees.leaves(actual), trees.leaves(promised), strict=False)):
-        what = f"output {place}, compared with its fake,"
-        if not isinstance(want, torch.Tensor) or not isinstance(got, torch.Tensor):
+    for output_index, (actual_output, predicted_output) in enumerate(
+        zip(trees.leaves(actual), trees.leaves(predicted_result), strict=False)
+    ):
+        label = f"output {output_index}, compared with its fake,"
+        if not isinstance(predicted_output, torch.Tensor) or not isinstance(actual_output, torch.Tensor):
             recorder.compared(1)
             continue
         if not compare_metadata(
-            recorder, got, want, label=what, sample=index, stride=True, device=want.device
+            recorder,
+            actual_output,
+            predicted_output,
+            label=label,
+            sample=index,
+            stride=True,
+            device=predicted_output.device,
         ):
             continue
-        if want.layout is torch.strided:
-            message = (
-                f"{what} aliases inputs {_aliased(real, got)}, but the fake aliases {_aliased(fake, want)}."
-            )
-            same = _aliased(real, got) == _aliased(fake, want)
-            fact(recorder, same, Kind.ALIASING, message, sample=index)
+        if predicted_output.layout is torch.strided:
+            aliased = _aliased_arguments(real, actual_output)
+            predicted = _aliased_arguments(fake, predicted_output)
+            message = f"{label} aliases inputs {aliased}, but the fake aliases {predicted}."
+            fact(recorder, aliased == predicted, Kind.ALIASING, message, sample=index)
 
 
-def _aliased(sample: Sample, tensor: torch.Tensor) -> list[int]:
-    """Return the positions of the arguments with which a tensor shares memory."""
+def _aliased_arguments(sample: Sample, tensor: torch.Tensor) -> list[int]:
+    """Return the indices of the arguments with which a tensor shares memory."""
     storage = tensor.untyped_storage()._cdata
     return [
-        place
-        for place, argument in enumerate(sample.tensors())
+        index
+        for index, argument in enumerate(sample.tensors())
         if argument.layout is torch.strided and argument.untyped_storage()._cdata == storage
     ]

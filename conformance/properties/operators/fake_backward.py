@@ -1,4 +1,4 @@
-"""Fake tensors predict gradients."""
+"""Property: fake tensors predict the metadata of gradients."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
-from conformance.properties.operators.fake import about_data
-from conformance.properties.shared.dtypes import differentiable, pristine
+from conformance.properties.operators.fake import depends_on_values
+from conformance.properties.shared.dtypes import differentiable_dtypes, pristine_info
 from conformance.properties.shared.execution import copy_in
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
@@ -30,13 +30,13 @@ LIMIT = 2
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return differentiable(target, subject, ("float32",))
+    return differentiable_dtypes(target, subject, ("float32",))
 
 
 @register(
     "fake_backward",
     subject_kind="operator",
-    statement="Shape, dtype and layout of gradients are those that fake tensors predict.",
+    statement="Fake tensors predict the shape, dtype and layout of gradients.",
     documentation="user_guide/torch_compiler/torch.compiler_fake_tensor.html",
     level="full",
     applies=applies,
@@ -44,46 +44,55 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
+    """Differentiate on the device and with fake tensors, and compare the metadata."""
+    for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
         real = attempt_on(target, functools.partial(_derive, subject.info, copy))
         if not real.ok:
-            recorder.compared(1)  # the properties of gradients check whether it must work
+            recorder.compared(1)  # the gradient properties check whether the call must work
             continue
-        again = copy_in(target, recorder, sample)
-        if again is None:
+        second_copy = copy_in(target, recorder, sample)
+        if second_copy is None:
             continue
-        trial = recorder.trial()
-        _compare(trial, real.value, attempt(functools.partial(_predict, subject.info, again)), sample.index)
+        trial = recorder.scratch()
+        _compare(
+            trial, real.value, attempt(functools.partial(_predict, subject.info, second_copy)), sample.index
+        )
         if trial.failed and not _predicted_on_cpu(subject, sample):
             recorder.note(f"fake tensors do not predict sample {sample.index} on the CPU either")
             recorder.compared(1)
             continue
-        recorder.absorb(trial)
+        recorder.merge(trial)
 
 
 def _compare(recorder: Recorder, real: list[list[Any]], fake: CallOutcome, index: int) -> None:
-    """Compare what the device gave with what fake tensors predicted."""
+    """Compare the outputs and gradients of the device with those of fake tensors."""
     if fake.error is not None:
-        refused = isinstance(fake.error, torch_testing_internals.dynamic_output_errors()) or about_data(
-            fake.error
-        )
+        refused = isinstance(
+            fake.error, torch_testing_internals.dynamic_output_errors()
+        ) or depends_on_values(fake.error)
         message = f"fake tensors raise {one_line(fake.error)}, but the device has gradients."
         fact(recorder, refused, Kind.EXCEPTION, message, sample=index)
         return
-    for word, actual, promised in zip(("output", "gradient"), real, fake.value, strict=True):
-        if not same_nesting(recorder, actual, promised, label=f"the {word}s", sample=index):
+    for kind, actual, predicted in zip(("output", "gradient"), real, fake.value, strict=True):
+        if not same_nesting(recorder, actual, predicted, label=f"the {kind}s", sample=index):
             continue
-        for place, (got, want) in enumerate(zip(actual, promised, strict=True)):
-            if got is None or want is None:
+        for tensor_index, (actual_tensor, predicted_tensor) in enumerate(zip(actual, predicted, strict=True)):
+            if actual_tensor is None or predicted_tensor is None:
                 recorder.compared(1)
                 continue
-            what = f"{word} {place}, compared with its fake,"
-            compare_metadata(recorder, got, want, label=what, sample=index, device=want.device)
+            label = f"{kind} {tensor_index}, compared with its fake,"
+            compare_metadata(
+                recorder,
+                actual_tensor,
+                predicted_tensor,
+                label=label,
+                sample=index,
+                device=predicted_tensor.device,
+            )
 
 
 def _derive(info: Any, sample: Sample) -> list[list[Any]]:
-    """Return differentiable outputs and gradients."""
+    """Return the differentiable outputs and the gradients."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         derivative = _gradients.differentiate(info, info.op, sample)
@@ -102,19 +111,19 @@ def _predict(info: Any, sample: Sample) -> list[list[Any]]:
 
 
 def _predicted_on_cpu(subject: Subject, sample: Sample) -> bool:
-    """Return whether fake tensors predict what the CPU's own tensors give."""
+    """Return whether fake tensors predict the metadata of the CPU's own outputs and gradients."""
 
     def forms() -> list[Any]:
-        info = pristine(subject)
+        info = pristine_info(subject)
         real = _derive(info, to_host(sample))
         fake = _predict(info, to_host(sample))
-        return [trees.tree_map(_form, found) for found in (real, fake)]
+        return [trees.tree_map(_metadata_text, tensors) for tensors in (real, fake)]
 
     outcome = attempt(forms)
     return outcome.ok and outcome.value[0] == outcome.value[1]
 
 
-def _form(value: Any) -> Any:
+def _metadata_text(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     return str((list(value.shape), value.dtype, value.layout))

@@ -1,4 +1,4 @@
-"""Fake tensors predict the inputs after in-place forms."""
+"""Property: fake tensors predict the metadata of inputs after in-place forms."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from conformance.framework.compare import compare_metadata, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators.fake import predict
+from conformance.properties.operators.fake import predict_with_fake_tensors
 from conformance.properties.shared.dtypes import first_dtypes
-from conformance.properties.shared.execution import cases, copy_in, run
+from conformance.properties.shared.execution import copy_in, run_operator, samples_with_references
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -33,7 +33,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "fake_inplace",
     subject_kind="operator",
     statement=(
-        "In place, an operator returns its input, of the shape, dtype and strides that a fake tensor says."
+        "In place, an operator returns its input with the shape, dtype and strides that a fake tensor "
+        "predicts."
     ),
     documentation="user_guide/torch_compiler/torch.compiler_fake_tensor.html",
     level="full",
@@ -42,20 +43,22 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Call the in-place form on the device and on a fake tensor, and compare metadata and identity."""
     unpredictable = torch_testing_internals.dynamic_output_errors()
-    for sample, want in cases(target, subject, recorder, LIMIT):
+    for sample, reference in samples_with_references(target, subject, recorder, LIMIT):
         if not isinstance(sample.input, torch.Tensor):
             continue
-        fits = isinstance(want.outputs, torch.Tensor) and want.outputs.dtype == sample.input.dtype
-        if not fits or want.outputs.shape != sample.input.shape:
-            recorder.compared(1)  # the result does not fit into the input, which another property checks
+        fits = isinstance(reference.outputs, torch.Tensor) and reference.outputs.dtype == sample.input.dtype
+        if not fits or reference.outputs.shape != sample.input.shape:
+            recorder.compared(1)  # another property checks results that do not fit into the input
             continue
-        copy, again = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
-        if copy is None or again is None:
+        copy, second_copy = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
+        if copy is None or second_copy is None:
             continue
-        outcome = run(target, subject.info.inplace_variant, copy)
-        predicted = attempt(functools.partial(predict, subject.info.inplace_variant, again))
+        outcome = run_operator(target, subject.info.inplace_variant, copy)
+        predicted = attempt(
+            functools.partial(predict_with_fake_tensors, subject.info.inplace_variant, second_copy)
+        )
         if not outcome.ok:
             # The property `variants` checks whether the call must work.
             recorder.compared(1)
@@ -66,14 +69,20 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             message = f"fake tensors raise {one_line(predicted.error)}, but the device has a result."
             fact(recorder, refused, Kind.EXCEPTION, message, sample=sample.index)
             continue
-        fake, promised = predicted.value
-        given = fake.input
-        same = promised is given
+        fake, fake_result = predicted.value
+        fake_input = fake.input
+        same = fake_result is fake_input
         message = "the in-place form of a fake tensor returns another tensor."
         fact(recorder, same, Kind.ALIASING, message, sample=sample.index)
         message = "the in-place form returns another tensor, but the fake one returns itself."
         fact(recorder, outcome.value is copy.input, Kind.ALIASING, message, sample=sample.index)
-        what = "the input after the in-place form, compared with its fake,"
+        label = "the input after the in-place form, compared with its fake,"
         compare_metadata(
-            recorder, copy.input, given, label=what, sample=sample.index, stride=True, device=given.device
+            recorder,
+            copy.input,
+            fake_input,
+            label=label,
+            sample=sample.index,
+            stride=True,
+            device=fake_input.device,
         )

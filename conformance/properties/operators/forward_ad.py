@@ -1,4 +1,4 @@
-"""Forward-mode derivatives in double precision."""
+"""Property: forward-mode derivatives in double precision."""
 
 from __future__ import annotations
 
@@ -17,9 +17,14 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule
 from conformance.model.verdicts import Kind
-from conformance.oracle.sensitivity import coarsest
+from conformance.oracle.sensitivity import coarsest_dtype
 from conformance.properties.operators import _gradients
-from conformance.properties.shared.dtypes import dtype_under_test, dtypes_of, has_fixed_derivative, pristine
+from conformance.properties.shared.dtypes import (
+    dtype_under_test,
+    dtypes_of,
+    has_fixed_derivative,
+    pristine_info,
+)
 from conformance.properties.shared.execution import WRITES_TWICE
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
@@ -28,9 +33,9 @@ from conformance.target.target import Target
 
 LIMIT = 4
 LIMIT_IN_PLACE = 2
-#: Two formulas for one Jacobian differ by their conditioning in float64; a wrong one by parts in a hundred.
+#: Two correct formulas for one Jacobian differ only by float64 rounding; a wrong one is off by percents.
 PAIRING = 1e-5
-#: Several positions or indices write to one element, so that the Jacobian is not defined.
+#: Operators with an undefined Jacobian: several positions or indices write to one element.
 _NO_JACOBIAN = frozenset({"as_strided_scatter"})
 
 
@@ -44,17 +49,20 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 
 
 def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
-    """Return the tangents of the outputs for tangents of the inputs that depend on their position only."""
-    places = {id(tensor): place for place, tensor in enumerate(_gradients.inputs_of(sample))}
+    """Return the tangents of the outputs.
+
+    The tangents of the inputs depend only on the index of the input.
+    """
+    positions = {id(tensor): position for position, tensor in enumerate(_gradients.inputs_of(sample))}
     with warnings.catch_warnings(), forward_ad.dual_level():
         warnings.simplefilter("ignore")
         duals: dict[int, torch.Tensor] = {}
 
         def dual(leaf: Any) -> Any:
-            if not isinstance(leaf, torch.Tensor) or id(leaf) not in places:
+            if not isinstance(leaf, torch.Tensor) or id(leaf) not in positions:
                 return leaf
             if id(leaf) not in duals:
-                tangent = _gradients.noise_for(leaf, 53 + places[id(leaf)])
+                tangent = _gradients.noise_for(leaf, 53 + positions[id(leaf)])
                 duals[id(leaf)] = forward_ad.make_dual(leaf.detach(), tangent)  # type: ignore[no-untyped-call]
             return duals[id(leaf)]
 
@@ -76,8 +84,8 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
     "forward-ad",
     subject_kind="operator",
     statement=(
-        "Forward-mode tangents equal the CPU's, in place as well, and pair with cotangents as the backward "
-        "does."
+        "Forward-mode tangents equal the CPU's, also for the in-place form, and their products with "
+        "cotangents equal the products of the backward."
     ),
     documentation="autograd.html",
     level="training",
@@ -85,16 +93,16 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
     capabilities=("forward_ad",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    info, tested = pristine(subject), subject.info
-    for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
+    """Compare forward-mode tangents of each sample with the CPU's, and the CPU's with its backward."""
+    info, tested = pristine_info(subject), subject.info
+    for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
         tangents = _compare(target, subject, recorder, sample, copy, info.op, tested.op, "the tangent")
         if tangents is not None and info.supports_autograd and subject.name not in _NO_JACOBIAN:
-            _pairs(recorder, subject, sample, tangents)
-    reference, form = _gradients.in_place(info), _gradients.in_place(tested)
+            _check_pairing(recorder, subject, sample, tangents)
+    reference, form = _gradients.in_place_form(info), _gradients.in_place_form(tested)
     if reference is None or form is None or not target.capable("inplace"):
         return
-    for sample, copy in _gradients.cases(target, subject, recorder, LIMIT_IN_PLACE):
+    for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT_IN_PLACE):
         _compare(target, subject, recorder, sample, copy, reference, form, "the in-place form's tangent")
 
 
@@ -108,12 +116,14 @@ def _compare(
     op: _gradients.Operator,
     label: str,
 ) -> list[torch.Tensor] | None:
-    """Compare the device's tangents with the CPU's, and return the latter if both are there."""
+    """Compare the device's tangents with the CPU's; return the CPU's if both exist, else None."""
     applied = rule(subject.name, dtype_under_test(recorder), "backward")
-    reference = _gradients.on_cpu(
-        recorder, sample, functools.partial(tangents_of, pristine(subject), reference_op, to_host(sample))
+    reference = _gradients.outcome_on_cpu(
+        recorder,
+        sample,
+        functools.partial(tangents_of, pristine_info(subject), reference_op, to_host(sample)),
     )
-    tangents = _gradients.on_target(
+    tangents = _gradients.value_on_target(
         target,
         recorder,
         sample,
@@ -127,26 +137,31 @@ def _compare(
     if not same_nesting(recorder, tangents, expected, label="the result", sample=sample.index):
         return None
     elements = max([1, *(t.numel() for t in sample.tensors())])
-    for place, (got, want) in enumerate(zip(tangents, expected, strict=False)):
+    for output_index, (actual_tangent, expected_tangent) in enumerate(zip(tangents, expected, strict=False)):
         compare_values(
             recorder,
-            got,
-            want,
+            actual_tangent,
+            expected_tangent,
             tolerance=applied.tolerance(
-                want.dtype, coarsest(sample, want.dtype), elements=elements, precision=target.precision
+                expected_tangent.dtype,
+                coarsest_dtype(sample, expected_tangent.dtype),
+                elements=elements,
+                precision=target.precision,
             ).widened(2),
-            label=f"{label} of output {place}",
+            label=f"{label} of output {output_index}",
             sample=sample.index,
-            spread=torch.full(want.shape, _gradients.largest(want), dtype=torch.float64),
+            sensitivity=torch.full(
+                expected_tangent.shape, _gradients.largest_magnitude(expected_tangent), dtype=torch.float64
+            ),
         )
     return expected
 
 
-def _pairs(recorder: Recorder, subject: Subject, sample: Sample, tangents: list[torch.Tensor]) -> None:
-    """Check that <cotangent, J v> equals <J^T cotangent, v>, both on the CPU: two formulas for one
-    Jacobian.
-    """
-    outcome = _gradients.reference(subject, recorder, sample)
+def _check_pairing(
+    recorder: Recorder, subject: Subject, sample: Sample, tangents: list[torch.Tensor]
+) -> None:
+    """Check that <cotangent, J v> equals <J^T cotangent, v> on the CPU: two formulas for one Jacobian."""
+    outcome = _gradients.first_derivatives_on_cpu(subject, recorder, sample)
     if not outcome.ok or len(outcome.value.outputs) != len(tangents):
         return
     derivative = outcome.value
@@ -156,9 +171,9 @@ def _pairs(recorder: Recorder, subject: Subject, sample: Sample, tangents: list[
         forward += float(product.sum())
         size += float(product.abs().sum())
     backward = 0.0
-    for place, gradient in enumerate(derivative.gradients):
+    for index, gradient in enumerate(derivative.gradients):
         if gradient is not None:
-            direction = _gradients.noise(gradient, 53 + place).to(gradient.dtype)
+            direction = _gradients.noise(gradient, 53 + index).to(gradient.dtype)
             product = (gradient * direction.conj()).real
             backward += float(product.sum())
             size += float(product.abs().sum())

@@ -1,4 +1,4 @@
-"""Second derivatives in double precision."""
+"""Property: second derivatives in double precision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import unit_of
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradient_sensitivity, _gradients
-from conformance.properties.shared.dtypes import differentiable, dtype_under_test, pristine
+from conformance.properties.shared.dtypes import differentiable_dtypes, dtype_under_test, pristine_info
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -27,15 +27,15 @@ LIMIT_IN_PLACE = 2
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return differentiable(target, subject, ("float64", "complex128"))
+    return differentiable_dtypes(target, subject, ("float64", "complex128"))
 
 
 @register(
     "gradgrad",
     subject_kind="operator",
     statement=(
-        "Gradients of gradients equal the CPU's, in place as well; if a gradient is constant, it is so on "
-        "the device too; those that torch does not have are refused."
+        "Gradients of gradients equal the CPU's, also for the in-place form. A gradient that is constant on "
+        "the CPU is constant on the device. Second derivatives that torch does not have raise an error."
     ),
     documentation="notes/gradcheck.html",
     level="training",
@@ -43,20 +43,22 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("autograd", "double_backward"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    info, tested = pristine(subject), subject.info
-    for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
-        _second(target, subject, recorder, sample, copy, info.op, tested.op, "the second derivative")
-    reference, form = _gradients.in_place(info), _gradients.in_place(tested)
+    """Compare the second derivatives of each sample, also of the in-place form, with the CPU's."""
+    info, tested = pristine_info(subject), subject.info
+    for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
+        _check_second_derivatives(
+            target, subject, recorder, sample, copy, info.op, tested.op, "the second derivative"
+        )
+    reference, form = _gradients.in_place_form(info), _gradients.in_place_form(tested)
     if reference is None or form is None or not target.capable("inplace"):
         return
-    for sample, copy in _gradients.cases(target, subject, recorder, LIMIT_IN_PLACE):
-        _second(
+    for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT_IN_PLACE):
+        _check_second_derivatives(
             target, subject, recorder, sample, copy, reference, form, "the in-place form's second derivative"
         )
 
 
-def _second(
+def _check_second_derivatives(
     target: Target,
     subject: Subject,
     recorder: Recorder,
@@ -66,22 +68,24 @@ def _second(
     op: _gradients.Operator,
     label: str,
 ) -> None:
-    info = pristine(subject)
+    info = pristine_info(subject)
 
-    def second(entry: Any, form: _gradients.Operator, given: Sample) -> Any:
-        with sdpa_kernel(SDPBackend.MATH):  # the kernel of attention that has second derivatives everywhere
-            return _gradients.second(entry, form, given)
+    def second(entry: Any, form: _gradients.Operator, call_sample: Sample) -> Any:
+        with sdpa_kernel(SDPBackend.MATH):  # only this attention kernel has second derivatives everywhere
+            return _gradients.second_derivatives(entry, form, call_sample)
 
-    reference = _gradients.on_cpu(
+    reference = _gradients.outcome_on_cpu(
         recorder, sample, functools.partial(second, info, reference_op, to_host(sample))
     )
     call = functools.partial(second, subject.info, op, copy)
     if _is_missing(reference):
         outcome = attempt_on(target, call)
-        message = f"{label} is not refused, although torch has none for the operator."
+        message = f"{label} raises no error, although torch does not have it for the operator."
         fact(recorder, not outcome.ok, Kind.ERROR_TYPE, message, sample=sample.index)
         return
-    actual = _gradients.on_target(target, recorder, sample, call, reference, "the backward of the backward")
+    actual = _gradients.value_on_target(
+        target, recorder, sample, call, reference, "the backward of the backward"
+    )
     if actual is None or not reference.ok:
         return
     gradients, expected = actual.gradients, reference.value
@@ -96,22 +100,22 @@ def _second(
             label=label,
             size=_gradients.natural_size(expected),
         )
-        trial = recorder.trial()
+        trial = recorder.scratch()
         if compare(trial):
-            recorder.absorb(trial)
+            recorder.merge(trial)
             return
-        # Some second derivatives move by thousands of roundings if an input moves by one.
+        # Some second derivatives move by thousands of roundings if an input moves by one rounding.
         step = unit_of(dtype_under_test(recorder)) / 2
 
         def moved(seed: int) -> _gradients.Derivative | None:
-            given = to_host(sample)
-            _gradient_sensitivity.move(given, step, seed)
-            call = functools.partial(second, info, reference_op, given)
-            value: _gradients.Derivative | None = _gradients.on_cpu(recorder, sample, call).value
+            moved_sample = to_host(sample)
+            _gradient_sensitivity.perturb_inputs(moved_sample, step, seed)
+            call = functools.partial(second, info, reference_op, moved_sample)
+            value: _gradients.Derivative | None = _gradients.outcome_on_cpu(recorder, sample, call).value
             return value
 
-        spreads = _gradient_sensitivity.spreads(expected, moved, step)
-        compare(recorder, spreads=_gradient_sensitivity.without_jumps(spreads, expected))
+        sensitivities = _gradient_sensitivity.gradient_sensitivities(expected, moved, step)
+        compare(recorder, spreads=_gradient_sensitivity.without_jumps(sensitivities, expected))
 
 
 def _is_missing(outcome: CallOutcome) -> bool:

@@ -1,4 +1,4 @@
-"""First derivatives in double precision."""
+"""Property: first derivatives in double precision."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
-from conformance.properties.shared.dtypes import differentiable, pristine
+from conformance.properties.shared.dtypes import differentiable_dtypes, pristine_info
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 6
-#: The truncation error of central differences with a step of 1e-6 is far below this; a wrong formula is off
-#: by parts in a hundred.
+#: The truncation error of central differences with a step of 1e-6 is far below this bound; a wrong formula is
+#: off by percents.
 NUMERICAL = 1e-4
 
-#: Functions with no derivative along a random direction, by the samples that torch's database makes for them.
+#: Operators whose samples in torch's database have no derivative along a random direction, with the reason.
 _NO_DIRECTION = {
     "as_strided_scatter": "several positions write to one element",
     "nn.functional.max_unpool1d": "several indices name one element",
@@ -33,15 +33,15 @@ _NO_DIRECTION = {
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return differentiable(target, subject, ("float64", "complex128"))
+    return differentiable_dtypes(target, subject, ("float64", "complex128"))
 
 
 @register(
     "gradient",
     subject_kind="operator",
     statement=(
-        "Gradients equal the CPU's, and those equal the numerical derivative along a random direction; the "
-        "backward changes neither arguments nor results nor the gradients that it is given."
+        "Gradients equal the CPU's, and the CPU's equal the numerical derivative along a random direction. "
+        "The backward changes neither arguments nor results nor incoming gradients."
     ),
     documentation="notes/gradcheck.html",
     level="training",
@@ -49,11 +49,11 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("autograd",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    info, tested = pristine(subject), subject.info
-    for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
-        reference = _gradients.reference(subject, recorder, sample)
-        actual = _gradients.on_target(
+    """Compare the gradients of each sample with the CPU's and, on the CPU, with a numerical derivative."""
+    info, tested = pristine_info(subject), subject.info
+    for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
+        reference = _gradients.first_derivatives_on_cpu(subject, recorder, sample)
+        actual = _gradients.value_on_target(
             target,
             recorder,
             sample,
@@ -68,7 +68,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             recorder, actual.outputs, expected.outputs, label="the differentiable result", sample=sample.index
         ):
             continue
-        good = _gradients.compare_gradients(
+        agrees = _gradients.compare_gradients(
             target,
             recorder,
             subject,
@@ -78,10 +78,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             label="the gradient",
             size=_gradients.natural_size(expected),
         )
-        _gradients.check_kept(recorder, sample, copy, actual, expected.written)
-        if not good or not expected.gradients or sample.index or subject.name in _NO_DIRECTION:
+        _gradients.check_unchanged_by_backward(recorder, sample, copy, actual, expected.written)
+        if not agrees or not expected.gradients or sample.index or subject.name in _NO_DIRECTION:
             continue
-        numerical, analytic, rounding = _gradients.directional(info, sample, expected)
+        numerical, analytic, rounding = _gradients.directional_derivatives(info, sample, expected)
         if not math.isfinite(numerical) or not math.isfinite(analytic):
             continue
         allowed = NUMERICAL * max(abs(numerical), abs(analytic)) + rounding + 1e-12

@@ -1,4 +1,4 @@
-"""Forward and backward captured in one graph."""
+"""Property: forward and backward captured in one graph."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 from conformance.framework.compare import on_host, same_nesting
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.oracle.replay_data import renewed
+from conformance.oracle.replay_data import first_replay_sample
 from conformance.properties.operators import _compile_checks, _gradient_tolerance, _gradients, _graph_replay
-from conformance.properties.shared.dtypes import differentiable, dtype_under_test
+from conformance.properties.shared.dtypes import differentiable_dtypes, dtype_under_test
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Samples that are captured, and those that are tried for it: some need the host.
+#: Samples that must be captured, and samples that are tried: some need the host.
 LIMIT = 2
 TRIED = 8
 
@@ -25,7 +25,7 @@ TRIED = 8
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     return (
-        differentiable(target, subject, ("float32", "complex64"))
+        differentiable_dtypes(target, subject, ("float32", "complex64"))
         if _graph_replay.can_graph(target, subject)
         else []
     )
@@ -34,9 +34,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "graph_gradient",
     subject_kind="operator",
-    statement=(
-        "With forward and backward in one graph, a replay gives the gradients of the data given by then."
-    ),
+    statement=("With forward and backward in one graph, a replay gives the gradients of the current data."),
     documentation="notes/cuda.html",
     level="training",
     applies=applies,
@@ -44,39 +42,51 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Capture forward and backward, replay them on two sets of data, and compare with the CPU's gradients."""
     replays = _graph_replay.Replays(target, subject, recorder)
     tried = 0
     dtype = dtype_under_test(recorder)
-    for sample, _ in _gradients.cases(target, subject, recorder, TRIED):
-        reference = _gradients.reference(subject, recorder, sample)
+    for sample, _ in _gradients.differentiable_samples(target, subject, recorder, TRIED):
+        reference = _gradients.first_derivatives_on_cpu(subject, recorder, sample)
         if not reference.ok or not reference.value.gradients or tried == LIMIT:
             continue
         tried += 1
         device = target.torch_device
-        # Cotangents are on the device before: a copy from the host cannot be part of a graph.
+        # Cotangents are copied before the capture: a copy from the host cannot be part of a graph.
         cotangents = [cotangent.to(device, copy=True) for cotangent in reference.value.cotangents]
         function = forward_and_backward(subject, cotangents)
-        what = "capturing forward and backward"
-        capture = replays.capture(sample, function, grad=True, label=what, reference=_reference)
+        label = "capturing forward and backward"
+        capture = replays.capture(sample, function, grad=True, label=label, cpu_call=_reference)
         if capture is None:
-            tried -= replays.refused  # another form of the call may be free of the host
+            tried -= replays.refused  # another form of the call may not need the host
             continue
         copy, graph = capture
-        _round(target, subject, recorder, replays, sample, graph, copy, cotangents, reference.value)
-        fresh = renewed(subject, dtype, sample, requires_grad=True)
-        if fresh is None:
+        _replay_and_compare(
+            target, subject, recorder, replays, sample, graph, copy, cotangents, reference.value
+        )
+        other_sample = first_replay_sample(subject, dtype, sample, requires_grad=True)
+        if other_sample is None:
             recorder.note(f"no other data can be made for sample {sample.index}")
             continue
-        again = _gradients.reference(subject, recorder, fresh)
-        if again.ok and replays.give(copy, fresh):
-            _round(target, subject, recorder, replays, fresh, graph, copy, cotangents, again.value)
+        other_reference = _gradients.first_derivatives_on_cpu(subject, recorder, other_sample)
+        if other_reference.ok and replays.copy_data_in(copy, other_sample):
+            _replay_and_compare(
+                target,
+                subject,
+                recorder,
+                replays,
+                other_sample,
+                graph,
+                copy,
+                cotangents,
+                other_reference.value,
+            )
     if tried:
-        replays.settle()
+        replays.require_evidence()
 
 
 def forward_and_backward(subject: Subject, cotangents: list[torch.Tensor]) -> Callable[[Sample], Any]:
-    """Return a function of a sample on the device: (differentiable outputs, gradients)."""
+    """Return a function of a sample on the device that returns (differentiable outputs, gradients)."""
 
     def call(sample: Sample) -> Any:
         inputs = _gradients.inputs_of(sample)
@@ -92,7 +102,7 @@ def _reference(info: Any, sample: Sample) -> Any:
     return _gradients.differentiate(info, info.op, sample)
 
 
-def _round(
+def _replay_and_compare(
     target: Target,
     subject: Subject,
     recorder: Recorder,
@@ -104,16 +114,20 @@ def _round(
     expected: _gradients.Derivative,
 ) -> None:
     outputs, gradients = graph.value
-    what = "the captured differentiable result"
-    if not same_nesting(recorder, outputs, expected.outputs, label=what, sample=sample.index):
+    label = "the captured differentiable result"
+    if not same_nesting(recorder, outputs, expected.outputs, label=label, sample=sample.index):
         return
-    given = [gradient for gradient in gradients if gradient is not None]
-    spoilt = replays.spoil(copy, given, cotangents)
-    # If a gradient is the cotangent itself, only the forward's results show that anything ran.
-    lost = [(t, on_host(t).clone()) for t in outputs if replays.spoil(copy, t, cotangents)]
+    computed_gradients = [gradient for gradient in gradients if gradient is not None]
+    gradients_overwritten = replays.overwrite_results(copy, computed_gradients, cotangents)
+    # If a gradient is the cotangent itself, only the results of the forward prove that the graph ran.
+    overwritten_outputs = [
+        (t, on_host(t).clone()) for t in outputs if replays.overwrite_results(copy, t, cotangents)
+    ]
     if not replays.replay(sample, graph, "replaying forward and backward"):
         return
-    back = any(not torch.equal(on_host(t), was) for t, was in lost)
-    what = "the replayed gradient"
-    good = _gradient_tolerance.judge(target, recorder, subject, sample, gradients, expected, label=what)
-    replays.proved(good and (spoilt or back))
+    outputs_restored = any(not torch.equal(on_host(t), was) for t, was in overwritten_outputs)
+    label = "the replayed gradient"
+    agrees = _gradient_tolerance.compare_with_float64(
+        target, recorder, subject, sample, gradients, expected, label=label
+    )
+    replays.count_proof(agrees and (gradients_overwritten or outputs_restored))

@@ -1,4 +1,4 @@
-"""A replayed graph writes to its inputs as often as it is replayed."""
+"""Property: a captured in-place call writes to its input at each replay."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compile_checks, _graph_replay
-from conformance.properties.operators._transformed_samples import ABOUT_MEMORY
-from conformance.properties.operators.compile_inplace import changes_metadata, fits
+from conformance.properties.operators._transformed_samples import DEFINED_BY_MEMORY
+from conformance.properties.operators.compile_inplace import changes_metadata, result_fits_input
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import first_dtypes
 from conformance.subjects.torch_databases import Subject
@@ -25,7 +25,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         return []
     if not _graph_replay.can_graph(target, subject) or _compile_checks.is_seeded(subject):
         return []
-    if changes_metadata(subject.info.name) or subject.name in ABOUT_MEMORY:
+    if changes_metadata(subject.info.name) or subject.name in DEFINED_BY_MEMORY:
         return []
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "bfloat16"), 3)
 
@@ -34,7 +34,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "graph_inplace",
     subject_kind="operator",
     statement=(
-        "A captured in-place call writes the oracle's value to the memory of its input with each replay."
+        "A captured in-place call writes the reference values to the memory of its input at each replay."
     ),
     documentation="notes/cuda.html",
     level="core",
@@ -43,31 +43,33 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Capture the in-place form, replay it on two sets of data, and compare its input with the reference."""
     replays = _graph_replay.Replays(target, subject, recorder)
     form = subject.info.inplace_variant
     fitting = 0
-    for sample, want in _graph_replay.cases(target, subject, recorder, LIMIT):
-        if not fits(sample, want):
+    for sample, reference in _graph_replay.capturable_samples(target, subject, recorder, LIMIT):
+        if not result_fits_input(sample, reference):
             continue
         fitting += 1
         capture = replays.capture(sample, lambda copy: copy.call(form), label="capturing the in-place form")
         if capture is None:
             continue
         copy, graph = capture
-        given, address = copy.input, copy.input.data_ptr()
-        # What the input holds after capture depends on whether capturing runs; the data are given anew.
-        rounds = [(sample, want), replays.fresh_data(sample)]
+        input_on_device, address = copy.input, copy.input.data_ptr()
+        # A capture may or may not run the call, so the input's data are copied in again before each replay.
+        rounds = [(sample, reference), replays.replay_data(sample)]
         for data in rounds:
-            if data is None or not replays.give(copy, data[0]) or not replays.replay(sample, graph):
+            if data is None or not replays.copy_data_in(copy, data[0]) or not replays.replay(sample, graph):
                 continue
-            what = "the input after replaying the in-place form"
-            good = compare_outputs(target, recorder, subject, data[0], given, data[1], label=what)
-            replays.proved(good)
+            label = "the input after replaying the in-place form"
+            agrees = compare_outputs(
+                target, recorder, subject, data[0], input_on_device, data[1], label=label
+            )
+            replays.count_proof(agrees)
         message = "replaying the in-place form has moved its input to other memory."
-        fact(recorder, given.data_ptr() == address, Kind.ALIASING, message, sample=sample.index)
+        fact(recorder, input_on_device.data_ptr() == address, Kind.ALIASING, message, sample=sample.index)
     if fitting:
-        replays.settle()
+        replays.require_evidence()
     else:
         recorder.note("no sample has a result that fits into its input")
         recorder.compared(1)

@@ -1,4 +1,4 @@
-"""A replayed random operator draws anew."""
+"""Property: a captured random operator draws new values at each replay."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from conformance.model.verdicts import Kind
 from conformance.properties.operators import _graph_replay, compile_random
 from conformance.properties.shared.distribution_tests import (
     CONTINUOUS,
-    COUNT,
     DISCRETE,
+    DRAWN_COUNT,
+    check_kolmogorov_smirnov,
+    check_moments,
     generators_restored,
-    kolmogorov_smirnov,
-    moments,
 )
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
 from conformance.samples.operators import Sample
@@ -39,8 +39,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "graph_random",
     subject_kind="operator",
     statement=(
-        "Each replay of a random operator draws other values of the promised distribution; after the same "
-        "seed the same ones come."
+        "Each replay of a random operator draws new values of the specified distribution; after the same "
+        "seed, it draws the same values."
     ),
     documentation="notes/cuda.html",
     level="core",
@@ -49,15 +49,15 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Capture the random operator, replay it from fixed seeds, and test repeatability and distribution."""
     with generators_restored():
         _check(target, subject, recorder)
 
 
 def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
     replays = _graph_replay.Replays(target, subject, recorder)
-    draw = compile_random.drawing(subject)
-    sample = Sample(0, torch.zeros(COUNT, dtype=dtype_under_test(recorder)))
+    draw = compile_random.drawing_function(subject)
+    sample = Sample(0, torch.zeros(DRAWN_COUNT, dtype=dtype_under_test(recorder)))
     capture = replays.capture(sample, lambda copy: draw(copy.input), label="capturing the random operator")
     if capture is None:
         return
@@ -66,19 +66,20 @@ def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for seed in (11, None, 11, 12):
         if seed is not None:
             torch.manual_seed(seed)
-        if not replays.give(copy, sample) or not replays.replay(sample, graph):
+        if not replays.copy_data_in(copy, sample) or not replays.replay(sample, graph):
             return
         values.append(on_host(trees.tensors(graph.value)[0]).clone())
-    first, second, again, reseeded = values
-    fact(recorder, torch.equal(first, again), Kind.STATE, "replayed after the same seed, other values come.")
+    first, second, repeated, reseeded = values
+    message = "a replay after the same seed gives other values."
+    fact(recorder, torch.equal(first, repeated), Kind.STATE, message)
     message = "a second replay gives the values of the first."
-    replays.proved(fact(recorder, not torch.equal(first, second), Kind.STATE, message))
-    message = "replayed after another seed, the same values come."
+    replays.count_proof(fact(recorder, not torch.equal(first, second), Kind.STATE, message))
+    message = "a replay after another seed gives the same values."
     fact(recorder, not torch.equal(first, reseeded), Kind.STATE, message)
     drawn = second.to(torch.float64)
     if subject.name in CONTINUOUS:
-        kolmogorov_smirnov(recorder, drawn, CONTINUOUS[subject.name][1])
+        check_kolmogorov_smirnov(recorder, drawn, CONTINUOUS[subject.name][1])
     else:
-        moments(recorder, drawn, *DISCRETE[subject.name][1:])
+        check_moments(recorder, drawn, *DISCRETE[subject.name][1:])
     if not recorder.failed:
-        replays.settle()
+        replays.require_evidence()

@@ -1,4 +1,4 @@
-"""Calls that cannot be captured are refused, not captured wrongly."""
+"""Property: calls that cannot be captured are refused and not captured incorrectly."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle.replay_data import copy_into, renewed_with_oracle
+from conformance.oracle.replay_data import copy_values, replay_data_with_reference
 from conformance.properties.operators import _compile_checks, _graph_replay
 from conformance.properties.shared.comparison import compare_outputs
-from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes, pristine
-from conformance.properties.shared.execution import _with_expected, copy_in, run
+from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes, pristine_info
+from conformance.properties.shared.execution import copy_in, pair_with_references, run_operator
 from conformance.samples import sample_limit
 from conformance.samples.dispatched_kernels import kernels_of
 from conformance.samples.operators import Sample, samples_of
@@ -39,8 +39,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "graph_refusal",
     subject_kind="operator",
     statement=(
-        "A call for which the host needs a value is refused with a clean error when it is captured, after "
-        "which the device captures others; or its graph follows new data."
+        "A call for which the host needs a value raises a clean error when it is captured, and the device "
+        "can capture other calls afterwards; or its graph follows new data."
     ),
     documentation="notes/cuda.html",
     level="core",
@@ -49,59 +49,59 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Capture calls that need the host and check that each is refused cleanly or follows other data."""
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
     op, tried = _compile_checks.unseeded_operator(subject), 0
-    for sample, _ in _with_expected(
+    for sample, _ in pair_with_references(
         target, subject, recorder, dtype, samples, samples.chosen(sample_limit.limit(8))
     ):
-        kernels = kernels_of(pristine(subject).op, sample)
+        kernels = kernels_of(pristine_info(subject).op, sample)
         if kernels is None or not kernels.host or tried == LIMIT:
             continue
         if any(t.layout is not torch.strided for t in sample.tensors()):
             continue
         warm, copy = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
-        if warm is None or copy is None or not run(target, op, warm).ok:
-            continue  # eager mode judges that
+        if warm is None or copy is None or not run_operator(target, op, warm).ok:
+            continue  # mode eager checks whether the call must work
         outcome = attempt(
-            _graph_replay.quietly(lambda copy=copy: capture_call(target, lambda: copy.call(op)))
-        )  # type: ignore[misc]
+            _graph_replay.without_warnings(lambda copy=copy: capture_call(target, lambda: copy.call(op)))  # type: ignore[misc]
+        )
         if outcome.ok:
-            tried += _follows(target, subject, recorder, sample, copy, outcome.value)
+            tried += _check_accepted_capture(target, subject, recorder, sample, copy, outcome.value)
             continue
         tried += 1
         assert outcome.error is not None
         recorder.note(f"refused: {one_line(outcome.error, 160)}")
-        _graph_replay.clean_refusal(target, recorder, sample, outcome.error)
-        _still_captures(target, recorder, sample)
+        _graph_replay.check_clean_refusal(target, recorder, sample, outcome.error)
+        _check_next_capture(target, recorder, sample)
 
 
-def _follows(
+def _check_accepted_capture(
     target: Target, subject: Subject, recorder: Recorder, sample: Sample, copy: Sample, graph: object
 ) -> bool:
-    """Check the graph of a capture that was not refused, with data for which shapes may differ.
+    """Replay a capture that was not refused on other data, whose results may have other shapes.
 
-    Returns False if no such data can be made, so that nothing was seen.
+    Return False if no such data can be made, so that nothing was checked.
     """
-    fresh = renewed_with_oracle(subject, dtype_under_test(recorder), sample)
-    if fresh is None:
+    other = replay_data_with_reference(subject, dtype_under_test(recorder), sample)
+    if other is None:
         recorder.note(f"no other data can be made for sample {sample.index}")
         return False
-    copy_into(copy, fresh[0])
+    copy_values(copy, other[0])
     outcome = attempt(graph.replay)  # type: ignore[attr-defined]
     if not outcome.ok:
         assert outcome.error is not None
-        _graph_replay.clean_refusal(target, recorder, sample, outcome.error)
+        _graph_replay.check_clean_refusal(target, recorder, sample, outcome.error)
         return True
     value = graph.value  # type: ignore[attr-defined]
-    what = "the result of a capture that was not refused, replayed on other data"
-    compare_outputs(target, recorder, subject, fresh[0], value, fresh[1], label=what)
+    label = "the result of a capture that was not refused, replayed on other data"
+    compare_outputs(target, recorder, subject, other[0], value, other[1], label=label)
     return True
 
 
-def _still_captures(target: Target, recorder: Recorder, sample: Sample) -> None:
+def _check_next_capture(target: Target, recorder: Recorder, sample: Sample) -> None:
     x = torch.zeros(4, device=target.device)
 
     def work() -> list[float]:
@@ -112,6 +112,6 @@ def _still_captures(target: Target, recorder: Recorder, sample: Sample) -> None:
         return values
 
     outcome = attempt(work)
-    shown = outcome.value if outcome.error is None else one_line(outcome.error)
-    message = f"after a refused capture, a graph of x + 1 with x = 2 gives {shown}."
+    description = outcome.value if outcome.error is None else one_line(outcome.error)
+    message = f"after a refused capture, a graph of x + 1 with x = 2 gives {description}."
     fact(recorder, outcome.ok and outcome.value == [3.0] * 4, Kind.STATE, message, sample=sample.index)

@@ -1,4 +1,4 @@
-"""A replayed graph computes from the present values of its inputs."""
+"""Property: a replayed graph computes from the current values of its inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "graph_value",
     subject_kind="operator",
-    statement="Replayed, a captured call gives the oracle's values of the data that its inputs hold by then.",
+    statement="A replay of a captured call gives the reference values of the current data of its inputs.",
     documentation="notes/cuda.html",
     level="bringup",
     applies=applies,
@@ -32,26 +32,26 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Capture the operator, replay it on two sets of data, and compare with the references."""
     replays = _graph_replay.Replays(target, subject, recorder)
     op = _compile_checks.unseeded_operator(subject)
-    for sample, want in _graph_replay.cases(target, subject, recorder, LIMIT):
+    for sample, reference in _graph_replay.capturable_samples(target, subject, recorder, LIMIT):
         capture = replays.capture(sample, lambda copy: copy.call(op))
         if capture is None:
             continue
         copy, graph = capture
-        spoilt = replays.spoil(copy, graph.value)
+        overwritten = replays.overwrite_results(copy, graph.value)
         if not replays.replay(sample, graph):
             continue
-        what = "the replayed result"
-        good = compare_outputs(target, recorder, subject, sample, graph.value, want, label=what)
-        replays.proved(good and spoilt)
-        fresh = replays.fresh_data(sample)
-        if fresh is None or not replays.give(copy, fresh[0]):
+        label = "the replayed result"
+        agrees = compare_outputs(target, recorder, subject, sample, graph.value, reference, label=label)
+        replays.count_proof(agrees and overwritten)
+        other = replays.replay_data(sample)
+        if other is None or not replays.copy_data_in(copy, other[0]):
             continue
-        replays.spoil(copy, graph.value)
+        replays.overwrite_results(copy, graph.value)
         if replays.replay(sample, graph):
-            what = "the result replayed on other data"
-            good = compare_outputs(target, recorder, subject, fresh[0], graph.value, fresh[1], label=what)
-            replays.proved(good)
-    replays.settle()
+            label = "the result replayed on other data"
+            agrees = compare_outputs(target, recorder, subject, other[0], graph.value, other[1], label=label)
+            replays.count_proof(agrees)
+    replays.require_evidence()

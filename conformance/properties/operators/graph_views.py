@@ -1,4 +1,4 @@
-"""A captured graph keeps to the memory of its inputs."""
+"""Property: a captured graph respects the memory of its inputs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from conformance.framework.compare import compare_exact, on_host
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.reference import reference_for
-from conformance.oracle.replay_data import memory
+from conformance.oracle.replay_data import storage_as_bytes
 from conformance.properties.operators import _compile_checks, _graph_replay
-from conformance.properties.operators._transformed_samples import ABOUT_MEMORY, cpu_accepts, transformed
-from conformance.properties.operators.compile_views import awkward
+from conformance.properties.operators._transformed_samples import (
+    DEFINED_BY_MEMORY,
+    cpu_accepts,
+    with_transformed_tensors,
+)
+from conformance.properties.operators.compile_views import with_awkward_strides
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
 from conformance.samples.operators import Sample
@@ -26,10 +30,10 @@ LIMIT = 3
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if not _graph_replay.can_graph(target, subject) or subject.name in ABOUT_MEMORY:
+    if not _graph_replay.can_graph(target, subject) or subject.name in DEFINED_BY_MEMORY:
         return []
     if _compile_checks.is_seeded(subject):
-        return []  # some write to their input, which must not change here
+        return []  # some of them write to their input, which must not change here
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool"), 2)
 
 
@@ -37,8 +41,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "graph_views",
     subject_kind="operator",
     statement=(
-        "Captured on inputs that are strided views, a call follows what the views hold and leaves the memory "
-        "between their elements alone; one tensor given twice stays one."
+        "A call captured on strided views follows the data of the views and does not change the memory "
+        "between their elements. A tensor that is passed twice remains one tensor."
     ),
     documentation="notes/cuda.html",
     level="core",
@@ -47,91 +51,107 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Capture the operator on strided views and on a repeated argument, replay, and compare."""
     replays = _graph_replay.Replays(target, subject, recorder)
     tried = 0
-    for sample, want in _graph_replay.cases(target, subject, recorder, LIMIT):
-        derived = transformed(sample, awkward)
-        if derived is None or not cpu_accepts(find("operator", subject.name).info.op, derived):
+    for sample, reference in _graph_replay.capturable_samples(target, subject, recorder, LIMIT):
+        transformed_sample = with_transformed_tensors(sample, with_awkward_strides)
+        if transformed_sample is None or not cpu_accepts(
+            find("operator", subject.name).info.op, transformed_sample
+        ):
             continue
         tried += 1
-        _strided(target, subject, recorder, replays, sample, derived, want)
-    tried += _twice(target, subject, recorder, replays)
+        _check_strided_inputs(target, subject, recorder, replays, sample, transformed_sample, reference)
+    tried += _check_repeated_argument(target, subject, recorder, replays)
     if tried:
-        replays.settle()
+        replays.require_evidence()
     else:
-        recorder.note("the operator takes no tensor that could have another layout")
+        recorder.note("the operator has no tensor argument that could have another layout")
         recorder.compared(1)
 
 
-def _strided(
+def _check_strided_inputs(
     target: Target,
     subject: Subject,
     recorder: Recorder,
     replays: _graph_replay.Replays,
     sample: Sample,
-    derived: Sample,
-    want: object,
+    transformed_sample: Sample,
+    reference: object,
 ) -> None:
     op = _compile_checks.unseeded_operator(subject)
     capture = replays.capture(
-        sample, lambda copy: copy.call(op), given=derived, label="capturing strided inputs"
+        sample,
+        lambda copy: copy.call(op),
+        transformed_sample=transformed_sample,
+        label="capturing strided inputs",
     )
     if capture is None:
         return
     copy, graph = capture
     inputs = [t for t in copy.tensors() if t.layout is torch.strided]
-    fresh = replays.fresh_data(sample)
-    for data in ((sample, want), fresh):
-        if data is None or not replays.give(copy, data[0]):
+    other = replays.replay_data(sample)
+    for data in ((sample, reference), other):
+        if data is None or not replays.copy_data_in(copy, data[0]):
             continue
-        before = [_between(t) for t in inputs]
-        spoilt = replays.spoil(copy, graph.value)
+        before = [_unused_bytes(t) for t in inputs]
+        overwritten = replays.overwrite_results(copy, graph.value)
         if not replays.replay(sample, graph):
             continue
-        what = "the result replayed on strided inputs"
-        good = compare_outputs(target, recorder, subject, data[0], graph.value, data[1], label=what)  # type: ignore[arg-type]
-        replays.proved(good and (spoilt or data is fresh))
-        for was, tensor in zip(before, inputs, strict=True):
-            what = "the memory between the elements of an input after replay"
-            compare_exact(recorder, _between(tensor), was, label=what, sample=sample.index)
+        label = "the result replayed on strided inputs"
+        agrees = compare_outputs(target, recorder, subject, data[0], graph.value, data[1], label=label)  # type: ignore[arg-type]
+        replays.count_proof(agrees and (overwritten or data is other))
+        for unused_before, tensor in zip(before, inputs, strict=True):
+            label = "the memory between the elements of an input after replay"
+            compare_exact(recorder, _unused_bytes(tensor), unused_before, label=label, sample=sample.index)
 
 
-def calling(op: Callable[..., Any]) -> Callable[[Sample], Any]:
+def as_function_of_sample(op: Callable[..., Any]) -> Callable[[Sample], Any]:
     """Return ``op`` as a function of a sample."""
     return lambda sample: sample.call(op)
 
 
-def _between(tensor: torch.Tensor) -> torch.Tensor:
-    """Return, on the host, the bytes of a tensor's memory that belong to no element of it."""
-    rows = on_host(memory(tensor)).reshape(-1, tensor.itemsize)
+def _unused_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Return, on the host, the bytes of a tensor's memory that do not belong to its elements."""
+    rows = on_host(storage_as_bytes(tensor)).reshape(-1, tensor.itemsize)
     unused = torch.ones(rows.shape[0], dtype=torch.bool)
     unused.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).fill_(False)
     return rows[unused]
 
 
-def _twice(target: Target, subject: Subject, recorder: Recorder, replays: _graph_replay.Replays) -> int:
-    """Check a binary call with its first argument given twice; return 1 if there was one to try."""
-    for sample, _ in _graph_replay.cases(target, subject, recorder, 1):
+def _check_repeated_argument(
+    target: Target, subject: Subject, recorder: Recorder, replays: _graph_replay.Replays
+) -> int:
+    """Check a binary call with its first argument passed twice.
+
+    Return 1 if a call could be tried, else 0.
+    """
+    for sample, _ in _graph_replay.capturable_samples(target, subject, recorder, 1):
         second = sample.args[0] if sample.args else None
-        given = sample.input
-        if not isinstance(second, torch.Tensor) or not isinstance(given, torch.Tensor):
+        first_argument = sample.input
+        if not isinstance(second, torch.Tensor) or not isinstance(first_argument, torch.Tensor):
             return 0
-        if given.shape != second.shape or given.dtype != second.dtype or not given.numel():
+        if (
+            first_argument.shape != second.shape
+            or first_argument.dtype != second.dtype
+            or not first_argument.numel()
+        ):
             return 0
-        double = sample.replace(args=(given, *sample.args[1:]))
-        want = reference_for(subject, dtype_under_test(recorder), double)
-        if not want.ok or not cpu_accepts(find("operator", subject.name).info.op, double):
+        double = sample.replace(args=(first_argument, *sample.args[1:]))
+        reference = reference_for(subject, dtype_under_test(recorder), double)
+        if not reference.ok or not cpu_accepts(find("operator", subject.name).info.op, double):
             return 0
         op = _compile_checks.unseeded_operator(subject)
-        capture = replays.capture(double, calling(op), label="capturing one tensor given twice")
+        capture = replays.capture(
+            double, as_function_of_sample(op), label="capturing one tensor passed twice"
+        )
         if capture is None:
             return 1
         copy, graph = capture
-        spoilt = replays.spoil(copy, graph.value)
+        overwritten = replays.overwrite_results(copy, graph.value)
         if replays.replay(double, graph):
-            what = "the replayed result of one tensor given twice"
-            good = compare_outputs(target, recorder, subject, double, graph.value, want, label=what)
-            replays.proved(good and spoilt)
+            label = "the replayed result of one tensor passed twice"
+            agrees = compare_outputs(target, recorder, subject, double, graph.value, reference, label=label)
+            replays.count_proof(agrees and overwritten)
         return 1
     return 0

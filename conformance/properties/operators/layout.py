@@ -1,4 +1,4 @@
-"""The places of elements in memory do not matter."""
+"""Property: the positions of elements in memory do not change the result."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule
 from conformance.oracle.reference import reference_for
-from conformance.properties.operators._transformed_samples import ABOUT_MEMORY, check_derived, transformed
+from conformance.properties.operators._transformed_samples import (
+    DEFINED_BY_MEMORY,
+    check_transformed_sample,
+    with_transformed_tensors,
+)
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
-from conformance.properties.shared.execution import cases
+from conformance.properties.shared.execution import samples_with_references
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -24,8 +28,8 @@ LIMIT = 6
 _DTYPES = ("float32", "int64", "complex64", "bool", "bfloat16", "float64")
 
 
-def gapped(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same values, every second element of the memory unused (and filled with ones)."""
+def with_gaps(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the same values, with every second element of the memory unused and filled with ones."""
     if tensor.numel() < 1 or tensor.dim() == 0:
         return tensor
     base = torch.ones((*tensor.shape, 2), dtype=tensor.dtype)
@@ -33,7 +37,7 @@ def gapped(tensor: torch.Tensor) -> torch.Tensor:
     return base[..., 0]
 
 
-def reversed_order(tensor: torch.Tensor) -> torch.Tensor:
+def with_reversed_strides(tensor: torch.Tensor) -> torch.Tensor:
     """Return the same values with the first dimension innermost in memory."""
     if tensor.dim() < 2 or tensor.numel() < 2:
         return tensor
@@ -41,21 +45,25 @@ def reversed_order(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.permute(order).contiguous().permute(order)
 
 
-def shifted(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same values, contiguous, three elements into their memory."""
+def with_offset(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the same values, contiguous, at an offset of three elements."""
     if tensor.numel() < 1:
         return tensor
     base = torch.ones(tensor.numel() + 5, dtype=tensor.dtype)
-    place = base[3 : 3 + tensor.numel()].view(tensor.shape)
-    return place.copy_(tensor)
+    view = base[3 : 3 + tensor.numel()].view(tensor.shape)
+    return view.copy_(tensor)
 
 
-FORMS = {"inputs with gaps": gapped, "transposed inputs": reversed_order, "inputs at an offset": shifted}
+LAYOUTS = {
+    "inputs with gaps": with_gaps,
+    "transposed inputs": with_reversed_strides,
+    "inputs at an offset": with_offset,
+}
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if subject.name in ABOUT_MEMORY:
+    if subject.name in DEFINED_BY_MEMORY:
         return []
     return first_dtypes(target, subject, _DTYPES, 2)
 
@@ -64,7 +72,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "layout",
     subject_kind="operator",
     statement=(
-        "Inputs with gaps, transposed, at an offset, expanded and with any stride of a dimension of size one "
+        "Inputs with gaps, transposed, at an offset, expanded, or with any stride in a dimension of size one "
         "give the values of contiguous inputs."
     ),
     documentation="generated/torch.Tensor.stride.html",
@@ -73,52 +81,63 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("non_contiguous",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for sample, want in cases(target, subject, recorder, LIMIT):
-        for what, change in FORMS.items():
-            derived = transformed(sample, change)
+    """Call the operator on inputs in other layouts and compare with the reference of contiguous inputs."""
+    for sample, reference in samples_with_references(target, subject, recorder, LIMIT):
+        for label, change in LAYOUTS.items():
+            derived = with_transformed_tensors(sample, change)
             if derived is None:
-                recorder.compared(1)  # no tensor that could have another layout
+                recorder.compared(1)  # no tensor could have another layout
                 continue
-            check_derived(target, subject, recorder, sample, derived, want, what)
-        _expanded(target, subject, recorder, sample)
+            check_transformed_sample(target, subject, recorder, sample, derived, reference, label)
+        _check_expanded(target, subject, recorder, sample)
         if torch_testing_internals.is_elementwise_unary(
             subject.info
         ) or torch_testing_internals.is_elementwise_binary(subject.info):
-            _sliced_to_one(target, subject, recorder, sample)
+            _check_slice_of_one(target, subject, recorder, sample)
 
 
-#: Their results depend on the memory behind the input: neither pass nor fail would mean anything.
+#: On the CPU, results of expanded inputs depend on the memory after the input: a verdict has no meaning.
 _UNDEFINED_ON_THE_CPU = frozenset({"median", "nanmedian", "masked.median"})
 
 
-def _expanded(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
-    """Check the first input with one row repeated by a stride of zero, against an oracle of its own."""
-    given = sample.input
-    if not isinstance(given, torch.Tensor) or given.layout is not torch.strided or given.requires_grad:
+def _check_expanded(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
+    """Check the first input with one row expanded by a stride of zero, with a reference of its own."""
+    first_input = sample.input
+    if (
+        not isinstance(first_input, torch.Tensor)
+        or first_input.layout is not torch.strided
+        or first_input.requires_grad
+    ):
         return
-    if rule(subject.name, given.dtype).name == "factorisation":
+    if rule(subject.name, first_input.dtype).name == "factorisation":
         return  # equal rows make a matrix singular
-    if given.dim() == 0 or given.shape[0] < 2 or given.numel() == 0 or trees.numel(sample.args) > 10_000:
+    if (
+        first_input.dim() == 0
+        or first_input.shape[0] < 2
+        or first_input.numel() == 0
+        or trees.numel(sample.args) > 10_000
+    ):
         return
     if target.is_cpu and subject.name in _UNDEFINED_ON_THE_CPU:
         recorder.note(
-            "expanded inputs are left out: torch's CPU kernel reads beyond them (docs/torch-bugs.md)"
+            "expanded inputs are omitted: torch's CPU kernel reads beyond them (docs/torch-bugs.md)"
         )
         return
-    derived = sample.replace(input=given[:1].clone().expand(given.shape))
-    dense = sample.replace(input=derived.input.contiguous())  # the oracle's own kernels see ordinary memory
-    want = reference_for(subject, dtype_under_test(recorder), dense)
-    if want.ok:
-        check_derived(target, subject, recorder, derived, derived, want, "an expanded input")
+    expanded = sample.replace(input=first_input[:1].clone().expand(first_input.shape))
+    dense = sample.replace(input=expanded.input.contiguous())  # the reference needs contiguous memory
+    reference = reference_for(subject, dtype_under_test(recorder), dense)
+    if reference.ok:
+        check_transformed_sample(
+            target, subject, recorder, expanded, expanded, reference, "an expanded input"
+        )
 
 
-#: Shapes of tensors whose first slices are contiguous, though their strides are not those of their shapes.
+#: Shapes of tensors whose first slices are contiguous, although their strides do not follow from their shape.
 _WHOLE = ((3, 20), (2, 2, 3, 1, 2, 1, 3, 2, 1, 2, 3, 2))
 
 
-def _sliced_to_one(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
-    """Check slices of one element in the first dimension, whose stride says nothing."""
+def _check_slice_of_one(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
+    """Check slices of one element in the first dimension, whose stride is arbitrary."""
     for whole in _WHOLE:
 
         def first(tensor: torch.Tensor, whole: tuple[int, ...] = whole) -> torch.Tensor:
@@ -128,13 +147,17 @@ def _sliced_to_one(target: Target, subject: Subject, recorder: Recorder, sample:
             values = tensor.reshape(-1).repeat(-(-count // tensor.numel()))[:count]
             return values.reshape(whole)[:1, :10] if len(whole) == 2 else values.reshape(whole)[:1]
 
-        derived = transformed(sample, first)
-        if derived is None:
-            recorder.compared(1)  # numbers alone have no strides
+        sliced = with_transformed_tensors(sample, first)
+        if sliced is None:
+            recorder.compared(1)  # only numbers, which have no strides
             return
-        host = to_host(derived)
-        dense = transformed(host, lambda tensor: tensor.clone(memory_format=torch.contiguous_format))
+        host = to_host(sliced)
+        dense = with_transformed_tensors(
+            host, lambda tensor: tensor.clone(memory_format=torch.contiguous_format)
+        )
         assert dense is not None
-        want = reference_for(subject, dtype_under_test(recorder), dense)
-        if want.ok:
-            check_derived(target, subject, recorder, derived, derived, want, "a slice of one row")
+        reference = reference_for(subject, dtype_under_test(recorder), dense)
+        if reference.ok:
+            check_transformed_sample(
+                target, subject, recorder, sliced, sliced, reference, "a slice of one row"
+            )

@@ -1,4 +1,4 @@
-"""Lazy conjugates and negatives have the values that they stand for."""
+"""Property: lazy conjugates and negatives have the values that they represent."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import torch
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.operators._transformed_samples import ABOUT_MEMORY, check_derived, transformed
+from conformance.properties.operators._transformed_samples import (
+    DEFINED_BY_MEMORY,
+    check_transformed_sample,
+    with_transformed_tensors,
+)
 from conformance.properties.operators.variants import forms
-from conformance.properties.shared.dtypes import dtypes_of, pristine
-from conformance.properties.shared.execution import cases
+from conformance.properties.shared.dtypes import dtypes_of, pristine_info
+from conformance.properties.shared.execution import samples_with_references
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -31,17 +35,21 @@ def negated(tensor: torch.Tensor) -> torch.Tensor:
     return torch._neg_view(tensor.neg())
 
 
-def both(tensor: torch.Tensor) -> torch.Tensor:
+def conjugated_and_negated(tensor: torch.Tensor) -> torch.Tensor:
     """Return the same values as a lazy negative of a lazy conjugate."""
     return torch._neg_view(tensor.neg().conj().resolve_conj().conj()) if tensor.is_complex() else tensor
 
 
-FORMS = {"lazy conjugates": conjugated, "lazy negatives": negated, "lazy negative conjugates": both}
+FORMS = {
+    "lazy conjugates": conjugated,
+    "lazy negatives": negated,
+    "lazy negative conjugates": conjugated_and_negated,
+}
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if subject.name in ABOUT_MEMORY:
+    if subject.name in DEFINED_BY_MEMORY:
         return []
     return dtypes_of(target, subject, ("complex64", "float32"))
 
@@ -50,7 +58,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "bits",
     subject_kind="operator",
     statement=(
-        "Inputs that are lazy conjugates or negatives give the values of plain inputs, in place as well."
+        "Inputs that are lazy conjugates or negatives give the values of ordinary inputs, also in place."
     ),
     documentation="generated/torch.Tensor.resolve_conj.html",
     level="core",
@@ -58,36 +66,36 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("conj_neg_views",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for sample, want in cases(target, subject, recorder, LIMIT):
-        for what, change in FORMS.items():
-            derived = transformed(sample, change)
+    """Call the operator, also in place, on lazy conjugates and negatives and compare with the reference."""
+    for sample, reference in samples_with_references(target, subject, recorder, LIMIT):
+        for label, change in FORMS.items():
+            derived = with_transformed_tensors(sample, change)
             if derived is None:
-                recorder.compared(1)  # no tensor that could be lazy
+                recorder.compared(1)  # no tensor could be lazy
                 continue
-            plain = want.outputs
+            outputs = reference.outputs
             inplace = (
-                isinstance(plain, torch.Tensor)
+                isinstance(outputs, torch.Tensor)
                 and isinstance(sample.input, torch.Tensor)
-                and plain.shape == sample.input.shape
-                and plain.dtype == sample.input.dtype
+                and outputs.shape == sample.input.shape
+                and outputs.dtype == sample.input.dtype
                 and target.capable("inplace")
             )
-            check_derived(
+            check_transformed_sample(
                 target,
                 subject,
                 recorder,
                 sample,
                 derived,
-                want,
-                what,
+                reference,
+                label,
                 forms=list(_forms(subject, inplace)),
             )
 
 
 def _forms(subject: Subject, inplace: bool) -> Iterator[tuple[str, Callable[..., Any], Callable[..., Any]]]:
-    yield "operator", subject.info.op, pristine(subject).op
+    yield "operator", subject.info.op, pristine_info(subject).op
     if inplace:
-        references = dict(forms(pristine(subject), inplace=True))
+        references = dict(forms(pristine_info(subject), inplace=True))
         for name, form in list(forms(subject.info, inplace=True))[:1]:
             yield name, form, references[name]

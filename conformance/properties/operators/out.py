@@ -1,4 +1,4 @@
-"""``out=``: the tensors to which results are written, and those that are refused."""
+"""Property: results are written to the tensors of ``out=``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from conformance.oracle.reference import Reference
 from conformance.properties.shared.argument_integrity import check_unwritten_arguments
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import first_dtypes
-from conformance.properties.shared.execution import cases, copy_in, report_failed_call, run
+from conformance.properties.shared.execution import (
+    copy_in,
+    report_failed_call,
+    run_operator,
+    samples_with_references,
+)
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -25,7 +30,7 @@ from conformance.target.target import Target
 LIMIT = 6
 _DTYPES = ("float32", "int64", "complex64", "bool", "bfloat16")
 
-#: Operators whose entry declares out=, but not as one tensor per result.
+#: Operators whose database entry declares out=, but not with one tensor per result.
 OTHER_CONTRACT = frozenset({"equal", "_batch_norm_with_update", "histogramdd", "sparse.sampled_addmm"})
 
 
@@ -37,7 +42,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 
 
 def has_out(subject: Subject) -> bool:
-    """Return whether an operator takes one tensor of out= for each result."""
+    """Return whether an operator accepts one tensor of out= for each result."""
     return subject.info.supports_out and subject.name not in OTHER_CONTRACT
 
 
@@ -45,8 +50,8 @@ def has_out(subject: Subject) -> bool:
     "out",
     subject_kind="operator",
     statement=(
-        "out= is returned itself, resized from zero elements, written in place with its strides kept "
-        "otherwise."
+        "The operator returns the out= tensor itself. An out= of zero elements is resized; any other is "
+        "written in place and keeps its strides."
     ),
     documentation="notes/out.html",
     level="core",
@@ -54,67 +59,75 @@ def has_out(subject: Subject) -> bool:
     capabilities=("out_variants",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for sample, want in cases(target, subject, recorder, LIMIT):
-        parts = parts_of(recorder, sample, want)
+    """Call the operator with empty, matching and strided out= and compare with the reference."""
+    for sample, reference in samples_with_references(target, subject, recorder, LIMIT):
+        parts = results_for_out(recorder, sample, reference)
         if not parts:
             continue
-        _resized(target, subject, recorder, sample, want, parts)
-        _reused(target, subject, recorder, sample, want, parts)
-        _strided(target, subject, recorder, sample, want, parts)
+        _check_resized(target, subject, recorder, sample, reference, parts)
+        _check_reused(target, subject, recorder, sample, reference, parts)
+        _check_strided(target, subject, recorder, sample, reference, parts)
 
 
-def parts_of(recorder: Recorder, sample: Sample, want: Reference) -> list[torch.Tensor]:
-    """Return the results of a sample, one for each tensor of out=; none if it has no out= of this form."""
+def results_for_out(recorder: Recorder, sample: Sample, reference: Reference) -> list[torch.Tensor]:
+    """Return the results of a sample, one for each tensor of out=.
+
+    The list is empty if out= does not have this form.
+    """
     if sample.kwargs.get("as_tuple"):
         return []
-    parts = list(trees.leaves(want.outputs))
+    parts = list(trees.leaves(reference.outputs))
     if parts and all(isinstance(p, torch.Tensor) and p.layout is torch.strided for p in parts):
         return parts
     recorder.note(f"sample {sample.index} returns something other than strided tensors")
     return []
 
 
-def call(
+def call_with_out(
     target: Target,
     subject: Subject,
     recorder: Recorder,
     sample: Sample,
     out: list[torch.Tensor],
-    want: Any,
+    outputs: Any,
     *,
     grad: bool = False,
     written: Collection[int] = (),
 ) -> CallOutcome | None:
-    """Return the outcome of the operator with tensors for its results ``want``; None if no copy arrived."""
+    """Return the outcome of the operator with tensors for its results ``outputs``.
+
+    The result is None if copying failed.
+    """
     copy = copy_in(target, recorder, sample)
     if copy is None:
         return None
-    wrapped = out[0] if isinstance(want, torch.Tensor) else tuple(out)
-    given = copy.replace(kwargs={**copy.kwargs, "out": wrapped})
-    outcome = run(target, subject.info.op, given, grad=grad)
+    wrapped = out[0] if isinstance(outputs, torch.Tensor) else tuple(out)
+    sample_with_out = copy.replace(kwargs={**copy.kwargs, "out": wrapped})
+    outcome = run_operator(target, subject.info.op, sample_with_out, grad=grad)
     if outcome.ok:
         check_unwritten_arguments(recorder, sample, copy, written, label="the operator with out=")
     return outcome
 
 
-def _write(
+def _check_write(
     target: Target,
     subject: Subject,
     recorder: Recorder,
     sample: Sample,
-    want: Reference,
+    reference: Reference,
     out: list[torch.Tensor],
     label: str,
 ) -> bool:
-    outcome = call(target, subject, recorder, sample, out, want.outputs, written=want.written)
+    outcome = call_with_out(
+        target, subject, recorder, sample, out, reference.outputs, written=reference.written
+    )
     if outcome is None:
         return False
     if not outcome.ok:
         report_failed_call(target, recorder, sample, outcome, f"the operator with {label}")
         return False
     returned = list(trees.leaves(outcome.value))
-    if outcome.value is None:  # declared without a result
+    if outcome.value is None:  # the schema declares no result
         returned = out
     same = len(returned) == len(out) and all(a is b for a, b in zip(returned, out, strict=False))
     fact(
@@ -124,48 +137,48 @@ def _write(
         f"with {label} the operator returns another tensor.",
         sample=sample.index,
     )
-    value = out[0] if isinstance(want.outputs, torch.Tensor) else tuple(out)
-    return compare_outputs(target, recorder, subject, sample, value, want, label=label)
+    value = out[0] if isinstance(reference.outputs, torch.Tensor) else tuple(out)
+    return compare_outputs(target, recorder, subject, sample, value, reference, label=label)
 
 
-def _place(out: list[torch.Tensor]) -> list[tuple[int, tuple[int, ...]]]:
+def _addresses_and_strides(out: list[torch.Tensor]) -> list[tuple[int, tuple[int, ...]]]:
     return [(p.data_ptr(), p.stride()) for p in out if p.numel()]
 
 
-def _resized(
+def _check_resized(
     target: Target,
     subject: Subject,
     recorder: Recorder,
     sample: Sample,
-    want: Reference,
+    reference: Reference,
     parts: list[torch.Tensor],
 ) -> None:
     out = [torch.empty(0, dtype=p.dtype, device=target.torch_device) for p in parts]
-    _write(target, subject, recorder, sample, want, out, "an out= of zero elements")
+    _check_write(target, subject, recorder, sample, reference, out, "an out= of zero elements")
 
 
-def _reused(
+def _check_reused(
     target: Target,
     subject: Subject,
     recorder: Recorder,
     sample: Sample,
-    want: Reference,
+    reference: Reference,
     parts: list[torch.Tensor],
 ) -> None:
     out = [torch.empty(p.shape, dtype=p.dtype, device=target.torch_device).fill_(1) for p in parts]
-    before = _place(out)
-    if _write(target, subject, recorder, sample, want, out, "an out= of the right shape"):
-        after = _place(out)
+    before = _addresses_and_strides(out)
+    if _check_write(target, subject, recorder, sample, reference, out, "an out= of the right shape"):
+        after = _addresses_and_strides(out)
         message = "the memory or strides of an out= of the right shape have changed."
         fact(recorder, before == after, Kind.ALIASING, message, sample=sample.index)
 
 
-def _strided(
+def _check_strided(
     target: Target,
     subject: Subject,
     recorder: Recorder,
     sample: Sample,
-    want: Reference,
+    reference: Reference,
     parts: list[torch.Tensor],
 ) -> None:
     if not target.capable("non_contiguous") or not any(p.dim() and p.numel() for p in parts):
@@ -175,10 +188,12 @@ def _strided(
         base = torch.empty((*part.shape, 2), dtype=part.dtype, device=target.torch_device).fill_(1)
         bases.append(base)
         out.append(base[..., 0])
-    before = _place(out)
-    if not _write(target, subject, recorder, sample, want, out, "an out= with gaps between its elements"):
+    before = _addresses_and_strides(out)
+    if not _check_write(
+        target, subject, recorder, sample, reference, out, "an out= with gaps between its elements"
+    ):
         return
-    after = _place(out)
+    after = _addresses_and_strides(out)
     message = "the memory or strides of an out= with gaps between its elements have changed."
     fact(recorder, before == after, Kind.ALIASING, message, sample=sample.index)
     for base in bases:

@@ -1,4 +1,7 @@
-"""Tensors that ``out=`` must refuse. Each refusal is a result of its own: none may hide another."""
+"""Properties: tensors that ``out=`` must reject.
+
+Each rejection has a result of its own, so that a failure does not hide another.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,20 @@ from conformance.model.verdicts import Kind
 from conformance.properties.operators import out
 from conformance.properties.shared.comparison import is_factory
 from conformance.properties.shared.dtypes import first_dtypes
-from conformance.properties.shared.execution import cases
+from conformance.properties.shared.execution import samples_with_references
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Samples among which the first that has results of the right kind is taken.
+#: Number of samples that are searched for the first one with suitable results.
 LIMIT = 3
 _NUMBERS = ("float32", "complex64", "bfloat16", "float16", "float64")
 _ALL = (*_NUMBERS, "int64", "bool")
 
-#: Operators for which the dtype of out= is a choice and not a conversion of the result.
+#: Operators for which the dtype of out= selects the dtype of the computation and does not convert the result.
 _OUT_CHOOSES_DTYPE = frozenset({"cumsum", "cumprod", "bernoulli"})
 
-#: What a sample and its results must be like, and the tensors to give as out= for these results.
+#: Whether a sample and its results are suitable; and the out= tensor to pass for a result.
 Fits = Callable[[Target, Sample, list[torch.Tensor]], bool]
 Make = Callable[[Target, torch.Tensor], torch.Tensor]
 
@@ -36,11 +39,11 @@ def _has_no_out(subject: Subject) -> bool:
     return not subject.info.supports_out or subject.name in out.OTHER_CONTRACT
 
 
-def _numbers(parts: list[torch.Tensor]) -> bool:
+def _are_real_or_complex(parts: list[torch.Tensor]) -> bool:
     return all(part.is_floating_point() or part.is_complex() for part in parts)
 
 
-def _refused(
+def _check_refused(
     target: Target,
     subject: Subject,
     recorder: Recorder,
@@ -49,30 +52,32 @@ def _refused(
     label: str,
     grad: bool = False,
 ) -> None:
-    """Give the first sample that fits tensors for its results that must be refused."""
-    for sample, want in cases(target, subject, recorder, LIMIT):
-        parts = out.parts_of(recorder, sample, want)
+    """Call the operator on the first suitable sample with an out= that it must reject."""
+    for sample, reference in samples_with_references(target, subject, recorder, LIMIT):
+        parts = out.results_for_out(recorder, sample, reference)
         if not parts or not fits(target, sample, parts):
             continue
-        given = [make(target, part) for part in parts]
-        outcome = out.call(target, subject, recorder, sample, given, want.outputs, grad=grad)
+        out_tensors = [make(target, part) for part in parts]
+        outcome = out.call_with_out(
+            target, subject, recorder, sample, out_tensors, reference.outputs, grad=grad
+        )
         if outcome is not None:
-            _judge(recorder, sample, outcome, label)
+            _check_error(recorder, sample, outcome, label)
         return
     recorder.compared(1)
-    recorder.note("no sample has a result for which such an out= could be wrong")
+    recorder.note("no sample has a result for which the out= would be invalid")
 
 
-def _judge(recorder: Recorder, sample: Sample, outcome: CallOutcome, label: str) -> None:
+def _check_error(recorder: Recorder, sample: Sample, outcome: CallOutcome, label: str) -> None:
     if outcome.error is None:
         recorder.compared(1)
-        recorder.fail(Kind.ERROR_TYPE, f"{label} is accepted; RuntimeError is due.", sample=sample.index)
+        recorder.fail(Kind.ERROR_TYPE, f"{label} is accepted; expected RuntimeError.", sample=sample.index)
         return
     fact(
         recorder,
         isinstance(outcome.error, (RuntimeError, TypeError, ValueError)),
         Kind.ERROR_TYPE,
-        f"{label} raises {type(outcome.error).__name__}; RuntimeError is due: {one_line(outcome.error)}",
+        f"{label} raises {one_line(outcome.error)}, expected RuntimeError.",
         sample=sample.index,
     )
 
@@ -86,7 +91,7 @@ def _dtypes_of_numbers(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "out_dtype",
     subject_kind="operator",
-    statement="An integer out= is refused for a result of real or complex numbers.",
+    statement="An integer out= for a result of real or complex numbers raises an error.",
     documentation="notes/out.html",
     level="core",
     applies=_dtypes_of_numbers,
@@ -94,12 +99,12 @@ def _dtypes_of_numbers(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    _refused(
+    """Pass an integer out= for real or complex results and require an error."""
+    _check_refused(
         target,
         subject,
         recorder,
-        lambda target, sample, parts: _numbers(parts[:1]),
+        lambda target, sample, parts: _are_real_or_complex(parts[:1]),
         lambda target, part: torch.empty(part.shape, dtype=torch.int64, device=target.torch_device),
         f"an out= of int64 for a result of {recorder.id.dtype} numbers",
     )
@@ -114,7 +119,7 @@ def _dtypes_of_operands(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "out_device",
     subject_kind="operator",
-    statement="An out= on another device than the inputs is refused.",
+    statement="An out= on another device than the inputs raises an error.",
     documentation="notes/out.html",
     level="core",
     applies=_dtypes_of_operands,
@@ -122,9 +127,9 @@ def _dtypes_of_operands(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check_device(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Pass an out= on another device and require an error."""
     elsewhere = "meta" if target.is_cpu else "cpu"
-    _refused(
+    _check_refused(
         target,
         subject,
         recorder,
@@ -143,7 +148,7 @@ def _dtypes_of_gradients(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "out_grad",
     subject_kind="operator",
-    statement="An out= that requires grad is refused.",
+    statement="An out= that requires grad raises an error.",
     documentation="notes/out.html",
     level="core",
     applies=_dtypes_of_gradients,
@@ -151,12 +156,12 @@ def _dtypes_of_gradients(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check_grad(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    _refused(
+    """Pass an out= that requires grad and require an error."""
+    _check_refused(
         target,
         subject,
         recorder,
-        lambda target, sample, parts: _numbers(parts),
+        lambda target, sample, parts: _are_real_or_complex(parts),
         lambda target, part: torch.empty(
             part.shape, dtype=part.dtype, device=target.torch_device, requires_grad=True
         ),

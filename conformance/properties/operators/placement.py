@@ -1,4 +1,4 @@
-"""The observed placement of an operator."""
+"""Property: the observed placement of an operator."""
 
 from __future__ import annotations
 
@@ -16,19 +16,25 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind, Placement
 from conformance.properties.operators import _kernel_origin
 from conformance.properties.shared.dtypes import first_dtypes
-from conformance.properties.shared.execution import cases, copy_in, report_failed_call, run
+from conformance.properties.shared.execution import (
+    copy_in,
+    report_failed_call,
+    run_operator,
+    samples_with_references,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: The first sample of many operators has no elements, for which kernels do nothing.
+#: Several samples: the first sample of many operators has no elements, so that kernels compute nothing.
 LIMIT = 4
 
 
-class Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records the overloads that reach the backend, and whether one copied a tensor to the CPU.
+class DispatchedCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Recorder of the overloads that reach the backend, and of copies to the CPU.
 
-    A composite kernel, torch's own, is opened: what it calls decides. The functional overload of a structured
-    operator calls the ``out=`` overload, which a backend without a kernel answers with its fallback.
+    A composite kernel of torch is opened: the overloads that it calls decide. The functional overload of a
+    structured operator calls the ``out=`` overload. A backend without a kernel for that overload runs its
+    fallback.
     """
 
     def __init__(self, device: str, key: str) -> None:
@@ -43,18 +49,18 @@ class Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name + (f".{func._overloadname}" if func._overloadname != "default" else "")
         composite = _kernel_origin.composite_key(name, self.key)
-        given, named = _tensors_for(func, args), kwargs or {}
+        arguments, keywords = _tensors_for(func, args), kwargs or {}
         if composite is None:
-            result = func(*given, **named)
+            result = func(*arguments, **keywords)
             self.names.append(name)
-        elif name in self._open:  # a composite kernel that calls itself, or is called for one of its tensors
-            result = func(*given, **named)
+        elif name in self._open:  # a composite kernel that calls itself, directly or for one of its tensors
+            result = func(*arguments, **keywords)
         else:
             self.composite = True
             self._open.append(name)
             try:
                 with self:
-                    result = func._op_dk(composite, *given, **named)
+                    result = func._op_dk(composite, *arguments, **keywords)
             finally:
                 self._open.pop()
         if func._schema.name in ("aten::_to_copy", "aten::copy_") and isinstance(result, torch.Tensor):
@@ -66,7 +72,10 @@ class Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _tensors_for(func: Any, args: Sequence[Any]) -> list[Any]:
-    """Return arguments with tensors for the numbers to which a mode turns the tensors of Python's numbers."""
+    """Return the arguments, with tensors in place of numbers where the schema requires tensors.
+
+    A dispatch mode turns tensors that wrap Python numbers into numbers.
+    """
     return [
         torch.scalar_tensor(value, dtype=torch.result_type(value, value))
         if isinstance(value, int | float | complex) and str(argument.type) == "Tensor"
@@ -75,7 +84,7 @@ def _tensors_for(func: Any, args: Sequence[Any]) -> list[Any]:
     ]
 
 
-#: An operator is placed as the worst of its calls, and as refused if all are.
+#: From worst to best: the placement of an operator is the worst of its calls, and refused only if all are.
 _ORDER = (
     Placement.FALLBACK,
     Placement.UNKNOWN,
@@ -88,7 +97,7 @@ _ORDER = (
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if subject.name.startswith("sparse."):
-        return []  # their kernels have the keys of sparse layouts
+        return []  # kernels of sparse layouts have other dispatch keys
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "float64"))
 
 
@@ -96,7 +105,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "placement",
     subject_kind="operator",
     statement=(
-        "The place at which the operator runs is observed; it is not the CPU unless the target declares a "
+        "The placement of the operator is observed. It does not run on the CPU unless the target declares a "
         "fallback."
     ),
     documentation="accelerator/operators.html",
@@ -105,26 +114,26 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    seen: list[Placement] = []
-    for sample, _ in cases(target, subject, recorder, LIMIT):
+    """Record the overloads that a call dispatches and require that none is an undeclared CPU fallback."""
+    placements: list[Placement] = []
+    for sample, _ in samples_with_references(target, subject, recorder, LIMIT):
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
         before = target.fallbacks()
-        calls = Calls(target.device, torch_testing_internals.dispatch_key(target.device))
+        calls = DispatchedCalls(target.device, torch_testing_internals.dispatch_key(target.device))
         with calls:
-            outcome = run(target, subject.info.op, copy)
+            outcome = run_operator(target, subject.info.op, copy)
         if not outcome.ok:
             assert outcome.error is not None
             if is_refusal(outcome.error):
-                seen.append(Placement.REFUSED)
+                placements.append(Placement.REFUSED)
             report_failed_call(target, recorder, sample, outcome)
             continue
         after = target.fallbacks()
         counted = 0 if before is None or after is None else after - before
-        placement = _observed(target, calls, counted, before is not None)
-        seen.append(placement)
+        placement = _placement_of(target, calls, counted, before is not None)
+        placements.append(placement)
         message = (
             f"the operator ran on the CPU ({counted or 'by the dispatch table'} fallbacks) although the "
             "target declares no fallback."
@@ -134,21 +143,23 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         )
         fact(recorder, allowed, Kind.PLACEMENT, message, sample=sample.index)
         if placement is Placement.UNKNOWN:
-            recorder.note("the place at which the operator runs cannot be observed")
-    if seen:
-        recorder.placement(min(seen, key=_ORDER.index))
+            recorder.note("the placement of the operator cannot be observed")
+    if placements:
+        recorder.placement(min(placements, key=_ORDER.index))
 
 
-def _observed(target: Target, calls: Calls, counted: int, countable: bool) -> Placement:
+def _placement_of(target: Target, calls: DispatchedCalls, counted: int, countable: bool) -> Placement:
     if counted > 0:
         return Placement.FALLBACK
-    seen = {_kernel_origin.placed(name, calls.key) for name in calls.names}
+    placements = {_kernel_origin.placement_by_dispatch_table(name, calls.key) for name in calls.names}
     if countable:
-        # The target counts its own fallbacks: a call that it did not count and that has no entry ran in its
-        # catch-all kernel.
-        seen = {Placement.NATIVE if place is Placement.FALLBACK else place for place in seen}
+        # The target counts its fallbacks. A call without an entry that was not counted ran in a catch-all
+        # kernel.
+        placements = {
+            Placement.NATIVE if placement is Placement.FALLBACK else placement for placement in placements
+        }
     if calls.copied_out and not target.is_cpu:
-        seen.add(Placement.UNKNOWN)
+        placements.add(Placement.UNKNOWN)
     if calls.composite or not calls.names:
-        seen.add(Placement.COMPOSITE)
-    return min(seen, key=_ORDER.index)
+        placements.add(Placement.COMPOSITE)
+    return min(placements, key=_ORDER.index)

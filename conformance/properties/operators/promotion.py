@@ -1,4 +1,4 @@
-"""The dtypes in which elementwise operators compute."""
+"""Property: the result dtypes of elementwise operators."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
-from conformance.properties.shared.dtypes import declared, pristine
-from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run
+from conformance.properties.shared.dtypes import declared_dtypes, pristine_info
+from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run_operator
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -36,18 +36,18 @@ _NUMBERS = (True, 2, 1.5, 1 + 1j)
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     info = subject.info
-    known = torch_testing_internals.is_elementwise_unary(
+    elementwise = torch_testing_internals.is_elementwise_unary(
         info
     ) or torch_testing_internals.is_elementwise_binary(info)
-    return [ANY_DTYPE] if known and declared(target, subject) else []
+    return [ANY_DTYPE] if elementwise and declared_dtypes(target, subject) else []
 
 
 @register(
     "promotion",
     subject_kind="operator",
     statement=(
-        "Mixed dtypes, tensors of no dimensions and Python numbers give the dtype that torch.result_type "
-        "and the CPU give, or the CPU's refusal."
+        "For mixed dtypes, tensors without dimensions and Python numbers, the result has the dtype of "
+        "torch.result_type and of the CPU, or an error is raised as on the CPU."
     ),
     documentation="tensor_attributes.html",
     level="core",
@@ -55,8 +55,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    reference = pristine(subject)
+    """Call the operator on mixed dtypes, scalars and numbers and compare metadata with the CPU's result."""
+    cpu_info = pristine_info(subject)
     for sample in _samples(subject.info):
         if not declares_call(target, recorder, sample):
             continue
@@ -64,27 +64,27 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
         def call(sample: Sample = sample) -> Any:
             with torch_testing_internals.quiet(), torch.no_grad():
-                return to_host(sample).call(reference.op)
+                return to_host(sample).call(cpu_info.op)
 
-        want = attempt(call)
+        expected = attempt(call)
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
-        outcome = run(target, subject.info.op, copy)
-        if want.ok and outcome.ok:
-            what = f"the result of ({sample.describe()})"
-            compare_metadata(recorder, outcome.value, want.value, label=what, sample=sample.index)
-            _documented(recorder, subject, sample, outcome.value)
-        elif want.ok:
+        outcome = run_operator(target, subject.info.op, copy)
+        if expected.ok and outcome.ok:
+            label = f"the result of ({sample.describe()})"
+            compare_metadata(recorder, outcome.value, expected.value, label=label, sample=sample.index)
+            _check_declared_dtype(recorder, subject, sample, outcome.value)
+        elif expected.ok:
             report_failed_call(target, recorder, sample, outcome)
         else:
             recorder.compared(1)
             if outcome.ok:
-                recorder.note(f"({sample.describe()}) works, but the CPU raises {one_line(want.error)}")  # type: ignore[arg-type]
+                recorder.note(f"({sample.describe()}) works, but the CPU raises {one_line(expected.error)}")  # type: ignore[arg-type]
 
 
-def _documented(recorder: Recorder, subject: Subject, sample: Sample, result: Any) -> None:
-    """Compare the dtype with the one that torch's database declares, whatever the CPU does."""
+def _check_declared_dtype(recorder: Recorder, subject: Subject, sample: Sample, result: Any) -> None:
+    """Compare the dtype with the dtype that torch's database declares, independently of the CPU."""
     info = subject.info
     if not isinstance(result, torch.Tensor):
         return
@@ -110,19 +110,19 @@ def _tensor(dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
 def _samples(info: Any) -> Iterator[Sample]:
     index = 0
     if torch_testing_internals.is_elementwise_unary(info):
-        known = torch_testing_internals.forward_dtypes(info)
+        supported = torch_testing_internals.forward_dtypes(info)
         for dtype in _DTYPES:
-            if dtype in known:
+            if dtype in supported:
                 for shape in ((3,), ()):
                     yield Sample(index, _tensor(dtype, shape))
                     index += 1
         return
-    for left in _DTYPES:
-        for right in _DTYPES:
+    for left_dtype in _DTYPES:
+        for right_dtype in _DTYPES:
             for left_shape, right_shape in (((3,), (3,)), ((3,), ()), ((), (3,))):
-                yield Sample(index, _tensor(left, left_shape), (_tensor(right, right_shape),))
+                yield Sample(index, _tensor(left_dtype, left_shape), (_tensor(right_dtype, right_shape),))
                 index += 1
         if info.supports_rhs_python_scalar:
             for number in _NUMBERS:
-                yield Sample(index, _tensor(left, (3,)), (number,))
+                yield Sample(index, _tensor(left_dtype, (3,)), (number,))
                 index += 1

@@ -1,6 +1,4 @@
-"""Random operators: reproducible, different, of the promised distribution, independent of the host's
-generator.
-"""
+"""Property: random operators are reproducible and follow the specified distribution."""
 
 from __future__ import annotations
 
@@ -18,16 +16,16 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.shared.distribution_tests import (
     CONTINUOUS,
-    COUNT,
     DISCRETE,
-    RAW,
+    DRAWN_COUNT,
+    UNSEEDED_OPERATORS,
+    check_kolmogorov_smirnov,
+    check_moments,
     generators_restored,
-    kolmogorov_smirnov,
-    moments,
-    operator_of,
+    unseeded_random_operator,
 )
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
-from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run
+from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run_operator
 from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -37,7 +35,7 @@ LIMIT = 3
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if subject.name not in RAW:
+    if subject.name not in UNSEEDED_OPERATORS:
         return []
     return first_dtypes(target, subject, ("float32", "int64", "bfloat16"), 2)
 
@@ -46,8 +44,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "random",
     subject_kind="operator",
     statement=(
-        "After the same seed the same values come, after another seed others, of the promised "
-        "distribution; the host's generator neither moves nor matters."
+        "The same seed gives the same values and another seed gives other values, of the specified "
+        "distribution. The operator neither advances nor uses the host's generator."
     ),
     documentation="notes/randomness.html",
     level="core",
@@ -55,15 +53,16 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("random",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Draw from fixed seeds; test repeatability, distribution and independence of the host's generator."""
     with generators_restored():
-        _reproducible(target, subject, recorder)
-        _distribution(target, subject, recorder)
+        _check_reproducible(target, subject, recorder)
+        _check_distribution(target, subject, recorder)
 
 
 def _draw(target: Target, recorder: Recorder, op: Any, sample: Sample, seed: int, spent: int = 0) -> Any:
-    """Return the values after ``torch.manual_seed(seed)`` and ``spent`` draws from the host's generator, or
-    None.
+    """Return the values after ``torch.manual_seed(seed)`` and ``spent`` draws from the host's generator.
+
+    The result is None if the call fails.
     """
     copy = copy_in(target, recorder, sample)
     if copy is None:
@@ -71,49 +70,49 @@ def _draw(target: Target, recorder: Recorder, op: Any, sample: Sample, seed: int
     torch.manual_seed(seed)
     if spent:
         torch.rand(spent)
-    outcome = run(target, op, copy)
+    outcome = run_operator(target, op, copy)
     if not outcome.ok:
         report_failed_call(target, recorder, sample, outcome)
         return None
     return [on_host(t) for t in trees.tensors(outcome.value)]
 
 
-def _equal(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
-    return len(left) == len(right) and all(
-        a.shape == b.shape and bool((a == b).all()) for a, b in zip(left, right, strict=False)
+def _equal(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
+    return len(first) == len(second) and all(
+        a.shape == b.shape and bool((a == b).all()) for a, b in zip(first, second, strict=False)
     )
 
 
-def _reproducible(target: Target, subject: Subject, recorder: Recorder) -> None:
+def _check_reproducible(target: Target, subject: Subject, recorder: Recorder) -> None:
     samples = samples_of(subject, dtype_under_test(recorder))
     chosen = samples.chosen(LIMIT)
     recorder.samples(len(chosen), samples.available)
-    op = operator_of(subject)
+    op = unseeded_random_operator(subject)
     for sample in chosen:
         if not declares_call(target, recorder, sample):
             continue
         index = sample.index
         first = _draw(target, recorder, op, sample, 11)
-        again = _draw(target, recorder, op, sample, 11)
-        if first is None or again is None:
+        repeated = _draw(target, recorder, op, sample, 11)
+        if first is None or repeated is None:
             continue
         message = "the same seed gives other values."
-        fact(recorder, _equal(first, again), Kind.STATE, message, sample=index)
+        fact(recorder, _equal(first, repeated), Kind.STATE, message, sample=index)
         if target.is_cpu:
             continue
         state = torch.default_generator.get_state()
         copy = copy_in(target, recorder, sample)
-        if copy is not None and run(target, op, copy).ok:
-            message = "drawing on the device moved the host's generator."
+        if copy is not None and run_operator(target, op, copy).ok:
+            message = "drawing on the device has advanced the host's generator."
             still = torch.equal(state, torch.default_generator.get_state())
             fact(recorder, still, Kind.STATE, message, sample=index)
         moved = _draw(target, recorder, op, sample, 11, spent=7)
         if moved is not None:
-            message = "draws from the host's generator changed the device's values."
+            message = "draws from the host's generator have changed the device's values."
             fact(recorder, _equal(first, moved), Kind.STATE, message, sample=index)
 
 
-def _distribution(target: Target, subject: Subject, recorder: Recorder) -> None:
+def _check_distribution(target: Target, subject: Subject, recorder: Recorder) -> None:
     dtype = dtype_under_test(recorder)
     if dtype != torch.float32:
         return
@@ -126,23 +125,23 @@ def _distribution(target: Target, subject: Subject, recorder: Recorder) -> None:
         def call() -> torch.Tensor:
             with torch_testing_internals.quiet(), torch.no_grad():
                 torch.manual_seed(seed)
-                x = torch.zeros(COUNT, dtype=dtype, device=device)
-                return on_host(sampler[0](operator_of(subject), x)).to(torch.float64)
+                x = torch.zeros(DRAWN_COUNT, dtype=dtype, device=device)
+                return on_host(sampler[0](unseeded_random_operator(subject), x)).to(torch.float64)
 
         outcome = attempt_on(target, call)
         if outcome.ok:
             values: torch.Tensor = outcome.value
             return values
-        report_failed_call(target, recorder, Sample(-1, None), outcome, f"drawing {COUNT} values")
+        report_failed_call(target, recorder, Sample(-1, None), outcome, f"drawing {DRAWN_COUNT} values")
         return None
 
-    values, others = draw(11), draw(12)
-    if values is None or others is None:
+    values, other_values = draw(11), draw(12)
+    if values is None or other_values is None:
         return
-    different = values.shape == others.shape and not bool((values == others).all())
+    different = values.shape == other_values.shape and not bool((values == other_values).all())
     fact(recorder, different, Kind.STATE, "another seed gives the same values.")
     if subject.name in CONTINUOUS:
-        kolmogorov_smirnov(recorder, values, CONTINUOUS[subject.name][1])
+        check_kolmogorov_smirnov(recorder, values, CONTINUOUS[subject.name][1])
     else:
         _, mean, variance, low, high = DISCRETE[subject.name]
-        moments(recorder, values, mean, variance, low, high)
+        check_moments(recorder, values, mean, variance, low, high)

@@ -1,4 +1,4 @@
-"""Reductions: dimensions, keepdim, no dimensions, nothing to reduce, equal and extremal values."""
+"""Property: reductions over any dimensions, of scalars, of zero elements and of extremal values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conformance.model.verdicts import Kind
 from conformance.oracle.reference import reference_for
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
-from conformance.properties.shared.execution import copy_in, report_failed_call, run
+from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -35,32 +35,34 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "reduction",
     subject_kind="operator",
     statement=(
-        "Each choice of dimensions and keepdim gives the oracle's shape and values, over equal and "
-        "extremal values too; reducing nothing gives the identity."
+        "Each choice of dimensions and keepdim gives the reference shape and values, also for equal and "
+        "extremal values. The reduction of zero elements gives the identity."
     ),
     documentation="torch.html",
     level="core",
     applies=applies,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Call the reduction for each choice of dimensions and keepdim and compare with the reference."""
     dtype = dtype_under_test(recorder)
     for sample in _samples(subject.info, dtype):
         recorder.samples(1, 1)
-        want = reference_for(subject, dtype, sample)
+        reference = reference_for(subject, dtype, sample)
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
-        outcome = run(target, subject.info.op, copy)
-        if want.ok and outcome.ok:
-            compare_outputs(target, recorder, subject, sample, outcome.value, want, bits=True)
-            _shape(recorder, sample, outcome.value)
-        elif want.ok:
+        outcome = run_operator(target, subject.info.op, copy)
+        if reference.ok and outcome.ok:
+            compare_outputs(
+                target, recorder, subject, sample, outcome.value, reference, accept_same_bits=True
+            )
+            _check_shape(recorder, sample, outcome.value)
+        elif reference.ok:
             report_failed_call(target, recorder, sample, outcome)
         else:
-            message = f"({sample.describe()}) is accepted, but the CPU raises {one_line(want.error)}"  # type: ignore[arg-type]
+            message = f"({sample.describe()}) is accepted, but the CPU raises {one_line(reference.error)}"  # type: ignore[arg-type]
             fact(recorder, not outcome.ok, Kind.ERROR_TYPE, message, sample=sample.index)
-    _identity(target, subject, recorder, dtype)
+    _check_identity(target, subject, recorder, dtype)
 
 
 def _values(dtype: torch.dtype, seed: int) -> torch.Tensor:
@@ -89,7 +91,7 @@ def _samples(info: Any, dtype: torch.dtype) -> Iterator[Sample]:
     signs = (
         torch.where(_values(dtype, 1).flatten().real > 0, 1, -1) if dtype != torch.bool else torch.ones(60)
     )
-    yield Sample(index + 2, signs.to(dtype).repeat(300))  # long, and exact in whatever order
+    yield Sample(index + 2, signs.to(dtype).repeat(300))  # long, and exact in any order of summation
     yield Sample(index + 3, signs.to(dtype).repeat(35).view(42, 50), (), {"dim": 1})
     index += 4
     if dtype.is_floating_point:
@@ -99,22 +101,24 @@ def _samples(info: Any, dtype: torch.dtype) -> Iterator[Sample]:
         yield Sample(index + 1, special)
 
 
-def _shape(recorder: Recorder, sample: Sample, result: Any) -> None:
-    """Compare the shape with the one that follows from the arguments alone."""
+def _check_shape(recorder: Recorder, sample: Sample, result: Any) -> None:
+    """Compare the shape with the shape that follows from the arguments alone."""
     if sample.kwargs.get("dim") in (None, ()) or not isinstance(result, torch.Tensor):
         return
     dim = sample.kwargs["dim"]
     listed = [d % sample.input.dim() for d in (dim if isinstance(dim, tuple) else (dim,))]
     dims = set(listed)
     if len(dims) < len(listed):
-        return  # the same dimension twice: torch does not say what that means, unless it refuses it
+        return  # a repeated dimension has no documented meaning unless torch rejects it
     keep = sample.kwargs.get("keepdim", False)
-    want = [1 if d in dims else n for d, n in enumerate(sample.input.shape) if keep or d not in dims]
-    message = f"({sample.describe()}) gives shape {list(result.shape)}, expected {want}."
-    fact(recorder, list(result.shape) == want, Kind.METADATA, message, sample=sample.index)
+    expected_shape = [
+        1 if d in dims else n for d, n in enumerate(sample.input.shape) if keep or d not in dims
+    ]
+    message = f"({sample.describe()}) gives shape {list(result.shape)}, expected {expected_shape}."
+    fact(recorder, list(result.shape) == expected_shape, Kind.METADATA, message, sample=sample.index)
 
 
-def _identity(target: Target, subject: Subject, recorder: Recorder, dtype: torch.dtype) -> None:
+def _check_identity(target: Target, subject: Subject, recorder: Recorder, dtype: torch.dtype) -> None:
     identity = subject.info.identity
     if identity is None:
         return
@@ -122,9 +126,9 @@ def _identity(target: Target, subject: Subject, recorder: Recorder, dtype: torch
     copy = copy_in(target, recorder, sample)
     if copy is None:
         return
-    outcome = run(target, subject.info.op, copy)
+    outcome = run_operator(target, subject.info.op, copy)
     if not outcome.ok:
         report_failed_call(target, recorder, sample, outcome)
         return
-    want = torch.full((2,), identity, dtype=torch.float64)
-    compare_values(recorder, outcome.value, want, label="the reduction of nothing", sample=99)
+    expected = torch.full((2,), identity, dtype=torch.float64)
+    compare_values(recorder, outcome.value, expected, label="the reduction of zero elements", sample=99)

@@ -1,4 +1,4 @@
-"""Results equal the oracle."""
+"""Property: results equal the reference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from conformance.framework.recorder import Recorder
 from conformance.properties.shared.argument_integrity import check_unwritten_arguments
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtypes_of
-from conformance.properties.shared.execution import cases, copy_in, report_failed_call, run
+from conformance.properties.shared.execution import (
+    copy_in,
+    report_failed_call,
+    run_operator,
+    samples_with_references,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -23,8 +28,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "value",
     subject_kind="operator",
     statement=(
-        "Results have the oracle's nesting, shapes, dtypes and device, and its values within the tolerance; "
-        "arguments that the operator does not write stay as they were."
+        "Results have the nesting, shapes, dtypes and device of the reference, and its values within the "
+        "tolerance. Arguments that the operator does not write do not change."
     ),
     documentation="torch.html",
     level="bringup",
@@ -32,14 +37,14 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     smoke=True,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for sample, want in cases(target, subject, recorder):
+    """Call the operator on each sample and compare outputs and unwritten arguments with the reference."""
+    for sample, reference in samples_with_references(target, subject, recorder):
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
-        outcome = run(target, subject.info.op, copy)
+        outcome = run_operator(target, subject.info.op, copy)
         if outcome.ok:
-            compare_outputs(target, recorder, subject, sample, outcome.value, want)
-            check_unwritten_arguments(recorder, sample, copy, want.written)
+            compare_outputs(target, recorder, subject, sample, outcome.value, reference)
+            check_unwritten_arguments(recorder, sample, copy, reference.written)
         else:
             report_failed_call(target, recorder, sample, outcome)

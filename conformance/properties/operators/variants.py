@@ -1,4 +1,4 @@
-"""All forms in which an operator can be written agree."""
+"""Property: all forms of an operator agree: function, method, operator, aliases and in-place forms."""
 
 from __future__ import annotations
 
@@ -20,8 +20,13 @@ from conformance.oracle.reference import Reference
 from conformance.properties.operators import _gradients
 from conformance.properties.shared.argument_integrity import check_unwritten_arguments
 from conformance.properties.shared.comparison import compare_outputs
-from conformance.properties.shared.dtypes import differentiable, first_dtypes, pristine
-from conformance.properties.shared.execution import cases, copy_in, report_failed_call, run
+from conformance.properties.shared.dtypes import differentiable_dtypes, first_dtypes, pristine_info
+from conformance.properties.shared.execution import (
+    copy_in,
+    report_failed_call,
+    run_operator,
+    samples_with_references,
+)
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -32,8 +37,9 @@ _DTYPES = ("float32", "complex64", "int64", "bool", "bfloat16", "float64")
 
 
 def forms(info: Any, *, inplace: bool) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield (name, callable) of the forms of an entry: method, operator, aliases; or those that work in
-    place.
+    """Yield (name, callable) of the forms of an entry: method, operator and aliases.
+
+    With ``inplace``, the in-place forms are yielded instead.
     """
     if inplace:
         named = [
@@ -62,41 +68,41 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "variants",
     subject_kind="operator",
     statement=(
-        "Function, method, operator and aliases agree in value and gradient; in-place forms return their "
-        "input, with its memory, holding the function's value."
+        "Function, method, operator and aliases agree in value and gradient. In-place forms return their "
+        "input in the same memory, with the values of the function."
     ),
     documentation="tensors.html",
     level="core",
     applies=applies,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Call each form on each sample and compare values, gradients and aliasing with the reference."""
     info = subject.info
-    for sample, want in cases(target, subject, recorder, LIMIT):
+    for sample, reference in samples_with_references(target, subject, recorder, LIMIT):
         for name, form in forms(info, inplace=False):
             copy = copy_in(target, recorder, sample)
             if copy is None:
                 continue
-            outcome = run(target, form, copy)
+            outcome = run_operator(target, form, copy)
             if outcome.ok:
                 compare_outputs(
-                    target, recorder, subject, sample, outcome.value, want, label=f"the {name}'s result"
+                    target, recorder, subject, sample, outcome.value, reference, label=f"the {name}'s result"
                 )
-                check_unwritten_arguments(recorder, sample, copy, want.written, label=f"the {name}")
-            elif _cpu(subject, name, sample, inplace=False).ok:
+                check_unwritten_arguments(recorder, sample, copy, reference.written, label=f"the {name}")
+            elif _outcome_on_cpu(subject, name, sample, inplace=False).ok:
                 report_failed_call(target, recorder, sample, outcome, f"the {name}")
             else:
-                recorder.compared(1)  # the form takes no such arguments anywhere
+                recorder.compared(1)  # the CPU's form rejects the arguments as well
         if target.capable("inplace"):
             for name, form in forms(info, inplace=True):
-                _in_place(target, subject, recorder, sample, want, name, form)
-    if recorder.id.dtype in differentiable(target, subject, ("float32", "complex64")):
+                _check_in_place(target, subject, recorder, sample, reference, name, form)
+    if recorder.id.dtype in differentiable_dtypes(target, subject, ("float32", "complex64")):
         _gradients_agree(target, subject, recorder)
 
 
-def _cpu(subject: Subject, name: str, sample: Sample, *, inplace: bool) -> CallOutcome:
-    """Return the outcome of the form of that name on the CPU."""
-    form = dict(forms(pristine(subject), inplace=inplace))[name]
+def _outcome_on_cpu(subject: Subject, name: str, sample: Sample, *, inplace: bool) -> CallOutcome:
+    """Return the outcome of the named form on the CPU."""
+    form = dict(forms(pristine_info(subject), inplace=inplace))[name]
 
     def call() -> Any:
         with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
@@ -105,69 +111,88 @@ def _cpu(subject: Subject, name: str, sample: Sample, *, inplace: bool) -> CallO
     return attempt(call)
 
 
-def _in_place(
+def _check_in_place(
     target: Target,
     subject: Subject,
     recorder: Recorder,
     sample: Sample,
-    want: Reference,
+    reference: Reference,
     name: str,
     form: Callable[..., Any],
 ) -> None:
     if not isinstance(sample.input, torch.Tensor):
         return
-    expected = want.outputs
+    expected = reference.outputs
     fits = (
         isinstance(expected, torch.Tensor)
         and expected.dtype == sample.input.dtype
         and expected.shape == sample.input.shape
     )
-    if not fits and not _cpu(subject, name, sample, inplace=True).ok:
-        recorder.compared(1)  # the result does not fit into the input: refused everywhere
+    if not fits and not _outcome_on_cpu(subject, name, sample, inplace=True).ok:
+        recorder.compared(1)  # the result does not fit into the input, and the CPU rejects the call as well
         return
     copy = copy_in(target, recorder, sample)
     if copy is None:
         return
-    given = copy.input
-    before = (given.data_ptr(), given._version)
-    outcome = run(target, form, copy)
+    input_on_device = copy.input
+    before = (input_on_device.data_ptr(), input_on_device._version)
+    outcome = run_operator(target, form, copy)
     index = sample.index
     if not outcome.ok:
-        if _cpu(subject, name, sample, inplace=True).ok:
+        if _outcome_on_cpu(subject, name, sample, inplace=True).ok:
             report_failed_call(target, recorder, sample, outcome, f"the {name}")
         else:
             recorder.compared(1)
         return
-    fact(recorder, outcome.value is given, Kind.ALIASING, f"the {name} returns another tensor.", sample=index)
+    fact(
+        recorder,
+        outcome.value is input_on_device,
+        Kind.ALIASING,
+        f"the {name} returns another tensor.",
+        sample=index,
+    )
     if fits:
         message = f"the {name} has moved its input to other memory."
-        fact(recorder, given.data_ptr() == before[0], Kind.ALIASING, message, sample=index)
+        fact(recorder, input_on_device.data_ptr() == before[0], Kind.ALIASING, message, sample=index)
         message = f"the {name} has not raised the version counter of its input."
-        written = given._version > before[1] or not given.numel() or _may_write_nothing(subject.name)
+        written = (
+            input_on_device._version > before[1]
+            or not input_on_device.numel()
+            or _may_write_nothing(subject.name)
+        )
         fact(recorder, written, Kind.STATE, message, sample=index)
-        compare_outputs(target, recorder, subject, sample, given, want, label=f"the input after the {name}")
+        compare_outputs(
+            target, recorder, subject, sample, input_on_device, reference, label=f"the input after the {name}"
+        )
     check_unwritten_arguments(
-        recorder, sample, copy, {_place_of(copy, given), *want.written}, label=f"the {name}"
+        recorder,
+        sample,
+        copy,
+        {_index_of_tensor(copy, input_on_device), *reference.written},
+        label=f"the {name}",
     )
 
 
-def _place_of(sample: Sample, tensor: torch.Tensor) -> int:
-    return next(place for place, one in enumerate(sample.tensors()) if one is tensor)
+def _index_of_tensor(sample: Sample, tensor: torch.Tensor) -> int:
+    return next(index for index, candidate in enumerate(sample.tensors()) if candidate is tensor)
 
 
 def _may_write_nothing(operator: str) -> bool:
-    """Return whether the operator is an identity for some arguments, which need not write."""
+    """Return whether the in-place operator may leave its input unwritten.
+
+    It may if it is an identity for some arguments.
+    """
     return operator in ("resize_", "resize_as_", "squeeze", "conj_physical") or "dropout" in operator
 
 
 def _gradients_agree(target: Target, subject: Subject, recorder: Recorder) -> None:
     info = subject.info
-    for sample, _ in _gradients.cases(target, subject, recorder, 1):
-        reference = _gradients.reference(subject, recorder, sample)
+    for sample, _ in _gradients.differentiable_samples(target, subject, recorder, 1):
+        reference = _gradients.first_derivatives_on_cpu(subject, recorder, sample)
         if not reference.ok:
             continue
-        for name, form in [*forms(info, inplace=False), *_cloning(info)]:
-            if not _takes(subject, name, sample):
+        for name, form in [*forms(info, inplace=False), *_in_place_forms_on_clone(info)]:
+            if not _is_differentiable_on_cpu(subject, name, sample):
                 continue
             copy = copy_in(target, recorder, sample)
             if copy is None:
@@ -192,7 +217,7 @@ def _gradients_agree(target: Target, subject: Subject, recorder: Recorder) -> No
             )
 
 
-def _cloning(info: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
+def _in_place_forms_on_clone(info: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield differentiable in-place forms on a clone of their input."""
     if not info.supports_inplace_autograd:
         return
@@ -200,12 +225,12 @@ def _cloning(info: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
         yield name, _gradients.on_clone(form)
 
 
-def _takes(subject: Subject, name: str, sample: Sample) -> bool:
-    """Return whether that form has a differentiable result for this sample on the CPU."""
-    info = pristine(subject)
-    if relations.free_of_values(subject.name, sample):
+def _is_differentiable_on_cpu(subject: Subject, name: str, sample: Sample) -> bool:
+    """Return whether the named form has a differentiable result for this sample on the CPU."""
+    info = pristine_info(subject)
+    if relations.has_unspecified_values(subject.name, sample):
         return False
-    form = dict([*forms(info, inplace=False), *_cloning(info)]).get(name)
+    form = dict([*forms(info, inplace=False), *_in_place_forms_on_clone(info)]).get(name)
     if form is None:
         return True
     with torch_testing_internals.torch_seeded(0), warnings.catch_warnings():

@@ -1,4 +1,7 @@
-"""Views share memory, geometry and version counter with their base; copies share nothing."""
+"""Property: views share memory, geometry and version counter with their base.
+
+Copies share nothing.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,13 @@ from conformance.framework.compare import compare_exact, compare_metadata, fact,
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.shared.dtypes import first_dtypes, pristine
-from conformance.properties.shared.execution import cases, copy_in, report_failed_call, run
+from conformance.properties.shared.dtypes import first_dtypes, pristine_info
+from conformance.properties.shared.execution import (
+    copy_in,
+    report_failed_call,
+    run_operator,
+    samples_with_references,
+)
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -27,9 +35,9 @@ LIMIT = 6
 
 @functools.cache
 def may_alias(name: str) -> bool:
-    """Return whether the aten operator of that name, by a schema, may alias an input that it does not write.
+    """Return whether the aten operator with a name may, by a schema, alias an input that it does not write.
 
-    True also for the copying twin of such an operator.
+    The ``_copy`` variant of such an operator counts as well.
     """
     base = name.removesuffix("_copy")
     packet = getattr(torch.ops.aten, base, None)
@@ -64,8 +72,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "views",
     subject_kind="operator",
     statement=(
-        "A result that aliases its input on the CPU does so on the device, with the same geometry; others do "
-        "not."
+        "A result aliases its input on the device exactly if it does so on the CPU, with the same geometry."
     ),
     documentation="tensor_view.html",
     level="core",
@@ -73,9 +80,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("views",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    reference = pristine(subject)
-    for sample, _ in cases(target, subject, recorder, LIMIT):
+    """Compare the aliasing and geometry of results with the CPU's, and write to a view."""
+    reference = pristine_info(subject)
+    for sample, _ in samples_with_references(target, subject, recorder, LIMIT):
         if not isinstance(sample.input, torch.Tensor) or sample.input.layout is not torch.strided:
             recorder.compared(1)
             continue
@@ -85,51 +92,59 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         copy = copy_in(target, recorder, sample)
         if copy is None or not reference_call.ok:
             continue
-        outcome = run(target, subject.info.op, copy)
+        outcome = run_operator(target, subject.info.op, copy)
         if not outcome.ok:
             report_failed_call(target, recorder, sample, outcome)
             continue
         _compare(recorder, sample, host, copy, reference_call.value, outcome.value)
 
 
-def aliases(left: torch.Tensor, right: torch.Tensor) -> bool:
+def share_storage(first: torch.Tensor, second: torch.Tensor) -> bool:
     """Return whether two strided tensors have the same storage."""
-    return bool(left.untyped_storage()._cdata == right.untyped_storage()._cdata)
+    return bool(first.untyped_storage()._cdata == second.untyped_storage()._cdata)
 
 
 def _compare(
     recorder: Recorder, sample: Sample, host: Sample, copy: Sample, expected: Any, actual: Any
 ) -> None:
     index = sample.index
-    for place, (want, got) in enumerate(zip(trees.tensors(expected), trees.tensors(actual), strict=False)):
-        if want.layout is not torch.strided or got.layout is not torch.strided:
+    for output_index, (expected_output, actual_output) in enumerate(
+        zip(trees.tensors(expected), trees.tensors(actual), strict=False)
+    ):
+        if expected_output.layout is not torch.strided or actual_output.layout is not torch.strided:
             continue
-        what = f"output {place}"
-        shared, is_shared = aliases(want, host.input), aliases(got, copy.input)
-        word = "shares no memory" if shared else "shares memory"
-        message = f"{what} {word} with the input, unlike on the CPU."
+        label = f"output {output_index}"
+        shared, is_shared = (
+            share_storage(expected_output, host.input),
+            share_storage(actual_output, copy.input),
+        )
+        difference = "shares no memory" if shared else "shares memory"
+        message = f"{label} {difference} with the input, unlike on the CPU."
         if not fact(recorder, shared == is_shared, Kind.ALIASING, message, sample=index) or not shared:
             continue
-        compare_metadata(recorder, got, want, label=what, sample=index, stride=True)
-        message = f"{what} is at offset {got.storage_offset()}, expected {want.storage_offset()}."
-        same = got.storage_offset() == want.storage_offset() or not got.numel()
+        compare_metadata(recorder, actual_output, expected_output, label=label, sample=index, stride=True)
+        offset, expected_offset = actual_output.storage_offset(), expected_output.storage_offset()
+        message = f"{label} is at offset {offset}, expected {expected_offset}."
+        same = offset == expected_offset or not actual_output.numel()
         fact(recorder, same, Kind.METADATA, message, sample=index)
     writable = [
-        (want, got)
-        for want, got in zip(trees.tensors(expected), trees.tensors(actual), strict=False)
-        if want.layout is torch.strided
-        and aliases(want, host.input)
-        and aliases(got, copy.input)
-        and want.numel()
+        (expected_output, actual_output)
+        for expected_output, actual_output in zip(
+            trees.tensors(expected), trees.tensors(actual), strict=False
+        )
+        if expected_output.layout is torch.strided
+        and share_storage(expected_output, host.input)
+        and share_storage(actual_output, copy.input)
+        and expected_output.numel()
     ]
     if not writable:
         return
-    want, got = writable[-1]
+    expected_output, actual_output = writable[-1]
     before = copy.input._version
     with torch.no_grad():
-        if not attempt(lambda: want.fill_(1)).ok:
+        if not attempt(lambda: expected_output.fill_(1)).ok:
             return  # overlapping memory
-        written = attempt(lambda: got.fill_(1))
+        written = attempt(lambda: actual_output.fill_(1))
     message = "writing to a view raised an error on the device only."
     if not fact(recorder, written.ok, Kind.EXCEPTION, message, sample=index):
         return

@@ -1,4 +1,4 @@
-"""Batches by vmap."""
+"""Property: batches by vmap."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from conformance.target.target import Target
 @register(
     "vmap",
     subject_kind="operator",
-    statement="vmap gives what one call after the other gives, wherever the batch dimension is.",
+    statement="vmap gives the results of separate calls, for any position of the batch dimension.",
     documentation="generated/torch.vmap.html",
     level="full",
     applies=transforms.applies,
     capabilities=("functorch",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for sample, plain, tested in transforms.cases(target, subject, recorder):
-        batch, device_batch = transforms.batch_of(plain.primals), transforms.batch_of(tested.primals)
+    """Compare vmap over several batch dimensions with separate calls on the CPU."""
+    for sample, cpu_function, tested in transforms.transformable_samples(target, subject, recorder):
+        batch, device_batch = transforms.batch_of(cpu_function.primals), transforms.batch_of(tested.primals)
 
-        def one_by_one(primals: transforms.Tensors, plain: Any = plain) -> Any:
+        def one_by_one(primals: transforms.Tensors, cpu_function: Any = cpu_function) -> Any:
             batch = transforms.batch_of(primals)
-            rows = [plain.function(*transforms.rows_of(batch, row)) for row in range(transforms.BATCH)]
-            return transforms.stacked(rows)
+            rows = [
+                cpu_function.function(*transforms.row_of_batch(batch, row)) for row in range(transforms.BATCH)
+            ]
+            return transforms.stack_rows(rows)
 
         for dim in (0, -1):
 
@@ -39,14 +41,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 moved = [tensor.movedim(0, dim) for tensor in tensors]
                 return torch.vmap(function, in_dims=dim, randomness="same")(*moved)
 
-            transforms.compare(
+            transforms.compare_transform(
                 target,
                 recorder,
                 subject,
                 sample,
                 functools.partial(mapped, tested.function, device_batch),
                 one_by_one,
-                plain.primals,
-                functools.partial(mapped, plain.function, batch),
+                cpu_function.primals,
+                functools.partial(mapped, cpu_function.function, batch),
                 f"vmap over dimension {dim}",
             )

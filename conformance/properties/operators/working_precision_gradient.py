@@ -1,4 +1,4 @@
-"""First derivatives in working precision."""
+"""Property: first derivatives in working precision."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _gradient_tolerance, _gradients
-from conformance.properties.shared.dtypes import differentiable
+from conformance.properties.shared.dtypes import differentiable_dtypes
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -17,7 +17,7 @@ LIMIT = 8
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return differentiable(target, subject, ("float32", "complex64", "bfloat16"))
+    return differentiable_dtypes(target, subject, ("float32", "complex64", "bfloat16"))
 
 
 @register(
@@ -30,11 +30,11 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("autograd",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Compare the gradients of each sample with the CPU's in float64."""
     info = subject.info
-    for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
-        reference = _gradients.reference(subject, recorder, sample)
-        derivative = _gradients.on_target(
+    for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
+        reference = _gradients.first_derivatives_on_cpu(subject, recorder, sample)
+        derivative = _gradients.value_on_target(
             target,
             recorder,
             sample,
@@ -44,4 +44,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         )
         if derivative is None or not reference.ok:
             continue
-        _gradient_tolerance.judge(target, recorder, subject, sample, derivative.gradients, reference.value)
+        _gradient_tolerance.compare_with_float64(
+            target, recorder, subject, sample, derivative.gradients, reference.value
+        )

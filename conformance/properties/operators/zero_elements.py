@@ -1,4 +1,4 @@
-"""Tensors without elements are inputs like any other."""
+"""Property: tensors without elements are valid inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.model.verdicts import Kind
 from conformance.oracle.reference import reference_for
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
-from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run
+from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run_operator
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -26,12 +26,12 @@ _SHAPES = ((0,), (2, 0, 3), (0, 4))
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     info = subject.info
-    known = (
+    elementwise_or_reduction = (
         torch_testing_internals.is_elementwise_unary(info)
         or torch_testing_internals.is_elementwise_binary(info)
         or torch_testing_internals.is_reduction(info)
     )
-    if not known:
+    if not elementwise_or_reduction:
         return []
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "float64", "bfloat16"), 2)
 
@@ -40,7 +40,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "zero-elements",
     subject_kind="operator",
     statement=(
-        "Inputs of zero elements give the shape, dtype and value that the CPU gives, or its type of error."
+        "Inputs of zero elements give the same shape, dtype and value as on the CPU, or its type of error."
     ),
     documentation="torch.html",
     level="core",
@@ -49,25 +49,26 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Call the operator on tensors of zero elements and compare results or errors with the CPU's."""
     dtype = dtype_under_test(recorder)
     for sample in _samples(subject, dtype):
         if not declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 1)
-        want = reference_for(subject, dtype, sample)
+        reference = reference_for(subject, dtype, sample)
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
-        outcome = run(target, subject.info.op, copy)
-        if want.ok and outcome.ok:
-            compare_outputs(target, recorder, subject, sample, outcome.value, want)
-        elif want.ok:
+        outcome = run_operator(target, subject.info.op, copy)
+        if reference.ok and outcome.ok:
+            compare_outputs(target, recorder, subject, sample, outcome.value, reference)
+        elif reference.ok:
             report_failed_call(target, recorder, sample, outcome)
         else:
-            got = "a result" if outcome.error is None else one_line(outcome.error)
-            message = f"the operator on ({sample.describe()}) gives {got}; {one_line(want.error)} is due."  # type: ignore[arg-type]
-            same = outcome.error is not None and isinstance(outcome.error, type(want.error))
+            device_text = "a result" if outcome.error is None else one_line(outcome.error)
+            cpu_text = one_line(reference.error)  # type: ignore[arg-type]
+            message = f"the operator on ({sample.describe()}) gives {device_text}, expected {cpu_text}."
+            same = outcome.error is not None and isinstance(outcome.error, type(reference.error))
             fact(recorder, same, Kind.ERROR_TYPE, message, sample=sample.index)
 
 

@@ -1,4 +1,4 @@
-"""The shared parts of the optimizer properties: dtypes, implementations, runs and comparisons."""
+"""Shared code of the optimizer properties: dtypes, implementations, runs and comparisons."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ from conformance.oracle.optimizers import (
     Observation,
     OptimizerReference,
     Procedure,
-    expected,
-    for_loop,
-    observed,
+    cached_optimizer_reference,
+    for_loop_options,
+    observe_parameters_and_state,
 )
-from conformance.oracle.precision import UP
+from conformance.oracle.precision import HIGH_PRECISION_DTYPES
 from conformance.samples import sample_limit
 from conformance.samples.operators import dtype_of
-from conformance.samples.optimizers import STEPS, OptimizerSample, Problem, optimizer_samples
+from conformance.samples.optimizers import STEP_COUNT, OptimizerSample, Problem, optimizer_samples
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Optimizers that reduce over a parameter or over all of them; the others work element by element.
-REDUCING = frozenset({"Muon", "Adafactor", "LBFGS"})
+#: Optimizers that reduce over one or all parameters. All others are elementwise.
+REDUCING_OPTIMIZERS = frozenset({"Muon", "Adafactor", "LBFGS"})
 
-#: Optimizers that keep factors of their own in tensors of the default dtype, whatever that of the parameters.
+#: Optimizers that store factors in tensors of the default dtype, independent of the parameters' dtype.
 _OWN_FACTORS = frozenset({"ASGD", "NAdam"})
 
 
 def dtypes_of(target: Target, subject: Subject) -> list[str]:
-    """Return the dtypes of parameters that are checked, complex ones if the optimizer takes them."""
+    """Return the parameter dtypes to check, including complex64 if the optimizer supports complex
+    parameters.
+    """
     names = ["float32", "bfloat16", "float64"]
     if subject.info.supports_complex and not subject.info.step_requires_closure:
         names.append("complex64")
@@ -43,25 +45,27 @@ def dtypes_of(target: Target, subject: Subject) -> list[str]:
 
 
 def first_dtype(target: Target, subject: Subject) -> list[str]:
-    """Return the first of :func:`dtypes_of` alone, for properties that do not depend on the dtype."""
+    """Return the first of :func:`dtypes_of` only, for properties that do not depend on the dtype."""
     return dtypes_of(target, subject)[:1]
 
 
-def dense(target: Target, subject: Subject) -> list[str]:
-    """Return :func:`dtypes_of` of an optimizer that takes dense gradients and needs no closure,
-    else nothing.
+def dtypes_of_dense_optimizer(target: Target, subject: Subject) -> list[str]:
+    """Return :func:`dtypes_of` for optimizers that accept dense gradients and need no closure, else an empty
+    list.
     """
     if subject.info.only_supports_sparse_grads or subject.info.step_requires_closure:
         return []
     return dtypes_of(target, subject)
 
 
-def implementations(target: Target, subject: Subject, sample: OptimizerSample) -> dict[str, dict[str, Any]]:
-    """Return the implementations that the target declares, with the options that ask for each."""
+def options_by_implementation(
+    target: Target, subject: Subject, sample: OptimizerSample
+) -> dict[str, dict[str, Any]]:
+    """Return the implementations that the target declares, with the options that select each."""
     info = subject.info
-    plain = {key: value for key, value in for_loop(sample).items() if key != "capturable"}
-    options: dict[str, dict[str, Any]] = {"for-loop": plain, "default": {}}
-    # A learning rate in a tensor and foreach go together only if the optimizer is capturable.
+    for_loop = {key: value for key, value in for_loop_options(sample).items() if key != "capturable"}
+    options: dict[str, dict[str, Any]] = {"for-loop": for_loop, "default": {}}
+    # foreach accepts a tensor learning rate only if the optimizer is capturable.
     if "foreach" in info.supported_impls and target.capable("foreach_optimizers"):
         if not sample.tensor_lr or sample.capturable:
             options["foreach"] = {"foreach": True}
@@ -73,20 +77,22 @@ def implementations(target: Target, subject: Subject, sample: OptimizerSample) -
 
 
 def on_target(target: Target, call: Callable[[], Any]) -> CallOutcome:
-    """Return the outcome of work on the target. All work of an optimizer property there goes through here."""
+    """Return the outcome of ``call`` on the target. Optimizer properties run all calls on the target through
+    this function.
+    """
     return attempt_on(target, call)
 
 
 def succeeded(
     target: Target, recorder: Recorder, outcome: CallOutcome, label: str, sample: int | None = None
 ) -> bool:
-    """Return whether the work on the target succeeded; its error is recorded."""
+    """Return whether the call on the target succeeded. Record its error otherwise."""
     if outcome.error is not None:
         report_error(target, recorder, outcome.error, label=label, sample=sample)
     return outcome.error is None
 
 
-def chosen(
+def chosen_samples(
     target: Target,
     subject: Subject,
     recorder: Recorder,
@@ -94,7 +100,7 @@ def chosen(
     *,
     such_that: Callable[[OptimizerSample], bool] = lambda sample: True,
 ) -> list[OptimizerSample]:
-    """Return the samples that a property takes, counted: the first ones that fit."""
+    """Return the first matching samples of the check, and record their number."""
     capturable = target.capable("capturable_optimizers")
     samples = optimizer_samples(subject, dtype_of(recorder.id.dtype), capturable=capturable)
     fitting = [sample for sample in samples if such_that(sample)]
@@ -104,7 +110,7 @@ def chosen(
     return fitting
 
 
-def cases(
+def samples_with_references(
     target: Target,
     subject: Subject,
     recorder: Recorder,
@@ -113,20 +119,20 @@ def cases(
     *,
     such_that: Callable[[OptimizerSample], bool] = lambda sample: True,
 ) -> Iterator[tuple[OptimizerSample, OptimizerReference]]:
-    """Yield the chosen samples with the oracle's values; those without an oracle are noted and left out."""
-    for sample in chosen(target, subject, recorder, own_limit, such_that=such_that):
-        want = expected(subject, sample, procedure)
-        if want.error is None:
-            yield sample, want
+    """Yield the samples of the check with their references. A sample without a reference becomes a note."""
+    for sample in chosen_samples(target, subject, recorder, own_limit, such_that=such_that):
+        reference = cached_optimizer_reference(subject, sample, procedure)
+        if reference.error is None:
+            yield sample, reference
         else:
-            recorder.note(f"{sample.describe()} has no oracle: the CPU raised {one_line(want.error)}")
+            recorder.note(f"{sample.describe()} has no reference: the CPU raised {one_line(reference.error)}")
             recorder.samples(-1, 0)
 
 
-def run_on(
+def run_procedure(
     target: Target, sample: OptimizerSample, procedure: Procedure, options: dict[str, Any]
 ) -> CallOutcome:
-    """Return the observations of a procedure on the target with an implementation's options."""
+    """Run a procedure on the target with the options of an implementation, and return the outcome."""
 
     def call() -> Observation:
         problem = sample.problem(target.torch_device)
@@ -137,21 +143,26 @@ def run_on(
     return on_target(target, call)
 
 
-def bound_of(
-    subject: Subject, target: Target, dtype: torch.dtype, result: torch.dtype, elements: int
+def tolerance_of(
+    subject: Subject, target: Target, dtype: torch.dtype, result_dtype: torch.dtype, elements: int
 ) -> Tolerance:
-    """Return the bound of one element after :data:`STEPS` steps, each of which may add one operator's."""
-    applied = rule("optimizer" if subject.name in REDUCING else "addcmul", dtype)
-    # Muon orthogonalises in bfloat16 whatever the dtype of the parameters.
-    computed = torch.bfloat16 if subject.name == "Muon" else dtype
-    bound = applied.tolerance(result, computed, elements=elements, precision=target.precision)
-    return bound.widened(STEPS * (1 if dtype in UP else 2))
+    """Return the tolerance of one element after :data:`STEP_COUNT` steps. Each step may add the error of one
+    operator.
+    """
+    tolerance_rule = rule("optimizer" if subject.name in REDUCING_OPTIMIZERS else "addcmul", dtype)
+    # Muon orthogonalises in bfloat16, independent of the parameters' dtype.
+    computation_dtype = torch.bfloat16 if subject.name == "Muon" else dtype
+    bound = tolerance_rule.tolerance(
+        result_dtype, computation_dtype, elements=elements, precision=target.precision
+    )
+    return bound.widened(STEP_COUNT * (1 if dtype in HIGH_PRECISION_DTYPES else 2))
 
 
-def amplification(sample: OptimizerSample) -> float:
-    """Return the factor by which ``1 - beta ** step`` magnifies rounding in capturable optimizers, else 0.
+def rounding_amplification(sample: OptimizerSample) -> float:
+    """Return the factor by which ``1 - beta ** step`` magnifies rounding errors in capturable optimizers,
+    else 0.
 
-    They compute it in float32.
+    Capturable optimizers compute the term in float32.
     """
     if not sample.capturable:
         return 0.0
@@ -165,58 +176,77 @@ def compare_observation(
     subject: Subject,
     sample: OptimizerSample,
     actual: Observation,
-    want: OptimizerReference,
+    reference: OptimizerReference,
     *,
     label: str,
 ) -> bool:
-    """Compare parameters and states with the oracle: names, metadata, values."""
-    plain = want.outputs if want.outputs is not None else want.high_precision
-    text = f"{sample.describe()} ({label}) shows {', '.join(actual)}, expected {', '.join(plain)}."
-    if not fact(recorder, set(actual) == set(plain), Kind.STATE, text, sample=sample.index):
+    """Compare names, metadata and values of parameters and states with the reference."""
+    expected_values = reference.outputs if reference.outputs is not None else reference.high_precision
+    text = (
+        f"{sample.describe()} ({label}) has the observations {', '.join(actual)}, expected "
+        f"{', '.join(expected_values)}."
+    )
+    if not fact(recorder, set(actual) == set(expected_values), Kind.STATE, text, sample=sample.index):
         return False
-    good = True
-    for name, base in plain.items():
+    matches_all = True
+    for name, base in expected_values.items():
         part_label = f"{name} of {sample.describe()} ({label})"
-        value, precise = actual[name], want.high_precision[name]
+        value, high_precision = actual[name], reference.high_precision[name]
         if name.startswith(("step of", "n_iter")) or not isinstance(base, torch.Tensor) or base.dim() == 0:
-            good &= _compare_number(recorder, subject, target, sample, value, precise, part_label)
+            matches_all &= _compare_number(
+                recorder, subject, target, sample, value, high_precision, part_label
+            )
             continue
-        place = target.torch_device
-        if not compare_metadata(recorder, value, base, label=part_label, sample=sample.index, device=place):
-            good = False
+        device = target.torch_device
+        if not compare_metadata(recorder, value, base, label=part_label, sample=sample.index, device=device):
+            matches_all = False
             continue
-        bound, spread = allowance(target, subject, sample, value, want, name)
-        good &= compare_values(
-            recorder, value, precise, tolerance=bound, label=part_label, sample=sample.index, spread=spread
+        bound, sensitivity = tolerance_and_magnitude(target, subject, sample, value, reference, name)
+        matches_all &= compare_values(
+            recorder,
+            value,
+            high_precision,
+            tolerance=bound,
+            label=part_label,
+            sample=sample.index,
+            sensitivity=sensitivity,
         )
-    return good
+    return matches_all
 
 
-def _computed(subject: Subject, sample: OptimizerSample) -> torch.dtype:
-    """Return the coarsest dtype that takes part: steps and rates in tensors are in the default dtype."""
+def _computation_dtype(subject: Subject, sample: OptimizerSample) -> torch.dtype:
+    """Return the coarsest dtype of the computation. Steps and learning rates in tensors have the default
+    dtype.
+    """
     coarse = sample.capturable or sample.tensor_lr or subject.name in _OWN_FACTORS
     return torch.float32 if coarse and sample.dtype == torch.float64 else sample.dtype
 
 
-def allowance(
+def tolerance_and_magnitude(
     target: Target,
     subject: Subject,
     sample: OptimizerSample,
     value: torch.Tensor,
-    want: OptimizerReference,
+    reference: OptimizerReference,
     name: str,
 ) -> tuple[Tolerance, torch.Tensor]:
-    """Return the bound of one result, and the magnitude in addition to the expected value's (float64)."""
-    bound = bound_of(subject, target, _computed(subject, sample), value.dtype, max(1, value.numel()))
-    precise = want.high_precision[name]
-    spread = want.sensitivity.get(name, torch.zeros(precise.shape, dtype=torch.float64))
-    if name.startswith("gradient") and precise.numel():  # sums over paths, hence compared in the norm
-        spread = spread + float(precise.abs().max())
-    if name.startswith("parameter") and precise.numel():
-        start = sample.parameters[int(name.split()[1])].to(precise.dtype)
-        moved = float((precise - start).abs().max())
-        spread = spread + moved * (1 + amplification(sample))
-    return bound, spread
+    """Return the tolerance of one result, and a float64 magnitude that is added to the expected value's
+    magnitude.
+    """
+    bound = tolerance_of(
+        subject, target, _computation_dtype(subject, sample), value.dtype, max(1, value.numel())
+    )
+    high_precision = reference.high_precision[name]
+    sensitivity = reference.sensitivity.get(name, torch.zeros(high_precision.shape, dtype=torch.float64))
+    if (
+        name.startswith("gradient") and high_precision.numel()
+    ):  # a gradient is a sum over paths: compare it in the norm
+        sensitivity = sensitivity + float(high_precision.abs().max())
+    if name.startswith("parameter") and high_precision.numel():
+        start = sample.parameters[int(name.split()[1])].to(high_precision.dtype)
+        distance = float((high_precision - start).abs().max())
+        sensitivity = sensitivity + distance * (1 + rounding_amplification(sample))
+    return bound, sensitivity
 
 
 def _compare_number(
@@ -225,7 +255,7 @@ def _compare_number(
     target: Target,
     sample: OptimizerSample,
     value: Any,
-    precise: Any,
+    high_precision: Any,
     label: str,
 ) -> bool:
     """Compare step counts and other single numbers, which may be on the CPU or the device."""
@@ -233,24 +263,36 @@ def _compare_number(
         return fact(
             recorder, False, Kind.METADATA, f"{label} is a {type(value).__name__}.", sample=sample.index
         )
-    dtype = _computed(subject, sample)
-    wide = dtype if isinstance(precise, torch.Tensor) and precise.is_floating_point() else torch.float64
-    bound = bound_of(subject, target, dtype, wide, 1)
-    spread = torch.as_tensor(abs(float(torch.as_tensor(precise).abs())) * (1 + amplification(sample)))
+    dtype = _computation_dtype(subject, sample)
+    result_dtype = (
+        dtype
+        if isinstance(high_precision, torch.Tensor) and high_precision.is_floating_point()
+        else torch.float64
+    )
+    bound = tolerance_of(subject, target, dtype, result_dtype, 1)
+    sensitivity = torch.as_tensor(
+        abs(float(torch.as_tensor(high_precision).abs())) * (1 + rounding_amplification(sample))
+    )
     return compare_values(
-        recorder, value, precise, tolerance=bound, label=label, sample=sample.index, spread=spread
+        recorder,
+        value,
+        high_precision,
+        tolerance=bound,
+        label=label,
+        sample=sample.index,
+        sensitivity=sensitivity,
     )
 
 
-def stepped(problem: Problem, build: Callable[..., torch.optim.Optimizer]) -> Observation:
-    """Take all steps with the gradients of the sample; return parameters and states."""
+def take_all_steps(problem: Problem, build: Callable[..., torch.optim.Optimizer]) -> Observation:
+    """Take all steps with the gradients of the sample, and return parameters and states."""
     optimizer = build(problem.parameters)
-    for step in range(STEPS):
-        problem.give(step)
+    for step in range(STEP_COUNT):
+        problem.set_gradients(step)
         optimizer.step()
-    return observed(problem, optimizer)
+    return observe_parameters_and_state(problem, optimizer)
 
 
-STEP = Procedure("steps", stepped)
+STEP = Procedure("steps", take_all_steps)
 
 Applies = Callable[[Target, Subject], Sequence[str]]

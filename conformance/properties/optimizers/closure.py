@@ -1,4 +1,4 @@
-"""Steps that evaluate the loss themselves."""
+"""Property ``closure``: optimizer steps with a closure that computes the loss."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import torch
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.oracle.optimizers import Build, Observation, Procedure, observed
+from conformance.oracle.optimizers import Build, Observation, Procedure, observe_parameters_and_state
 from conformance.properties.optimizers import _optimizer_checks as common
 from conformance.samples.optimizers import Problem
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Few steps: near the minimum the differences of a quasi-Newton method are made of rounding.
-_STEPS = 2
+#: Few steps, because near the minimum a quasi-Newton method uses differences that consist of rounding errors.
+_STEP_COUNT = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -25,10 +25,10 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     return [name for name in common.dtypes_of(target, subject) if name in ("float32", "float64")]
 
 
-def _closed(problem: Problem, build: Build) -> Observation:
+def _step_with_closure(problem: Problem, build: Build) -> Observation:
     """Take steps on a sum of weighted squares.
 
-    Its targets and weights are the sample's first two gradients.
+    The targets and weights are the first two gradients of the sample.
     """
     optimizer = build(problem.parameters)
     goals, weights = problem.gradients[0], [1 + gradient.abs() for gradient in problem.gradients[1]]
@@ -41,12 +41,12 @@ def _closed(problem: Problem, build: Build) -> Observation:
             ((parameter - goal).square() * weight).sum()
             for parameter, goal, weight in zip(problem.parameters, goals, weights, strict=True)
         ]
-        loss = torch.stack(parts).sum() + 1.0  # so that it rounds at a known size
+        loss = torch.stack(parts).sum() + 1.0  # the constant gives the rounding errors a known size
         torch.autograd.backward(loss)
         return loss
 
-    losses = [optimizer.step(closure) for _ in range(_STEPS)]  # type: ignore[arg-type]
-    everything = observed(problem, optimizer)
+    losses = [optimizer.step(closure) for _ in range(_STEP_COUNT)]  # type: ignore[arg-type]
+    everything = observe_parameters_and_state(problem, optimizer)
     observation = {key: value for key, value in everything.items() if key.startswith("parameter")}
     for step, loss in enumerate(losses):
         observation[f"loss {step}"] = torch.as_tensor(loss).detach().reshape(1)
@@ -54,24 +54,29 @@ def _closed(problem: Problem, build: Build) -> Observation:
     return observation
 
 
-CLOSED = Procedure("closure", _closed)
+CLOSURE_STEPS = Procedure("closure", _step_with_closure)
 
 
 @register(
     "closure",
     subject_kind="optimizer",
-    statement="step(closure) returns the loss before the step, enables gradients, and moves as on the CPU.",
+    statement="step(closure) returns the loss before the step, enables gradients in it, and "
+    "updates as on the CPU.",
     documentation="optim.html",
     level="training",
     applies=applies,
     capabilities=("autograd",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Take steps with a closure in each implementation and compare losses and parameters with the
+    reference.
+    """
     limit = None if subject.info.step_requires_closure else 2
-    for sample, want in common.cases(target, subject, recorder, CLOSED, limit):
-        for word, options in common.implementations(target, subject, sample).items():
-            outcome = common.run_on(target, sample, CLOSED, options)
-            what = f"{word}, with a closure"
-            if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
-                common.compare_observation(target, recorder, subject, sample, outcome.value, want, label=what)
+    for sample, reference in common.samples_with_references(target, subject, recorder, CLOSURE_STEPS, limit):
+        for implementation, options in common.options_by_implementation(target, subject, sample).items():
+            outcome = common.run_procedure(target, sample, CLOSURE_STEPS, options)
+            label = f"{implementation}, with a closure"
+            if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({label})", sample.index):
+                common.compare_observation(
+                    target, recorder, subject, sample, outcome.value, reference, label=label
+                )

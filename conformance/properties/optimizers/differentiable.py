@@ -1,4 +1,4 @@
-"""Gradients that flow through the steps of an optimizer."""
+"""Property ``differentiable``: gradients flow through optimizer steps."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.optimizers import Build, Observation, Procedure
 from conformance.properties.optimizers import _optimizer_checks as common
-from conformance.properties.optimizers.schedulers_and_groups import plain
-from conformance.samples.optimizers import STEPS, Problem
+from conformance.properties.optimizers.schedulers_and_groups import has_no_learning_rate
+from conformance.samples.optimizers import STEP_COUNT, Problem
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-_STEPS = 2
-#: Optimizers that overwrite tensors which the backward of an earlier step needs, on the CPU too.
+_STEP_COUNT = 2
+#: Optimizers that overwrite tensors needed by the backward pass of an earlier step, on the CPU too.
 _ONE_STEP = ("Adamax", "Rprop")
 #: Options that keep the derivatives well conditioned.
 _DAMPING = 0.5
@@ -29,62 +29,81 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if "differentiable" not in subject.info.supported_impls:
         return []
-    return [name for name in common.dense(target, subject) if name in ("float32", "float64")][:1]
+    return [
+        name for name in common.dtypes_of_dense_optimizer(target, subject) if name in ("float32", "float64")
+    ][:1]
 
 
-def _through(problem: Problem, build: Build, steps: int, options: dict[str, Any]) -> Observation:
-    """Return gradients of a weighted sum of the moved parameters by their start and by each gradient."""
-    kept = [index for index, parameter in enumerate(problem.parameters) if parameter.numel()]
-    starts = [problem.parameters[index] for index in kept]
-    pushes = [
-        [problem.gradients[step][index].requires_grad_(True) for index in kept] for step in range(steps)
+def _gradients_through_steps(
+    problem: Problem, build: Build, steps: int, options: dict[str, Any]
+) -> Observation:
+    """Return the gradients of a weighted sum of the updated parameters, by the initial parameters and each
+    gradient.
+    """
+    parameter_indices = [index for index, parameter in enumerate(problem.parameters) if parameter.numel()]
+    starts = [problem.parameters[index] for index in parameter_indices]
+    step_gradients = [
+        [problem.gradients[step][index].requires_grad_(True) for index in parameter_indices]
+        for step in range(steps)
     ]
     with torch.enable_grad():
-        moved = [start.clone() for start in starts]
-        optimizer = build(moved, **options)
+        updated_parameters = [start.clone() for start in starts]
+        optimizer = build(updated_parameters, **options)
         for step in range(steps):
-            for parameter, push in zip(moved, pushes[step], strict=True):
-                parameter.grad = push.clone()
+            for parameter, gradient in zip(updated_parameters, step_gradients[step], strict=True):
+                parameter.grad = gradient.clone()
             optimizer.step()
-        weights = [problem.gradients[STEPS - 1][index] for index in kept]
-        total = torch.stack([(end * weight).sum() for end, weight in zip(moved, weights, strict=True)])
-        sources = [*starts, *(push for step in pushes for push in step)]
-        gradients = torch.autograd.grad(total.sum(), sources, allow_unused=True)
+        weights = [problem.gradients[STEP_COUNT - 1][index] for index in parameter_indices]
+        total = torch.stack(
+            [(end * weight).sum() for end, weight in zip(updated_parameters, weights, strict=True)]
+        )
+        sources = [*starts, *(gradient for step in step_gradients for gradient in step)]
+        source_gradients = torch.autograd.grad(total.sum(), sources, allow_unused=True)
     observation: Observation = {
-        f"moved {index}": end.detach() for index, end in zip(kept, moved, strict=True)
+        f"moved {index}": end.detach()
+        for index, end in zip(parameter_indices, updated_parameters, strict=True)
     }
-    for number, (source, gradient) in enumerate(zip(sources, gradients, strict=True)):
-        observation[f"gradient {number}"] = torch.zeros_like(source) if gradient is None else gradient
+    for number, (source, source_gradient) in enumerate(zip(sources, source_gradients, strict=True)):
+        observation[f"gradient {number}"] = (
+            torch.zeros_like(source) if source_gradient is None else source_gradient
+        )
     return observation
 
 
-def _procedure(subject: Subject) -> Procedure:
-    steps = 1 if subject.name in _ONE_STEP else _STEPS
+def _differentiable_procedure(subject: Subject) -> Procedure:
+    steps = 1 if subject.name in _ONE_STEP else _STEP_COUNT
     options: dict[str, Any] = {"differentiable": True}
     if "eps" in inspect.signature(subject.info.optim_cls).parameters and subject.name != "Adafactor":
-        # Without it a step has the size of the learning rate whatever the gradient, and the derivative by
-        # the gradient is the small remainder of a cancellation.
+        # Without ``eps``, the step has the size of the learning rate for every gradient. The derivative by
+        # the gradient would then be the small result of a cancellation.
         options["eps"] = _DAMPING
     if "betas" in inspect.signature(subject.info.optim_cls).parameters:
         options["betas"] = _BETAS  # 1 - beta ** step is computed in tensors, and cancels for betas near 1
-    return Procedure("differentiable", lambda problem, build: _through(problem, build, steps, options))
+    return Procedure(
+        "differentiable", lambda problem, build: _gradients_through_steps(problem, build, steps, options)
+    )
 
 
 @register(
     "differentiable",
     subject_kind="optimizer",
-    statement="With differentiable=True gradients flow through the steps to the start and to the gradients.",
+    statement="With differentiable=True, gradients flow through steps to the initial parameters "
+    "and the gradients.",
     documentation="optim.html",
     level="full",
     applies=applies,
     capabilities=("autograd",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    procedure = _procedure(subject)
-    for sample, want in common.cases(target, subject, recorder, procedure, 4, such_that=plain):
-        options = common.implementations(target, subject, sample)["for-loop"]
-        outcome = common.run_on(target, sample, procedure, options)
-        what = "differentiable"
-        if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
-            common.compare_observation(target, recorder, subject, sample, outcome.value, want, label=what)
+    """Differentiate through optimizer steps on the target and compare the gradients with the reference."""
+    procedure = _differentiable_procedure(subject)
+    for sample, reference in common.samples_with_references(
+        target, subject, recorder, procedure, 4, such_that=has_no_learning_rate
+    ):
+        options = common.options_by_implementation(target, subject, sample)["for-loop"]
+        outcome = common.run_procedure(target, sample, procedure, options)
+        label = "differentiable"
+        if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({label})", sample.index):
+            common.compare_observation(
+                target, recorder, subject, sample, outcome.value, reference, label=label
+            )

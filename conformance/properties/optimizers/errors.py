@@ -1,4 +1,4 @@
-"""Arguments that an optimizer must refuse."""
+"""Property ``error-inputs``: invalid arguments that an optimizer must refuse."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "error-inputs",
     subject_kind="optimizer",
-    statement="Wrong arguments raise the type of error, with the words, that torch's database lists.",
+    statement="Invalid arguments raise the exception type, with the message, that torch's database lists.",
     documentation="optim.html",
     level="full",
     applies=applies,
@@ -41,21 +41,22 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Run each error input of torch's database on the target and compare the exception with the database."""
     dtype = dtype_of(recorder.id.dtype)
     seed = torch_testing_internals.seed_for("optimizer errors", subject.name)
     items = torch_testing_internals.optimizer_error_inputs(subject.info, dtype, seed=seed)
     recorder.samples(len(items), len(items))
     for index, item in enumerate(items):
-        _check_one(target, recorder, subject, item, index, dtype)
+        _check_error_input(target, recorder, subject, item, index, dtype)
 
 
-def _check_one(
+def _check_error_input(
     target: Target, recorder: Recorder, subject: Subject, item: Any, index: int, dtype: torch.dtype
 ) -> None:
+    """Check one error input."""
     arguments = item.optimizer_error_input
-    if missing := undeclared_dtypes.undeclared_among(target, arguments.params):
-        recorder.left_out(missing)
+    if undeclared := undeclared_dtypes.undeclared_among(target, arguments.params):
+        recorder.omit_for_dtypes(undeclared)
         return
     device = target.torch_device
 
@@ -73,15 +74,15 @@ def _check_one(
                     parameter.grad = torch.rand_like(parameter)
                 optimizer.step()
 
-    raised = common.on_target(target, call).error
-    what = f"error input {index} ({arguments.desc})"
-    if raised is None:
+    error = common.on_target(target, call).error
+    label = f"error input {index} ({arguments.desc})"
+    if error is None:
         recorder.compared(1)
-        text = f"{what} raised nothing; {item.error_type.__name__} is due."
+        text = f"{label} raised nothing, expected {item.error_type.__name__}."
         recorder.fail(Kind.ERROR_TYPE, text, sample=index)
         return
-    text = f"{what} raised {one_line(raised)}; {item.error_type.__name__} is due."
-    if fact(recorder, isinstance(raised, item.error_type), Kind.ERROR_TYPE, text, sample=index):
-        text = f"{what} raised {one_line(raised)}; a message like {item.error_regex!r} is due."
-        matched = re.search(item.error_regex, str(raised)) is not None
+    text = f"{label} raised {one_line(error)}, expected {item.error_type.__name__}."
+    if fact(recorder, isinstance(error, item.error_type), Kind.ERROR_TYPE, text, sample=index):
+        text = f"{label} raised {one_line(error)}; expected a message that matches {item.error_regex!r}."
+        matched = re.search(item.error_regex, str(error)) is not None
         fact(recorder, matched, Kind.MESSAGE, text, sample=index)

@@ -1,4 +1,4 @@
-"""Gradient scaling for mixed precision."""
+"""Property ``grad-scaler``: gradient scaling for mixed precision."""
 
 from __future__ import annotations
 
@@ -14,94 +14,116 @@ from conformance.framework.compare import compare_exact, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle.optimizers import Observation, observed
+from conformance.oracle.optimizers import Observation, observe_parameters_and_state
 from conformance.properties.optimizers import _optimizer_checks as common
-from conformance.samples.optimizers import STEPS, OptimizerSample
+from conformance.samples.optimizers import STEP_COUNT, OptimizerSample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: A power of two, so that scaling and unscaling round nothing.
+#: A power of two, so that scaling and unscaling are exact.
 _SCALE = 2.0**10
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return common.dense(target, subject)[:1]
+    return common.dtypes_of_dense_optimizer(target, subject)[:1]
 
 
 @register(
     "grad-scaler",
     subject_kind="optimizer",
-    statement="GradScaler's steps equal unscaled ones; a step with an infinite or NaN gradient is left out.",
+    statement="GradScaler's steps equal unscaled steps; it skips a step with an infinite or NaN gradient.",
     documentation="amp.html",
     level="training",
     applies=applies,
     capabilities=("autograd", "grad_scaler"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for sample, want in common.cases(target, subject, recorder, common.STEP, 2, such_that=_usual):
-        for word, options in common.implementations(target, subject, sample).items():
-            for bad in (float("inf"), float("nan")):
+    """Take scaled steps, one of them with an infinite or NaN gradient, and compare parameters and scales with
+    the reference.
+    """
+    for sample, reference in common.samples_with_references(
+        target, subject, recorder, common.STEP, 2, such_that=_has_number_options
+    ):
+        for implementation, options in common.options_by_implementation(target, subject, sample).items():
+            for invalid_value in (float("inf"), float("nan")):
                 outcome = common.on_target(
                     target,
-                    lambda options=options, sample=sample, bad=bad: _scaled(target, sample, options, bad),  # type: ignore[misc]
+                    lambda options=options, sample=sample, invalid_value=invalid_value: _take_scaled_steps(
+                        target, sample, options, invalid_value
+                    ),  # type: ignore[misc]
                 )
-                what = f"{word}, scaled, with {bad}"
+                label = f"{implementation}, scaled, with {invalid_value}"
                 if outcome.error is not None and is_refusal(outcome.error):
-                    scaled = functools.partial(_scaled, target.on_cpu(), sample, options, bad)
-                    if missing := undeclared_dtypes.undeclared_dtypes_of_call(target, scaled):
-                        recorder.left_out(missing)  # torch takes the reciprocal of the scale in float64
+                    scaled = functools.partial(
+                        _take_scaled_steps, target.on_cpu(), sample, options, invalid_value
+                    )
+                    if undeclared := undeclared_dtypes.undeclared_dtypes_of_call(target, scaled):
+                        recorder.omit_for_dtypes(
+                            undeclared
+                        )  # torch computes the reciprocal of the scale in float64
                         continue
-                if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
-                    shown, before, after, scales = outcome.value
-                    common.compare_observation(target, recorder, subject, sample, shown, want, label=what)
-                    _left_out(recorder, sample, before, after, scales, what)
+                if common.succeeded(
+                    target, recorder, outcome, f"{sample.describe()} ({label})", sample.index
+                ):
+                    observation, before, after, scales = outcome.value
+                    common.compare_observation(
+                        target, recorder, subject, sample, observation, reference, label=label
+                    )
+                    _check_skipped_step(recorder, sample, before, after, scales, label)
 
 
-def _usual(sample: OptimizerSample) -> bool:
+def _has_number_options(sample: OptimizerSample) -> bool:
     return not sample.capturable and not sample.tensor_lr
 
 
-def _scaled(target: Target, sample: OptimizerSample, options: dict[str, Any], bad: float) -> Any:
-    """Take all steps of the sample, and after the second one a step that must be left out."""
+def _take_scaled_steps(
+    target: Target, sample: OptimizerSample, options: dict[str, Any], invalid_value: float
+) -> Any:
+    """Take all steps of the sample, and after the second step one that GradScaler must skip."""
     problem = sample.problem(target.torch_device)
     optimizer = sample.build(problem.parameters, **options)
     scaler = torch.amp.GradScaler(target.torch_device.type, init_scale=_SCALE, growth_interval=100)
     before: Observation = {}
     after: Observation = {}
     scales = [scaler.get_scale()]
-    for step in range(STEPS):
-        _scaled_step(problem, optimizer, scaler, step, None)
+    for step in range(STEP_COUNT):
+        _take_scaled_step(problem, optimizer, scaler, step, None)
         if step == 1:
-            before = {name: _copy(value) for name, value in observed(problem, optimizer).items()}
-            _scaled_step(problem, optimizer, scaler, step, bad)
-            after = {name: _copy(value) for name, value in observed(problem, optimizer).items()}
+            before = {
+                name: _copy(value) for name, value in observe_parameters_and_state(problem, optimizer).items()
+            }
+            _take_scaled_step(problem, optimizer, scaler, step, invalid_value)
+            after = {
+                name: _copy(value) for name, value in observe_parameters_and_state(problem, optimizer).items()
+            }
             scales.append(scaler.get_scale())
     scales.append(scaler.state_dict()["scale"])
-    return observed(problem, optimizer), before, after, scales
+    return observe_parameters_and_state(problem, optimizer), before, after, scales
 
 
 def _copy(value: Any) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) else value
 
 
-def _scaled_step(problem: Any, optimizer: Any, scaler: Any, step: int, bad: float | None) -> None:
+def _take_scaled_step(
+    problem: Any, optimizer: Any, scaler: Any, step: int, invalid_value: float | None
+) -> None:
     optimizer.zero_grad()
     parts = []
     for index, (parameter, gradient) in enumerate(
         zip(problem.parameters, problem.gradients[step], strict=True)
     ):
         weight = gradient.clone()
-        if bad is not None and index == 1:
-            weight.view(-1)[-1] = bad
+        if invalid_value is not None and index == 1:
+            weight.view(-1)[-1] = invalid_value
         parts.append((parameter * weight).sum())
     scaler.scale(torch.stack(parts).sum()).backward()
     scaler.step(optimizer)
     scaler.update()
 
 
-def _left_out(
+def _check_skipped_step(
     recorder: Recorder,
     sample: OptimizerSample,
     before: Observation,
@@ -109,10 +131,11 @@ def _left_out(
     scales: list[float],
     label: str,
 ) -> None:
+    """Check that the skipped step changed no value and that the scales are as expected."""
     for name, value in before.items():
         if isinstance(value, torch.Tensor):
-            part_label = f"{name} of {sample.describe()} after a step to be left out ({label})"
+            part_label = f"{name} of {sample.describe()} after a step that must be skipped ({label})"
             compare_exact(recorder, after.get(name), value, label=part_label, sample=sample.index)
-    due = [_SCALE, _SCALE / 2, _SCALE / 2]
-    text = f"the scales of {sample.describe()} ({label}) are {scales}, expected {due}."
-    fact(recorder, scales == due, Kind.STATE, text, sample=sample.index)
+    expected_scales = [_SCALE, _SCALE / 2, _SCALE / 2]
+    text = f"the scales of {sample.describe()} ({label}) are {scales}, expected {expected_scales}."
+    fact(recorder, scales == expected_scales, Kind.STATE, text, sample=sample.index)

@@ -1,4 +1,4 @@
-"""The devices on which the implementations keep their states, and their agreement with each other."""
+"""Property ``implementations``: the devices of optimizer states, and the agreement of implementations."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from conformance.target.target import Target
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return common.dense(target, subject)[:1] if subject.info.supported_impls else []
+    return common.dtypes_of_dense_optimizer(target, subject)[:1] if subject.info.supported_impls else []
 
 
 @register(
     "implementations",
     subject_kind="optimizer",
-    statement="The implementations agree in values and states, and keep their states on the right devices.",
+    statement="The implementations have equal parameters and states, and keep their states on "
+    "the right devices.",
     documentation="optim.html",
     level="training",
     applies=applies,
@@ -33,58 +34,65 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for sample, want in common.cases(target, subject, recorder, common.STEP):
-        shown: dict[str, Observation] = {}
-        for word, options in common.implementations(target, subject, sample).items():
-            outcome = common.run_on(target, sample, common.STEP, options)
-            if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({word})", sample.index):
-                shown[word] = outcome.value
-                _places(target, recorder, sample, word, outcome.value)
-        reference = shown.pop("for-loop", None)
+    """Take steps with each implementation, check the devices of states, and compare all with the for-loop."""
+    for sample, reference_of_sample in common.samples_with_references(target, subject, recorder, common.STEP):
+        observations: dict[str, Observation] = {}
+        for implementation, options in common.options_by_implementation(target, subject, sample).items():
+            outcome = common.run_procedure(target, sample, common.STEP, options)
+            if common.succeeded(
+                target, recorder, outcome, f"{sample.describe()} ({implementation})", sample.index
+            ):
+                observations[implementation] = outcome.value
+                _check_devices(target, recorder, sample, implementation, outcome.value)
+        reference = observations.pop("for-loop", None)
         if reference is not None:
-            for word, actual in shown.items():
-                _agree(target, recorder, subject, sample, word, actual, reference, want)
+            for implementation, actual in observations.items():
+                _compare_with_for_loop(
+                    target, recorder, subject, sample, implementation, actual, reference, reference_of_sample
+                )
 
 
-def _places(
-    target: Target, recorder: Recorder, sample: OptimizerSample, word: str, actual: Observation
+def _check_devices(
+    target: Target, recorder: Recorder, sample: OptimizerSample, implementation: str, actual: Observation
 ) -> None:
-    """Check that states are beside their parameter; step counts may stay on the CPU unless captured
-    or fused.
+    """Check that states are on the parameter's device. Step counts may be on the CPU unless capturable or
+    fused.
     """
     device = target.torch_device
     for name, value in actual.items():
         if not isinstance(value, torch.Tensor):
             continue
-        right = value.device.type == device.type
+        is_on_expected_device = value.device.type == device.type
         single = value.dim() == 0 and not name.startswith("parameter")
-        if single and not sample.capturable and word != "fused":
-            right = right or value.device.type == "cpu"
-        text = f"{name} of {sample.describe()} ({word}) is on {value.device}, expected {device}."
-        fact(recorder, right, Kind.METADATA, text, sample=sample.index)
+        if single and not sample.capturable and implementation != "fused":
+            is_on_expected_device = is_on_expected_device or value.device.type == "cpu"
+        text = f"{name} of {sample.describe()} ({implementation}) is on {value.device}, expected {device}."
+        fact(recorder, is_on_expected_device, Kind.METADATA, text, sample=sample.index)
 
 
-def _agree(
+def _compare_with_for_loop(
     target: Target,
     recorder: Recorder,
     subject: Subject,
     sample: OptimizerSample,
-    word: str,
+    implementation: str,
     actual: Observation,
     reference: Observation,
-    want: OptimizerReference,
+    reference_of_sample: OptimizerReference,
 ) -> None:
+    """Compare the observations of an implementation with those of the for-loop."""
     names = f"{', '.join(actual)}, but the for-loop keeps {', '.join(reference)}"
-    text = f"{sample.describe()} ({word}) keeps {names}."
+    text = f"{sample.describe()} ({implementation}) keeps {names}."
     if not fact(recorder, set(actual) == set(reference), Kind.STATE, text, sample=sample.index):
         return
     for name, base in reference.items():
-        label = f"{name} of {sample.describe()} ({word} beside the for-loop)"
+        label = f"{name} of {sample.describe()} ({implementation} compared with the for-loop)"
         if not isinstance(base, torch.Tensor):
             fact(recorder, actual[name] == base, Kind.VALUE, f"{label} is {actual[name]}, not {base}.")
         elif compare_metadata(recorder, actual[name], base, label=label, sample=sample.index):
-            bound, spread = common.allowance(target, subject, sample, actual[name], want, name)
+            bound, magnitude = common.tolerance_and_magnitude(
+                target, subject, sample, actual[name], reference_of_sample, name
+            )
             compare_values(
                 recorder,
                 actual[name],
@@ -92,5 +100,5 @@ def _agree(
                 tolerance=bound.widened(2),
                 label=label,
                 sample=sample.index,
-                spread=spread,
+                sensitivity=magnitude,
             )

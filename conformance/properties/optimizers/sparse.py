@@ -1,4 +1,4 @@
-"""Sparse gradients."""
+"""Property ``sparse-gradients``: optimizer steps with sparse gradients."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.oracle.optimizers import Build, Observation, Procedure, observed
+from conformance.oracle.optimizers import Build, Observation, Procedure, observe_parameters_and_state
 from conformance.properties.optimizers import _optimizer_checks as common
-from conformance.samples.optimizers import STEPS, Problem
+from conformance.samples.optimizers import STEP_COUNT, Problem
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -23,14 +23,14 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     return [name for name in common.dtypes_of(target, subject) if name in ("float32", "float64")]
 
 
-def _thinned(dense: torch.Tensor, step: int) -> torch.Tensor:
-    """Return a COO gradient of two of the rows, one of them given twice, as an embedding makes it."""
+def _sparse_gradient(dense: torch.Tensor, step: int) -> torch.Tensor:
+    """Return a COO gradient for two rows, one of them listed twice, like the gradient of an embedding."""
     rows = torch.tensor([[step % dense.shape[0], 1, 1]], device=dense.device)
     values = torch.stack([dense[step % dense.shape[0]], dense[1], dense[0]])
     return torch.sparse_coo_tensor(rows, values, dense.shape)
 
 
-def _sparse(options: dict[str, Any]) -> Procedure:
+def _sparse_procedure(options: dict[str, Any]) -> Procedure:
     def run(problem: Problem, build: Build) -> Observation:
         used = [
             index
@@ -38,11 +38,11 @@ def _sparse(options: dict[str, Any]) -> Procedure:
             if parameter.dim() > 1 and parameter.shape[0] > 1
         ]
         optimizer = build([problem.parameters[index] for index in used], **options)
-        for step in range(STEPS):
+        for step in range(STEP_COUNT):
             for index in used:
-                problem.parameters[index].grad = _thinned(problem.gradients[step][index], step)
+                problem.parameters[index].grad = _sparse_gradient(problem.gradients[step][index], step)
             optimizer.step()
-        return observed(problem, optimizer)
+        return observe_parameters_and_state(problem, optimizer)
 
     return Procedure(f"sparse {sorted(options)}", run)
 
@@ -50,25 +50,25 @@ def _sparse(options: dict[str, Any]) -> Procedure:
 @register(
     "sparse-gradients",
     subject_kind="optimizer",
-    statement="Gradients in COO layout, with repeated rows, move parameters as on the CPU.",
+    statement="Gradients in COO layout, with repeated rows, update parameters as on the CPU.",
     documentation="generated/torch.optim.SparseAdam.html",
     level="full",
     applies=applies,
     capabilities=("autograd", "sparse"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    # foreach and fused take dense gradients only, so the for-loop alone is asked for.
-    tuned = dict(subject.info.metadata_for_sparse[0])
-    for options in ({}, tuned):
-        procedure = _sparse(options)
+    """Take steps with sparse gradients on the target and compare parameters and states with the reference."""
+    # Only the for-loop accepts sparse gradients; foreach and fused need dense gradients.
+    sparse_options = dict(subject.info.metadata_for_sparse[0])
+    for options in ({}, sparse_options):
+        procedure = _sparse_procedure(options)
         limit = 4 if subject.info.only_supports_sparse_grads else 1
-        for sample, want in common.cases(target, subject, recorder, procedure, limit):
-            plain = common.implementations(target, subject, sample)["for-loop"]
-            outcome = common.run_on(target, sample, procedure, plain)
+        for sample, reference in common.samples_with_references(target, subject, recorder, procedure, limit):
+            for_loop_options = common.options_by_implementation(target, subject, sample)["for-loop"]
+            outcome = common.run_procedure(target, sample, procedure, for_loop_options)
             if common.succeeded(
                 target, recorder, outcome, f"sparse steps of {sample.describe()}", sample.index
             ):
                 common.compare_observation(
-                    target, recorder, subject, sample, outcome.value, want, label="sparse gradients"
+                    target, recorder, subject, sample, outcome.value, reference, label="sparse gradients"
                 )

@@ -1,4 +1,6 @@
-"""A run that is saved, loaded and continued ends like an uninterrupted one."""
+"""Property ``state-dict``: an optimizer run that is saved, loaded and continued equals an
+uninterrupted run.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from conformance.framework.compare import compare_exact, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle.optimizers import Observation, observed
+from conformance.oracle.optimizers import Observation, observe_parameters_and_state
 from conformance.properties.optimizers import _optimizer_checks as common
-from conformance.samples.optimizers import STEPS, OptimizerSample
+from conformance.samples.optimizers import STEP_COUNT, OptimizerSample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -23,13 +25,14 @@ _SAVED_AFTER = 2
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return common.dense(target, subject)[:1]
+    return common.dtypes_of_dense_optimizer(target, subject)[:1]
 
 
 @register(
     "state-dict",
     subject_kind="optimizer",
-    statement="A run saved after two steps and loaded, through either device, ends as an uninterrupted one.",
+    statement="A run that is saved after two steps and loaded on either device gives the results "
+    "of an uninterrupted run.",
     documentation="generated/torch.optim.Optimizer.state_dict.html",
     level="training",
     applies=applies,
@@ -37,71 +40,79 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Save the run after two steps, load and continue it along each route, and compare with the reference."""
     device, host = target.torch_device, torch.device("cpu")
     routes = (
         ("device to device", device, device),
         ("device to CPU to device", device, host),
         ("CPU", host, host),
     )
-    for sample, want in common.cases(target, subject, recorder, common.STEP, 3):
-        for word, options in common.implementations(target, subject, sample).items():
-            for route, start, place in routes:
+    for sample, reference in common.samples_with_references(target, subject, recorder, common.STEP, 3):
+        for implementation, options in common.options_by_implementation(target, subject, sample).items():
+            for route, start, loading_device in routes:
                 if start.type == "cpu" and sample.capturable:
                     continue
                 outcome = common.on_target(
                     target,
-                    lambda start=start, place=place, options=options, sample=sample: _interrupted(  # type: ignore[misc]
-                        sample, options, start, place, device
+                    lambda start=start, loading_device=loading_device, options=options, sample=sample: (
+                        _run_with_interruption(  # type: ignore[misc]
+                            sample, options, start, loading_device, device
+                        )
                     ),
                 )
-                what = f"{word}, {route}"
-                if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
-                    shown, untouched = outcome.value
-                    common.compare_observation(target, recorder, subject, sample, shown, want, label=what)
-                    _compare_saved(recorder, sample, untouched, what)
+                label = f"{implementation}, {route}"
+                if common.succeeded(
+                    target, recorder, outcome, f"{sample.describe()} ({label})", sample.index
+                ):
+                    observation, untouched = outcome.value
+                    common.compare_observation(
+                        target, recorder, subject, sample, observation, reference, label=label
+                    )
+                    _compare_loaded_state(recorder, sample, untouched, label)
 
 
-def _interrupted(
+def _run_with_interruption(
     sample: OptimizerSample,
     options: dict[str, Any],
     start: torch.device,
-    place: torch.device,
+    loading_device: torch.device,
     end: torch.device,
 ) -> tuple[Observation, tuple[Any, Any]]:
-    """Take two steps on ``start``, go through a file loaded to ``place``, and take the rest on ``end``."""
+    """Take two steps on ``start``, save and load to ``loading_device``, and take the remaining steps on ``end``."""
     problem = sample.problem(start)
     optimizer = sample.build(problem.parameters, **options)
     for step in range(_SAVED_AFTER):
-        problem.give(step)
+        problem.set_gradients(step)
         optimizer.step()
     file = io.BytesIO()
     torch.save((optimizer.state_dict(), [parameter.detach() for parameter in problem.parameters]), file)
     file.seek(0)
-    state, values = torch.load(file, map_location=place, weights_only=True)
+    state, values = torch.load(file, map_location=loading_device, weights_only=True)
     file.seek(0)
-    untouched, _ = torch.load(file, map_location=place, weights_only=True)
-    rest = sample.problem(end)
+    untouched, _ = torch.load(file, map_location=loading_device, weights_only=True)
+    resumed_problem = sample.problem(end)
     with torch.no_grad():
-        for parameter, value in zip(rest.parameters, values, strict=True):
+        for parameter, value in zip(resumed_problem.parameters, values, strict=True):
             parameter.copy_(value)
-    resumed = sample.build(rest.parameters, **options)
+    resumed = sample.build(resumed_problem.parameters, **options)
     resumed.load_state_dict(state)
-    for step in range(_SAVED_AFTER, STEPS):
-        rest.give(step)
+    for step in range(_SAVED_AFTER, STEP_COUNT):
+        resumed_problem.set_gradients(step)
         resumed.step()
-    return observed(rest, resumed), (untouched, optimizer.state_dict())
+    return observe_parameters_and_state(resumed_problem, resumed), (untouched, optimizer.state_dict())
 
 
-def _compare_saved(recorder: Recorder, sample: OptimizerSample, dicts: tuple[Any, Any], label: str) -> None:
-    """Check that the tensors read are bit for bit those written."""
-    read, written = dicts
-    text = f"the state dict of {sample.describe()} ({label}) lists other parameters after loading."
-    fact(recorder, set(read["state"]) == set(written["state"]), Kind.STATE, text, sample=sample.index)
+def _compare_loaded_state(
+    recorder: Recorder, sample: OptimizerSample, dicts: tuple[Any, Any], label: str
+) -> None:
+    """Check that the loaded tensors equal the saved tensors bit for bit."""
+    loaded, written = dicts
+    text = f"the state dict of {sample.describe()} ({label}) lists different parameters after loading."
+    fact(recorder, set(loaded["state"]) == set(written["state"]), Kind.STATE, text, sample=sample.index)
     for index, states in written["state"].items():
         for key, value in states.items():
-            if isinstance(value, torch.Tensor) and index in read["state"]:
+            if isinstance(value, torch.Tensor) and index in loaded["state"]:
                 part_label = f"the saved {key} of parameter {index} of {sample.describe()} ({label})"
                 compare_exact(
-                    recorder, read["state"][index][key], value, label=part_label, sample=sample.index
+                    recorder, loaded["state"][index][key], value, label=part_label, sample=sample.index
                 )

@@ -1,4 +1,4 @@
-"""Several steps of every implementation equal the for-loop in float64 on the CPU."""
+"""Property ``steps``: several steps of every implementation equal the for-loop in float64 on the CPU."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from conformance.target.target import Target
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return common.dense(target, subject)
+    return common.dtypes_of_dense_optimizer(target, subject)
 
 
 @register(
     "steps",
     subject_kind="optimizer",
-    statement="After four steps of any implementation parameters and states are those of the CPU's for-loop.",
+    statement="After four steps of any implementation, parameters and states equal the CPU's for-loop.",
     documentation="generated/torch.optim.Optimizer.step.html",
     level="training",
     applies=applies,
@@ -27,12 +27,18 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     smoke=True,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    for sample, want in common.cases(target, subject, recorder, common.STEP):
-        for word, options in common.implementations(target, subject, sample).items():
-            outcome = common.run_on(target, sample, common.STEP, options)
-            what = f"four steps of {sample.describe()} ({word})"
-            if common.succeeded(target, recorder, outcome, what, sample.index):
+    """Take four steps with each implementation and compare parameters and states with the reference."""
+    for sample, reference in common.samples_with_references(target, subject, recorder, common.STEP):
+        for implementation, options in common.options_by_implementation(target, subject, sample).items():
+            outcome = common.run_procedure(target, sample, common.STEP, options)
+            label = f"four steps of {sample.describe()} ({implementation})"
+            if common.succeeded(target, recorder, outcome, label, sample.index):
                 common.compare_observation(
-                    target, recorder, subject, sample, outcome.value, want, label=f"{word}, four steps"
+                    target,
+                    recorder,
+                    subject,
+                    sample,
+                    outcome.value,
+                    reference,
+                    label=f"{implementation}, four steps",
                 )

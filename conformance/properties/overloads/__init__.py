@@ -1,1 +1,1 @@
-"""Properties of single overloads: what holds for one kernel and the other forms of its call."""
+"""Properties of overloads: requirements of one kernel and of the other forms of its call."""

@@ -1,4 +1,4 @@
-"""The forms of a call: as a function, in place, and with ``out=``, each into memory of any layout."""
+"""Call forms of an overload: function, in-place form and out=, with arguments in any memory layout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from conformance.properties.overloads._references import (
     torch_overload,
 )
 from conformance.properties.shared.argument_integrity import check_unwritten_arguments
-from conformance.properties.shared.execution import copy_in, report_failed_call, run
+from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
 from conformance.properties.shared.memory_layouts import EmbeddedTensor, Layout
 from conformance.samples.copies import to_host
 from conformance.samples.dispatched_kernels import base_name
@@ -34,10 +34,10 @@ from conformance.samples.operators import Sample
 from conformance.subjects.overloads import TAKEN_FROM_OUT, Overload
 from conformance.target.target import Target
 
-#: How a note begins about a statement that the CPU itself does not keep to.
-CPU_FAILS_TOO = "the CPU does not keep to this itself"
+#: First words of the note on a check that the CPU fails too.
+CPU_FAILS_TOO = "the CPU fails the same check"
 
-#: What out= holds before a call: no index of the calls, so that it shows where nothing was written.
+#: The value of each element of out= before a call. The calls use no such index, so unwritten elements show.
 _UNWRITTEN = 77
 
 FUNCTION, IN_PLACE, OUT = "function", "in-place form", "form with out="
@@ -54,7 +54,7 @@ def forms_of(target: Target, reference: OverloadReference) -> Iterator[str]:
 
 
 def _out_can_be_allocated(overload: Overload, reference: OverloadReference) -> bool:
-    """Return whether the dtypes, sizes and layouts of all results are known before the call."""
+    """Return whether each result can be allocated before the call: all of them are strided tensors."""
     parts = list(trees.leaves(reference.returned))
     if overload.out is None or len(parts) != len(overload.outs):
         return False
@@ -62,39 +62,40 @@ def _out_can_be_allocated(overload: Overload, reference: OverloadReference) -> b
 
 
 def new_out_tensors(target: Target, recorder: Recorder, reference: OverloadReference) -> list[torch.Tensor]:
-    """Return what a form with out= can write to: a tensor on the target for each result, of no fixed values.
+    """Return one uninitialised tensor on the target for each result, to be passed as out=.
 
-    Statistics of 16-bit numbers may have the dtype in which the device accumulates; its function says which.
+    The statistics of a 16-bit result may have the wider dtype in which the device accumulates. Their dtype is
+    taken from a call of the function on the device.
     """
     parts = trees.tensors(reference.returned)
     dtypes = [part.dtype for part in parts]
-    short = reference.dtype in (torch.bfloat16, torch.float16)
-    free = relations.statistics(base_name(reference.subject.name)) if short else frozenset()
-    copy = copy_in(target, recorder.trial(), reference.sample, check=False) if free else None
+    is_16_bit = reference.dtype in (torch.bfloat16, torch.float16)
+    statistics = relations.saved_statistics(base_name(reference.subject.name)) if is_16_bit else frozenset()
+    copy = copy_in(target, recorder.scratch(), reference.sample, check=False) if statistics else None
     if copy is not None:
-        outcome = run(target, reference.subject.info.op, copy)
-        own = [one.dtype for one in trees.tensors(outcome.value)] if outcome.ok else []
-        if len(own) == len(parts):
-            dtypes = [own[n] if n in free else dtype for n, dtype in enumerate(dtypes)]
+        outcome = run_operator(target, reference.subject.info.op, copy)
+        device_dtypes = [tensor.dtype for tensor in trees.tensors(outcome.value)] if outcome.ok else []
+        if len(device_dtypes) == len(parts):
+            dtypes = [device_dtypes[n] if n in statistics else dtype for n, dtype in enumerate(dtypes)]
     return [
         torch.empty(part.shape, dtype=dtype, device=target.torch_device)
         for part, dtype in zip(parts, dtypes, strict=True)
     ]
 
 
-#: Kinds of facts that are the same whatever the values are.
+#: Kinds of failures that do not depend on values.
 _INDEPENDENT_OF_VALUES = frozenset({Kind.ALIASING, Kind.STATE})
-#: Kinds of failures after which nothing else was looked at.
+#: Kinds of failures after which nothing else was checked.
 _ENDS_THE_CHECK = frozenset({Kind.EXCEPTION, Kind.REFUSED, Kind.ERROR_TYPE})
 
 
 @dataclasses.dataclass
 class ArgumentLayout:
-    """A layout for one argument of a call: the tensor's number, and a word for messages."""
+    """The layout of one argument of a call: the layout, its name in messages, and the index of the tensor."""
 
     layout: Layout
-    word: str
-    place: int
+    layout_name: str
+    tensor_index: int
 
 
 def check_call(
@@ -102,31 +103,40 @@ def check_call(
     recorder: Recorder,
     reference: OverloadReference,
     form: str,
-    laid: ArgumentLayout | None = None,
+    argument_layout: ArgumentLayout | None = None,
     *,
-    into: Layout | None = None,
+    written_layout: Layout | None = None,
 ) -> bool:
-    """Make a call in a form on the target, compare everything it did with the CPU's answer, and return
-    whether that says something: the CPU takes the call in that form, and keeps to what failed.
+    """Run one call form on the target and compare outputs, aliasing and written memory with the reference.
 
-    ``laid`` gives one argument another layout; ``into`` is the layout of what the form writes besides. What a
-    call does not write must stay as it was, the memory around what it writes included. No document describes
-    single overloads, so that nothing is a failure that the CPU does not keep to itself.
+    ``argument_layout`` places one argument in another layout; ``written_layout`` is the layout of the memory
+    that the form writes. Arguments that the call does not write, and the memory around written tensors, must
+    not change. The documentation does not describe single overloads, so a failure counts only if the CPU
+    passes the same check.
+
+    Return True if the comparison is conclusive: the CPU accepts the call and passes every check that failed
+    on the target.
     """
     refused = False
 
     def attempt_form(on: Target, scratch: Recorder, overload: Overload) -> None:
         nonlocal refused
-        twice = has_both_kernels(on, reference)
-        for inference in (False, True) if twice else (False,):
-            one = _Attempt(on, scratch, reference, overload, form, laid, into, inference)
-            one.run()
-            refused |= one.refused
+        both_kernels = has_both_kernels(on, reference)
+        for inference in (False, True) if both_kernels else (False,):
+            form_attempt = _Attempt(
+                on, scratch, reference, overload, form, argument_layout, written_layout, inference
+            )
+            form_attempt.call_and_compare()
+            refused |= form_attempt.refused
 
-    taken = with_cpu_control(
-        target, recorder, reference, attempt_form, lambda: cpu_accepts_form(reference, form, laid, into)
+    conclusive = with_cpu_control(
+        target,
+        recorder,
+        reference,
+        attempt_form,
+        lambda: cpu_accepts_form(reference, form, argument_layout, written_layout),
     )
-    return taken and not refused
+    return conclusive and not refused
 
 
 def with_cpu_control(
@@ -136,54 +146,58 @@ def with_cpu_control(
     statement: Callable[[Target, Recorder, Overload], None],
     defined: Callable[[], bool] = lambda: True,
 ) -> bool:
-    """Check a statement on the target; if it fails there and the CPU does not keep to it, that is a note.
+    """Run a check on the target; if it fails, run it on the CPU as a control.
 
-    Returns whether the call says something: the CPU takes it, and keeps to the statement if it failed.
+    A failure on both is recorded as a note. Return True if the result is conclusive: the CPU accepts the call
+    and passes a check that failed on the target.
     """
-    trial = recorder.trial()
+    trial = recorder.scratch()
     ran = attempt(lambda: statement(target, trial, reference.subject.info))
     if ran.error is not None:
         report_error(
             target, trial, ran.error, label="preparing or reading a call", sample=reference.sample.index
         )
-    copied = recorder.trial()
+    copied = recorder.scratch()
     if trial.failed and copy_in(target, copied, reference.sample) is None:
-        recorder.absorb(copied)  # the call is not to blame
+        recorder.merge(copied)  # the copy failed, not the call
         return True
     if trial.failed and not defined():
-        recorder.idle("the CPU refuses the call in that form")
+        recorder.allow_nothing_compared("the CPU refuses the call in that form")
         return False
     if trial.failed:
-        twin = recorder.trial()
+        twin = recorder.scratch()
         statement(target.on_cpu(), twin, torch_overload(reference.subject))
         if twin.failed:
-            recorder.idle("the CPU does not keep to it itself")
+            recorder.allow_nothing_compared("not checked: the CPU fails the same check")
             recorder.note(f"{CPU_FAILS_TOO}: {twin.first_failure[:200]}")
             independent = trial.only(_INDEPENDENT_OF_VALUES - twin.kinds)
             if independent.failed and twin.kinds.isdisjoint(_ENDS_THE_CHECK) and reference.reproducible:
-                recorder.absorb(independent)
+                recorder.merge(independent)
             return False
-        # Before a failure counts the CPU is asked anew: one look may miss that its answer depends on memory.
+        # Before a failure counts, the CPU repeats the call: its result may depend on uninitialised memory.
         if not is_reproducible_on_cpu(reference):
-            recorder.idle("the CPU's result depends on what its memory held before")
+            recorder.allow_nothing_compared("the CPU's result depends on what its memory held before")
             recorder.note("the CPU's result depends on what its memory held before")
             return False
-    recorder.absorb(trial)
+    recorder.merge(trial)
     return True
 
 
 def has_both_kernels(target: Target, reference: OverloadReference) -> bool:
-    """Return whether the target has a kernel for an overload and one for its autograd.
+    """Return whether the target has a kernel for an overload and another one for its autograd key.
 
-    That of autograd may compose other kernels, so that only inference mode calls the first.
+    The autograd kernel may compose other kernels, so only inference mode is certain to call the first one.
     """
-    return _has_both(target.torch_device.type, str(reference.overload.op.name()))
+    return _device_has_both_kernels(target.torch_device.type, str(reference.overload.op.name()))
 
 
 @functools.cache
-def _has_both(device_type: str, name: str) -> bool:
+def _device_has_both_kernels(device_type: str, name: str) -> bool:
     key = str(torch._C._dispatch_key_for_device(device_type))
-    return all(torch._C._dispatch_has_kernel_for_dispatch_key(name, one) for one in (key, f"Autograd{key}"))
+    return all(
+        torch._C._dispatch_has_kernel_for_dispatch_key(name, dispatch_key)
+        for dispatch_key in (key, f"Autograd{key}")
+    )
 
 
 @dataclasses.dataclass
@@ -192,175 +206,199 @@ class _Attempt:
 
     target: Target
     recorder: Recorder
-    found: OverloadReference
+    reference: OverloadReference
     overload: Overload
     form: str
-    laid: ArgumentLayout | None
-    into: Layout | None
+    argument_layout: ArgumentLayout | None
+    written_layout: Layout | None
     #: Whether the call is made in inference mode.
     inference: bool = False
 
     def __post_init__(self) -> None:
-        self.what = f"the {self.form}"
+        self.label = f"the {self.form}"
         if self.inference:
-            self.what += " in inference mode"
-        if self.laid is not None:
-            self.what += f" with {self.laid.word} for tensor {self.laid.place}"
-        if self.form == IN_PLACE and self.found.in_place is not None:
-            self.found = self.found.in_place
+            self.label += " in inference mode"
+        if self.argument_layout is not None:
+            self.label += (
+                f" with {self.argument_layout.layout_name} for tensor {self.argument_layout.tensor_index}"
+            )
+        if self.form == IN_PLACE and self.reference.in_place is not None:
+            self.reference = self.reference.in_place
         self.refused = False
-        self.placed: list[EmbeddedTensor] = []
-        self.written: set[int] = set(self.found.written)
+        self.embedded_tensors: list[EmbeddedTensor] = []
+        self.written: set[int] = set(self.reference.written)
 
-    def run(self) -> None:
-        """Make the call and compare."""
-        found, form = self.found, self.form
-        copy = copy_in(self.target, self.recorder, found.sample, check=False)
-        given = None if copy is None else _with_argument_layout(copy, self.laid, self.placed)
-        if copy is None or given is None:
+    def call_and_compare(self) -> None:
+        """Make the call and compare its results, aliasing and memory with the reference."""
+        reference, form = self.reference, self.form
+        copy = copy_in(self.target, self.recorder, reference.sample, check=False)
+        device_sample = (
+            None if copy is None else _with_argument_layout(copy, self.argument_layout, self.embedded_tensors)
+        )
+        if copy is None or device_sample is None:
             self.refused = True
             return
         outs: list[torch.Tensor] = []
         op = self.overload.op
         if form == IN_PLACE:
             op = self.overload.in_place
-            given = given.replace(input=self._inside(given.input))
+            device_sample = device_sample.replace(input=self._in_written_layout(device_sample.input))
             self.written.add(0)
         elif form == OUT:
             op = self.overload.out
-            fresh = new_out_tensors(self.target, self.recorder, found)
-            outs = [self._inside(one.fill_(_UNWRITTEN)) for one in fresh]
-            given = with_outs(found.overload.out, given, dict(zip(self.overload.outs, outs, strict=True)))
+            new_outs = new_out_tensors(self.target, self.recorder, reference)
+            outs = [self._in_written_layout(tensor.fill_(_UNWRITTEN)) for tensor in new_outs]
+            device_sample = with_out_arguments(
+                reference.overload.out, device_sample, dict(zip(self.overload.outs, outs, strict=True))
+            )
         with torch.inference_mode() if self.inference else contextlib.nullcontext():
-            outcome = run(self.target, op, given)
+            outcome = run_operator(self.target, op, device_sample)
         if not outcome.ok:
             assert outcome.error is not None
-            if relations.may_be_refused(base_name(found.subject.name), given):
+            if relations.is_refusable(base_name(reference.subject.name), device_sample):
                 self.refused = True
-                self.recorder.idle("devices differ in the calls of the overload that they take")
-                self.recorder.note(f"the device takes no such call: {one_line(outcome.error)[:200]}")
-            elif cpu_accepts_form(found, form, self.laid, self.into):
-                report_failed_call(self.target, self.recorder, found.sample, outcome, self.what)
+                self.recorder.allow_nothing_compared(
+                    "devices may differ in the calls of the overload that they accept"
+                )
+                self.recorder.note(f"the device does not accept the call: {one_line(outcome.error)[:200]}")
+            elif cpu_accepts_form(reference, form, self.argument_layout, self.written_layout):
+                report_failed_call(self.target, self.recorder, reference.sample, outcome, self.label)
             else:
                 self.refused = True
-                self.recorder.idle("the CPU refuses the call in that form")
+                self.recorder.allow_nothing_compared("the CPU refuses the call in that form")
             return
-        value = outputs_with_hidden_writes(found.overload.op, given, outcome.value)
-        good = self._agrees(value, f"the result of {self.what}")
+        value = outputs_with_hidden_writes(reference.overload.op, device_sample, outcome.value)
+        agrees = self._compare_outputs(value, f"the result of {self.label}")
         if form == FUNCTION:
-            self._is_new(outcome.value, given)
-            self._is_what_it_wrote(outcome.value, given)
+            self._check_new_memory(outcome.value, device_sample)
+            self._check_returns_written_argument(outcome.value, device_sample)
         if form == IN_PLACE:
-            same = outcome.value is given.input
-            self._fact(same, Kind.ALIASING, "returns another tensor than its input")
-            if good and not same:
-                self._agrees(given.input, f"the input after {self.what}")
+            same = outcome.value is device_sample.input
+            self._record_fact(same, Kind.ALIASING, "returns another tensor than its input")
+            if agrees and not same:
+                self._compare_outputs(device_sample.input, f"the input after {self.label}")
         elif form == OUT:
             returned = [outcome.value] if isinstance(outcome.value, torch.Tensor) else list(outcome.value)
-            same = all(one is other for one, other in zip(returned, outs, strict=True))
-            self._fact(same, Kind.ALIASING, "returns other tensors than out=")
-            if good and not same:
-                into = outputs_with_hidden_writes(
-                    found.overload.op, given, in_structure_of(found.returned, outs)
+            same = all(tensor is out for tensor, out in zip(returned, outs, strict=True))
+            self._record_fact(same, Kind.ALIASING, "returns other tensors than out=")
+            if agrees and not same:
+                outputs_in_out = outputs_with_hidden_writes(
+                    reference.overload.op, device_sample, in_structure_of(reference.returned, outs)
                 )
-                self._agrees(into, f"out= of {self.what}")
-        for place, memory in enumerate(self.placed):
-            whole = place == 0 and self.laid is not None and self.laid.place not in self.written
-            kept = memory.kept(whole=whole)
-            self._fact(kept, Kind.STATE, "has changed memory beside a tensor that it was given")
-        check_unwritten_arguments(self.recorder, found.sample, copy, self.written, label=self.what)
+                self._compare_outputs(outputs_in_out, f"out= of {self.label}")
+        for position, memory in enumerate(self.embedded_tensors):
+            whole = (
+                position == 0
+                and self.argument_layout is not None
+                and self.argument_layout.tensor_index not in self.written
+            )
+            unchanged = memory.is_unchanged(whole=whole)
+            self._record_fact(unchanged, Kind.STATE, "has changed the memory around one of its tensors")
+        check_unwritten_arguments(self.recorder, reference.sample, copy, self.written, label=self.label)
 
-    def _is_new(self, returned: Any, given: Sample) -> None:
-        """Check that what the schema calls a new tensor shares no memory with an argument."""
-        returns = self.found.overload.op._schema.returns
-        if any(one.alias_info is not None for one in returns):
+    def _check_new_memory(self, returned: Any, sample: Sample) -> None:
+        """Check that a result that the schema declares new shares no memory with an argument."""
+        returns = self.reference.overload.op._schema.returns
+        if any(schema_return.alias_info is not None for schema_return in returns):
             return
         for value in trees.tensors(returned):
             shared = value.numel() and any(
-                torch_testing_internals.shares_memory(value, one) for one in given.tensors()
+                torch_testing_internals.shares_memory(value, tensor) for tensor in sample.tensors()
             )
-            self._fact(not shared, Kind.ALIASING, "returns the memory of an argument")
+            self._record_fact(not shared, Kind.ALIASING, "returns the memory of an argument")
 
-    def _is_what_it_wrote(self, returned: Any, given: Sample) -> None:
-        """Check that what the schema calls a written argument is that argument."""
-        schema = self.found.overload.op._schema
-        values = [given.input, *given.args]
+    def _check_returns_written_argument(self, returned: Any, sample: Sample) -> None:
+        """Check that a result that the schema declares to be a written argument is that argument."""
+        schema = self.reference.overload.op._schema
+        values = [sample.input, *sample.args]
         parts = [returned] if len(schema.returns) == 1 else list(returned or ())
-        for one, part in zip(schema.returns, parts, strict=False):
-            if one.alias_info is None or not one.alias_info.is_write or not isinstance(part, torch.Tensor):
+        for schema_return, part in zip(schema.returns, parts, strict=False):
+            if (
+                schema_return.alias_info is None
+                or not schema_return.alias_info.is_write
+                or not isinstance(part, torch.Tensor)
+            ):
                 continue
             for position, argument in enumerate(schema.arguments):
-                value = values[position] if position < len(values) else given.kwargs.get(argument.name)
+                value = values[position] if position < len(values) else sample.kwargs.get(argument.name)
                 info = argument.alias_info
-                if info is not None and info.after_set == one.alias_info.after_set:
-                    self._fact(part is value, Kind.ALIASING, "returns another tensor than it wrote")
+                if info is not None and info.after_set == schema_return.alias_info.after_set:
+                    self._record_fact(part is value, Kind.ALIASING, "returns another tensor than it wrote")
 
-    def _inside(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor in the layout of what is written."""
-        inside = None if self.into is None else self.into(tensor)
-        if inside is None:
+    def _in_written_layout(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return the tensor in the layout of written memory."""
+        embedded = None if self.written_layout is None else self.written_layout(tensor)
+        if embedded is None:
             return tensor
-        self.placed.append(inside)
-        return inside.view
+        self.embedded_tensors.append(embedded)
+        return embedded.view
 
-    def _agrees(self, actual: Any, label: str) -> bool:
-        return compare_overload_outputs(self.target, self.recorder, self.found, actual, label)
+    def _compare_outputs(self, actual: Any, label: str) -> bool:
+        return compare_overload_outputs(self.target, self.recorder, self.reference, actual, label)
 
-    def _fact(self, holds: bool, kind: Kind, text: str) -> None:
-        message = "" if holds else f"{self.what} {text}."
-        fact(self.recorder, holds, kind, message, sample=self.found.sample.index)
+    def _record_fact(self, holds: bool, kind: Kind, text: str) -> None:
+        message = "" if holds else f"{self.label} {text}."
+        fact(self.recorder, holds, kind, message, sample=self.reference.sample.index)
 
 
 def in_structure_of(like: Any, parts: list[torch.Tensor]) -> Any:
-    """Return tensors as one, a tuple or a list, as the CPU returned its results."""
+    """Return tensors as a single tensor, a tuple or a list, as the CPU returned its results."""
     if isinstance(like, torch.Tensor):
         return parts[0]
     return list(parts) if isinstance(like, list) else tuple(parts)
 
 
-def with_outs(op: Any, sample: Sample, outs: dict[str, torch.Tensor]) -> Sample:
-    """Return a call of a form with its results named, without the arguments that these stand for."""
+def with_out_arguments(op: Any, sample: Sample, outs: dict[str, torch.Tensor]) -> Sample:
+    """Return the call with out= tensors by name, without the arguments that out= replaces."""
     names = {argument.name for argument in op._schema.arguments}
     kwargs = {key: value for key, value in sample.kwargs.items() if key not in TAKEN_FROM_OUT or key in names}
     return sample.replace(kwargs={**kwargs, **outs})
 
 
 def cpu_accepts_form(
-    reference: OverloadReference, form: str, laid: ArgumentLayout | None = None, into: Layout | None = None
+    reference: OverloadReference,
+    form: str,
+    argument_layout: ArgumentLayout | None = None,
+    written_layout: Layout | None = None,
 ) -> bool:
-    """Return whether the CPU takes the call in that form and layout."""
-    laid_out = _with_argument_layout(to_host(reference.sample), laid, [])
+    """Return whether the CPU accepts the call in that form and layout."""
+    host_or_none = _with_argument_layout(to_host(reference.sample), argument_layout, [])
     overload = torch_overload(reference.subject)
-    if laid_out is None:
+    if host_or_none is None:
         return False
-    host = laid_out
+    host = host_or_none
     if form == FUNCTION:
         return attempt(lambda: call_without_warnings(overload.op, host)).ok
     if form == IN_PLACE:
-        if into is not None:
-            host = host.replace(input=_view_in_layout(into, host.input))
+        if written_layout is not None:
+            host = host.replace(input=_view_in_layout(written_layout, host.input))
         return attempt(lambda: call_without_warnings(overload.in_place, host)).ok
     parts = [torch.ones(part.shape, dtype=part.dtype) for part in trees.tensors(reference.returned)]
-    outs = [part if into is None else _view_in_layout(into, part) for part in parts]
+    outs = [part if written_layout is None else _view_in_layout(written_layout, part) for part in parts]
     named = dict(zip(overload.outs, outs, strict=True))
-    return attempt(lambda: call_without_warnings(overload.out, with_outs(overload.out, host, named))).ok
+    return attempt(
+        lambda: call_without_warnings(overload.out, with_out_arguments(overload.out, host, named))
+    ).ok
 
 
 def _view_in_layout(layout: Layout, tensor: torch.Tensor) -> torch.Tensor:
-    inside = layout(tensor)
-    return tensor if inside is None else inside.view
+    embedded = layout(tensor)
+    return tensor if embedded is None else embedded.view
 
 
 def _with_argument_layout(
-    sample: Sample, laid: ArgumentLayout | None, placed: list[EmbeddedTensor]
+    sample: Sample, argument_layout: ArgumentLayout | None, embedded_tensors: list[EmbeddedTensor]
 ) -> Sample | None:
-    """Return the call with one tensor put into another layout, appended to ``placed``; None if it cannot."""
-    if laid is None:
+    """Return the call with one tensor in another layout, which is appended to ``embedded_tensors``.
+
+    The result is None if the tensor cannot have the layout.
+    """
+    if argument_layout is None:
         return sample
-    tensor = sample.tensors()[laid.place]
-    inside = laid.layout(tensor)
-    if inside is None:
+    tensor = sample.tensors()[argument_layout.tensor_index]
+    embedded = argument_layout.layout(tensor)
+    if embedded is None:
         return None
-    placed.append(inside)
-    input, args, kwargs = trees.tree_map(lambda v: inside.view if v is tensor else v, sample.arguments)
+    embedded_tensors.append(embedded)
+    input, args, kwargs = trees.tree_map(lambda v: embedded.view if v is tensor else v, sample.arguments)
     return sample.replace(input=input, args=args, kwargs=kwargs)

@@ -1,5 +1,7 @@
-"""Larger and empty calls of overloads that trust their callers: those of the operators that call them, or of
-more rows and of none.
+"""Larger and empty calls of unchecked overloads, as operators make them.
+
+An unchecked overload reads memory by its arguments without validating them. Its larger and empty calls
+therefore come from operators that call it, or from repeated or removed rows.
 """
 
 from __future__ import annotations
@@ -11,23 +13,23 @@ from collections.abc import Iterator
 
 import torch
 
-from conformance.properties.overloads._modified_calls import mapped
+from conformance.properties.overloads._modified_calls import with_mapped_tensors
 from conformance.samples import recorded_calls
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.enlarged import enlargements
 from conformance.samples.handmade_calls import calls
-from conformance.samples.handmade_calls.empty import EMPTY
+from conformance.samples.handmade_calls.empty import EMPTY_CALLS
 from conformance.samples.operators import Sample, SampleSet
 from conformance.subjects.torch_databases import Subject
 
-#: Samples of an operator that are changed for the calls that it makes then, and the elements of these.
-_SAMPLES = 4
-_MOST = 1 << 20
-#: Above the sizes from which on kernels work in parts.
+#: Number of an operator's samples that are changed, and the most elements in a tensor of their calls.
+_SAMPLES_PER_OPERATOR = 4
+_MAX_ELEMENTS = 1 << 20
+#: Above the sizes from which kernels split their work.
 _SIZES = (257, 65_537)
-#: Seconds that the calling thread may compute to make a call, so that a larger one is made.
-_SECONDS = 0.1
-#: One of them compares all elements of a row with each other.
+#: A larger call is made only if the calling thread computed the previous one within so many seconds.
+_MAX_SECONDS = 0.1
+#: Overloads whose large calls take seconds. Some of them compare all elements of a row with each other.
 SLOW = frozenset(
     {
         *("multilabel_margin_loss_forward", "multilabel_margin_loss_backward", "_cdist_forward"),
@@ -35,68 +37,81 @@ SLOW = frozenset(
         *("unique_dim", "unique_dim_consecutive"),
     }
 )
-#: torch's own kernels divide by a size that is zero, or read beyond what is empty, and end the process.
+#: torch's own kernels crash on empty tensors: they divide by a size of zero or read beyond the memory.
 _UNSAFE = frozenset({"_pdist_backward", "_segment_reduce_backward", "lu_unpack"})
-#: Overloads that do the same with each row of the first dimension, whatever they trust.
-_BY_ROWS = re.compile(
+#: Unchecked overloads that treat each row of the first dimension alike.
+_ROWWISE = re.compile(
     r"(adaptive_(max_pool[23]d|avg_pool3d)_backward|max_pool3d_with_indices_backward|_upsample_bicubic2d_aa"
     r"|glu(_backward)?_jvp|_(standard_gamma|dirichlet)_grad|_masked_softmax(_backward)?|_fake_quantize_per_tensor\w*)$"
 )
 
 
 def calls_of_callers(subject: Subject, dtype: str) -> SampleSet:
-    """Return the calls of an overload that operators make for larger and for empty samples of theirs, after
-    those of nothing that are known, and those of more rows and of none if each row is treated alike.
+    """Return larger and empty calls of an unchecked overload.
+
+    The set contains the handmade empty calls, the calls that operators make for their own larger and empty
+    samples, and, for overloads that treat each row alike, recorded calls with more rows and with no row.
     """
-    return recorded_calls.kept(subject, ("callers", dtype), lambda: list(_made(subject, dtype)))
+    return recorded_calls.cached_calls(
+        subject, ("callers", dtype), lambda: list(_generate_calls(subject, dtype))
+    )
 
 
-def _made(subject: Subject, dtype: str) -> Iterator[Sample]:
-    yield from calls.samples(subject.name, dtype, EMPTY)
-    if _BY_ROWS.match(base_name(subject.name)):
-        yield from _of_rows(recorded_calls.calls_of(subject, dtype))
-    grown = False
-    for operator, sample in recorded_calls.sources(subject, dtype, _SAMPLES):
-        for changed in _smaller(sample) if subject.name not in _UNSAFE else ():
-            made = itertools.islice(recorded_calls.made_by(subject, operator, dtype, changed), 1)
-            yield from (call for call in made if any(t.numel() == 0 for t in call.tensors()))
-        way = next(enlargements(operator, sample), None) if not grown else None
+def _generate_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
+    """Yield the calls of :func:`calls_of_callers`."""
+    yield from calls.handmade_samples(subject.name, dtype, EMPTY_CALLS)
+    if _ROWWISE.match(base_name(subject.name)):
+        yield from _with_other_row_counts(recorded_calls.calls_of(subject, dtype))
+    has_larger_call = False
+    for operator, sample in recorded_calls.calling_samples(subject, dtype, _SAMPLES_PER_OPERATOR):
+        for changed in _emptied_samples(sample) if subject.name not in _UNSAFE else ():
+            calls_of_sample = itertools.islice(
+                recorded_calls.calls_made_by(subject, operator, dtype, changed), 1
+            )
+            yield from (call for call in calls_of_sample if any(t.numel() == 0 for t in call.tensors()))
+        enlargement = next(enlargements(operator, sample), None) if not has_larger_call else None
         for size in _SIZES[: 1 if subject.name in SLOW else None]:
-            larger = None if way is None else way.at(size)
+            larger = None if enlargement is None else enlargement.at(size)
             if larger is None:
                 break
             started = time.thread_time()
             for call in itertools.islice(
-                recorded_calls.made_by(subject, operator, dtype, larger, largest=_MOST), 1
+                recorded_calls.calls_made_by(subject, operator, dtype, larger, largest=_MAX_ELEMENTS), 1
             ):
-                grown = True
+                has_larger_call = True
                 yield call
-            if time.thread_time() - started > _SECONDS:
+            if time.thread_time() - started > _MAX_SECONDS:
                 break
 
 
-def _of_rows(known: SampleSet) -> Iterator[Sample]:
-    """Yield the first call with no row, and with so many that its first tensor has the sizes above."""
-    if not known.available:
+def _with_other_row_counts(recorded: SampleSet) -> Iterator[Sample]:
+    """Yield the first recorded call without rows, and with enough rows to reach each size of ``_SIZES``.
+
+    The size is the number of elements of the first tensor.
+    """
+    if not recorded.available:
         return
-    sample = known[0]
+    sample = recorded[0]
     first = sample.tensors()[0]
 
-    def with_rows(times: int) -> Sample:
+    def with_rows(repeats: int) -> Sample:
         def of_rows(tensor: torch.Tensor) -> torch.Tensor:
             if tensor.dim() != first.dim() or len(tensor) != len(first):
                 return tensor
-            return tensor.detach().repeat(times, *[1] * (tensor.dim() - 1))
+            return tensor.detach().repeat(repeats, *[1] * (tensor.dim() - 1))
 
-        return mapped(sample, of_rows)
+        return with_mapped_tensors(sample, of_rows)
 
     yield with_rows(0)
     for size in _SIZES:
         yield with_rows(-(-size // first.numel()))
 
 
-def _smaller(sample: Sample) -> Iterator[Sample]:
-    """Yield a sample with no elements in its first tensor and those of that shape, along one dimension."""
+def _emptied_samples(sample: Sample) -> Iterator[Sample]:
+    """Yield copies of a sample whose first tensor has size 0 in one dimension.
+
+    Every tensor of the same shape is emptied as well.
+    """
     first = sample.tensors()[0]
     for dimension in (0, 1, -1)[: first.dim()]:
 
@@ -105,4 +120,4 @@ def _smaller(sample: Sample) -> Iterator[Sample]:
                 return tensor
             return tensor.detach().narrow(dimension, 0, 0).clone().requires_grad_(tensor.requires_grad)
 
-        yield mapped(sample, without)
+        yield with_mapped_tensors(sample, without)

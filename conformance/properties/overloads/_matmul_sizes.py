@@ -1,4 +1,4 @@
-"""Matrix products with long sums and many matrices, which kernels split over threads or a grid."""
+"""Matrix products with long sums and large batches, which kernels split over threads or a grid."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
-from conformance.properties.overloads._modified_calls import mapped, reference_of_modified_call
+from conformance.properties.overloads._modified_calls import reference_of_modified_call, with_mapped_tensors
 from conformance.properties.overloads._references import OverloadReference
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.handmade_calls.calls import Maker
@@ -30,22 +30,25 @@ _SHAPES: Mapping[str, Sequence[str]] = {
 }
 
 
-def long_products(known: Sequence[OverloadReference]) -> Iterator[OverloadReference]:
-    """Yield the answers to a product with sums of each length, and with many matrices; none if it is none."""
-    for found in known[:1]:
-        shapes = _SHAPES.get(base_name(found.subject.name), ())
+def long_products(references: Sequence[OverloadReference]) -> Iterator[OverloadReference]:
+    """Yield references of the first call with sums of each length and with a large batch.
+
+    It yields nothing for other overloads.
+    """
+    for reference in references[:1]:
+        shapes = _SHAPES.get(base_name(reference.subject.name), ())
         sizes = [(length, 2) for length in _LENGTHS]
         if any("b" in shape for shape in shapes):
             sizes.append((3, _BATCH))
         for length, batch in sizes if shapes else ():
-            for few in (False, True):
-                changed = _with_sizes(found, shapes, {"k": length, "b": batch}, few=few)
+            for sparse in (False, True):
+                changed = _with_sizes(reference, shapes, {"k": length, "b": batch}, sparse=sparse)
                 if changed is not None:
                     yield changed
 
 
 def _with_sizes(
-    reference: OverloadReference, shapes: Sequence[str], sizes: Mapping[str, int], *, few: bool
+    reference: OverloadReference, shapes: Sequence[str], sizes: Mapping[str, int], *, sparse: bool
 ) -> OverloadReference | None:
     make = Maker(f"{reference.subject.name} {dict(sizes)}", dtype_name(reference.dtype))
     tensors = reference.sample.tensors()
@@ -53,13 +56,17 @@ def _with_sizes(
         return None
     new: dict[int, torch.Tensor] = {}
     for tensor, shape in zip(tensors, shapes, strict=True):
-        values = make.values(*(sizes.get(word) or int(word) for word in shape), low=-1, high=1)
-        new[id(tensor)] = _few(values, shape.index("k")) if few and "k" in shape else values
-    return reference_of_modified_call(reference, mapped(reference.sample, lambda tensor: new[id(tensor)]))
+        values = make.values(*(sizes.get(letter) or int(letter) for letter in shape), low=-1, high=1)
+        new[id(tensor)] = _mostly_zeros(values, shape.index("k")) if sparse and "k" in shape else values
+    return reference_of_modified_call(
+        reference, with_mapped_tensors(reference.sample, lambda tensor: new[id(tensor)])
+    )
 
 
-def _few(values: torch.Tensor, dimension: int) -> torch.Tensor:
-    """Return ones around powers of two and at both ends, zeros elsewhere: each product shows in the sum."""
+def _mostly_zeros(values: torch.Tensor, dimension: int) -> torch.Tensor:
+    """Return zeros with ones around powers of two and at both ends, so that each product shows in the sum."""
     length = values.shape[dimension]
-    places = [place for place in (0, 1, 255, 256, 1023, 1024, 4095, 4096, length - 1) if place < length]
-    return torch.zeros_like(values).index_fill_(dimension, torch.tensor(places), 1)
+    positions = [
+        position for position in (0, 1, 255, 256, 1023, 1024, 4095, 4096, length - 1) if position < length
+    ]
+    return torch.zeros_like(values).index_fill_(dimension, torch.tensor(positions), 1)

@@ -1,4 +1,4 @@
-"""New memory with known bytes, and memory that calls keep."""
+"""New memory filled with known bytes, and detection of memory that calls retain."""
 
 from __future__ import annotations
 
@@ -18,76 +18,85 @@ from conformance.framework.calls import attempt
 from conformance.framework.compare import fact
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.shared.execution import run
+from conformance.properties.shared.execution import run_operator
 from conformance.samples.operators import Sample
 from conformance.target.target import Target
 
-#: Bytes of ones are NaN in floats and -1 in integers; 63 everywhere is a number near one half; then nothing.
+#: Fill bytes: 255 gives NaN in floats and -1 in integers, 63 a number near one half, 0 zeros.
 FILLERS = (255, 63, 0)
-#: Blocks of each size: allocators keep several, and glibc sets aside seven of a small size for memory without
-#: alignment, which no tensor takes.
-_BLOCKS = 10
-#: The largest of these small sizes, in bytes.
+#: Blocks of each size. Allocators cache several; glibc reserves seven small ones for unaligned memory, which
+#: tensors do not use.
+_BLOCKS_PER_SIZE = 10
+#: The largest size, in bytes, of which glibc reserves blocks.
 _SET_ASIDE = 1024
-#: Sizes in bytes of what kernels allocate for themselves.
-SMALL = range(64, 1 << 16, 64)
+#: Sizes in bytes that kernels allocate for their own use.
+KERNEL_ALLOCATION_SIZES = range(64, 1 << 16, 64)
 
-#: Rounds that must all keep memory: a device may set up a table or a block of its allocator in one.
+#: A failure needs retained memory in each of so many rounds: in one, a device may set up a table or a block.
 _ROUNDS = 3
-#: Calls of a round.
+#: Calls per round.
 _CALLS = 25
 
 
-def leave_behind(sizes: Iterable[int], device: torch.device, filler: int) -> None:
-    """Write a byte to memory of some sizes in bytes, and free it: the allocator hands it out next."""
-    blocks = [torch.empty(size, dtype=torch.uint8, device=device) for size in sizes for _ in range(_BLOCKS)]
+def leave_freed_memory(sizes: Iterable[int], device: torch.device, filler: int) -> None:
+    """Write a byte to blocks of the given sizes in bytes and free them.
+
+    The allocator returns these blocks next.
+    """
+    blocks = [
+        torch.empty(size, dtype=torch.uint8, device=device) for size in sizes for _ in range(_BLOCKS_PER_SIZE)
+    ]
     for block in blocks:
         block.fill_(filler)
 
 
-#: The parameter of glibc's ``mallopt`` that gives new memory the complement of a byte (mallopt(3)).
+#: The parameter of glibc's ``mallopt`` that fills new memory with the complement of a byte (mallopt(3)).
 _M_PERTURB = -6
-#: A small, a middling and a large block, in bytes.
+#: A small, a medium and a large block, in bytes.
 _PROBES = (8, 4096, 1 << 20)
 
 
 @contextlib.contextmanager
 def host_memory_holding(filler: int, sizes: Iterable[int]) -> Iterator[None]:
-    """Let what the host allocates hold a byte (254 in place of 255).
+    """Fill all memory that the host allocates inside the context with a byte (254 in place of 255).
 
-    glibc writes it to all new memory. Any other allocator is left freed blocks of ``sizes`` and of ``SMALL``,
-    in bytes, that hold it; such an allocator may write notes of its own over the beginning of a block. The
-    byte is that of the process: new memory of other threads holds it too, and two contexts must not overlap.
+    glibc writes the byte to all new memory. For any other allocator, the function frees blocks of ``sizes``
+    and ``KERNEL_ALLOCATION_SIZES``, in bytes, that hold the byte. Such an allocator may overwrite the
+    beginning of a block with its own data. The byte is a setting of the process: new memory of other threads
+    holds it too, and two contexts must not overlap.
     """
     if not _glibc_fills():
-        leave_behind([*sizes, *SMALL], torch.device("cpu"), filler)
+        leave_freed_memory([*sizes, *KERNEL_ALLOCATION_SIZES], torch.device("cpu"), filler)
         yield
         return
-    with _filled(filler):
+    with _glibc_fills_with(filler):
         yield
 
 
 @contextlib.contextmanager
 def freed_memory_of_nan(sizes: Iterable[int]) -> Iterator[None]:
-    """Leave freed blocks of ``sizes`` and of ``SMALL``, in bytes, that are NaN in every dtype of floats.
+    """Free blocks of ``sizes`` and ``KERNEL_ALLOCATION_SIZES`` that are NaN in every floating dtype.
 
-    What a kernel multiplies with zero shows in NaN alone, of which glibc has no byte to write to new memory.
+    The sizes are in bytes. A value that a kernel multiplies with zero shows only if it is NaN. glibc cannot
+    fill new memory with NaN: it cannot write the byte 255.
     """
-    counts = [(size, _BLOCKS if size <= _SET_ASIDE else 2) for size in (*sizes, *SMALL)]
+    counts = [
+        (size, _BLOCKS_PER_SIZE if size <= _SET_ASIDE else 2) for size in (*sizes, *KERNEL_ALLOCATION_SIZES)
+    ]
     blocks = [[torch.full((size,), 255, dtype=torch.uint8) for _ in range(count)] for size, count in counts]
-    # One of each size stays: what is free side by side becomes one block, and goes back to the system at the
-    # end of the heap.
-    held = [alike[-1] for alike in blocks]
+    # One block of each size stays allocated: adjacent free blocks are merged, and a free block at the end of
+    # the heap is returned to the system.
+    retained = [blocks_of_size[-1] for blocks_of_size in blocks]
     del blocks
     yield
-    del held
+    del retained
 
 
 @contextlib.contextmanager
-def _filled(filler: int) -> Iterator[None]:
+def _glibc_fills_with(filler: int) -> Iterator[None]:
     mallopt = ctypes.CDLL(None).mallopt
-    mallopt(_M_PERTURB, (filler ^ 255) or 1)  # 0 would write nothing
-    # A large request sorts the freed blocks: glibc may hand an unsorted one out unfilled.
+    mallopt(_M_PERTURB, (filler ^ 255) or 1)  # the value 0 would turn filling off
+    # A large request sorts the freed blocks: glibc may return an unsorted block unfilled.
     torch.empty(1 << 16, dtype=torch.uint8)
     try:
         yield
@@ -96,7 +105,10 @@ def _filled(filler: int) -> Iterator[None]:
 
 
 def _users_byte() -> int:
-    """Return the byte that the user lets glibc write, in any notation that it takes; 0 if none."""
+    """Return the byte that the user set in ``MALLOC_PERTURB_``, in any notation of Python's ``int``.
+
+    The result is 0 if it is not set.
+    """
     try:
         return int(os.environ.get("MALLOC_PERTURB_", "0"), 0)
     except ValueError:
@@ -105,17 +117,17 @@ def _users_byte() -> int:
 
 @functools.cache
 def _glibc_fills() -> bool:
-    """Return whether the memory of tensors is glibc's, which fills it when asked."""
+    """Return whether tensors use memory from glibc and glibc fills it on request."""
     if sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallopt"):
         return False
-    with _filled(63):
+    with _glibc_fills_with(63):
         return all(bool((torch.empty(size, dtype=torch.uint8) == 63).all()) for size in _PROBES)
 
 
-class KeptMemory:
-    """Bytes of the device's memory that rounds of calls leave allocated, if the target counts them.
+class RetainedMemory:
+    """Counter of the device memory that rounds of calls leave allocated, if the target counts its memory.
 
-    Memory that is kept less often than once in a round is not seen.
+    Memory that is retained less often than once in a round is not detected.
     """
 
     def __init__(self, target: Target) -> None:
@@ -124,36 +136,41 @@ class KeptMemory:
         self._counts: list[int] = []
 
     def count(self) -> None:
-        """Count after a round, once the device's work is done; raises the errors of that work alone."""
+        """Record the allocated bytes after a round, once the device's work is done.
+
+        Raise only errors of that work.
+        """
         if self._allocated is None:
             return
         self._target.synchronize()
         counted = attempt(self._allocated)
         if counted.ok:
             self._counts.append(counted.value)
-        else:  # others hold the device to its statistics
+        else:  # other properties check the device's statistics
             self._allocated = None
             self._counts.clear()
 
     def check(self, recorder: Recorder, calls: str, sample: int) -> None:
-        """Check that some round has kept nothing; ``calls`` are those of a round."""
+        """Check that at least one round retained nothing; ``calls`` describes the calls of a round."""
         if not self._counts:
             return
-        kept = min(after - before for before, after in itertools.pairwise(self._counts))
-        text = f"{calls} have kept {kept} bytes of the device's memory or more, round after round."
-        fact(recorder, kept <= 0, Kind.STATE, text, sample=sample)
+        retained = min(after - before for before, after in itertools.pairwise(self._counts))
+        text = f"{calls} leave at least {retained} bytes of device memory allocated, in every round."
+        fact(recorder, retained <= 0, Kind.STATE, text, sample=sample)
 
 
-def keeps_no_memory(target: Target, recorder: Recorder, op: Callable[..., Any], given: Sample) -> None:
-    """Check that calls leave no memory of the device allocated, if the target counts it."""
-    kept = KeptMemory(target)
+def check_no_memory_retained(
+    target: Target, recorder: Recorder, op: Callable[..., Any], sample: Sample
+) -> None:
+    """Check that calls leave no device memory allocated, if the target counts its memory."""
+    retained_memory = RetainedMemory(target)
 
     def calls(_: Any) -> None:
         for _ in range(_CALLS):
-            given.call(op)
+            sample.call(op)
 
-    kept.count()
+    retained_memory.count()
     for _ in range(_ROUNDS):
-        run(target, calls, Sample(given.index, None))
-        kept.count()
-    kept.check(recorder, f"{_CALLS} calls", given.index)
+        run_operator(target, calls, Sample(sample.index, None))
+        retained_memory.count()
+    retained_memory.check(recorder, f"{_CALLS} calls", sample.index)

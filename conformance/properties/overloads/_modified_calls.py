@@ -1,4 +1,4 @@
-"""Calls made of others: with other values, other shapes and other options, as far as the CPU takes them."""
+"""Calls derived from recorded calls: with other values, shapes or options, if the CPU accepts them."""
 
 from __future__ import annotations
 
@@ -22,128 +22,146 @@ from conformance.samples.operators import Sample, dtype_name
 def reference_of_modified_call(
     reference: OverloadReference, sample: Sample, agreement: Agreement = Agreement.TOLERANCE
 ) -> OverloadReference | None:
-    """Return the CPU's answer to a changed call of the same overload; None if it raises."""
+    """Return the reference of a modified call of the same overload; None if the CPU raises."""
     return overload_reference(reference.subject, dtype_name(reference.dtype), sample, agreement)
 
 
-def with_tensor(sample: Sample, place: int, tensor: torch.Tensor) -> Sample:
-    """Return the call with another tensor at a place, counted as ``Sample.tensors`` does."""
-    old = sample.tensors()[place]
-    return mapped(sample, lambda one: tensor if one is old else one)
+def with_tensor(sample: Sample, tensor_index: int, tensor: torch.Tensor) -> Sample:
+    """Return the call with another tensor at an index of ``Sample.tensors``."""
+    old = sample.tensors()[tensor_index]
+    return with_mapped_tensors(sample, lambda leaf: tensor if leaf is old else leaf)
 
 
-def mapped(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) -> Sample:
-    """Return the call with every tensor changed."""
+def with_mapped_tensors(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) -> Sample:
+    """Return the call with ``change`` applied to every tensor."""
     input, args, kwargs = trees.tree_map(
         lambda leaf: change(leaf) if isinstance(leaf, torch.Tensor) else leaf, sample.arguments
     )
     return sample.replace(input=input, args=args, kwargs=kwargs)
 
 
-def arguments(reference: OverloadReference) -> Iterator[tuple[Any, Any]]:
-    """Yield the arguments of the schema with their values, defaults for those that the call leaves out."""
-    given = [reference.sample.input, *reference.sample.args]
+def arguments_with_values(reference: OverloadReference) -> Iterator[tuple[Any, Any]]:
+    """Yield each argument of the schema with its value in the call, or its default if the call omits it."""
+    call_arguments = [reference.sample.input, *reference.sample.args]
     for position, argument in enumerate(reference.overload.op._schema.arguments):
-        if position < len(given):
-            yield argument, given[position]
+        if position < len(call_arguments):
+            yield argument, call_arguments[position]
         else:
             yield argument, reference.sample.kwargs.get(argument.name, argument.default_value)
 
 
 def with_argument(reference: OverloadReference, name: str, value: Any) -> Sample:
-    """Return the call with another value of one argument."""
+    """Return the call with another value for one argument."""
     sample = reference.sample
     names = [argument.name for argument in reference.overload.op._schema.arguments]
     position = names.index(name)
-    given = [sample.input, *sample.args]
-    if position < len(given):
-        given[position] = value
-        return sample.replace(input=given[0], args=tuple(given[1:]))
+    call_arguments = [sample.input, *sample.args]
+    if position < len(call_arguments):
+        call_arguments[position] = value
+        return sample.replace(input=call_arguments[0], args=tuple(call_arguments[1:]))
     return sample.replace(kwargs={**sample.kwargs, name: value})
 
 
-def seeded(tensor: torch.Tensor, places: Sequence[int], values: Sequence[float | int]) -> torch.Tensor:
-    """Return a dense copy with some elements replaced, as many as there are."""
+def with_elements_replaced(
+    tensor: torch.Tensor, positions: Sequence[int], values: Sequence[float | int]
+) -> torch.Tensor:
+    """Return a dense copy in which the elements at ``positions`` have new values.
+
+    Positions beyond the end are ignored.
+    """
     copy = tensor.detach().clone(memory_format=torch.contiguous_format)
     flat = copy.view(-1)
-    for place, value in zip(places, values, strict=False):
-        if place < flat.numel():
-            flat[place] = value
+    for position, value in zip(positions, values, strict=False):
+        if position < flat.numel():
+            flat[position] = value
     return copy
 
 
-def backwards(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a dense tensor of the same shape with its elements in the opposite order."""
+def reversed_elements(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a dense tensor of the same shape with the elements in reverse order."""
     order = torch.arange(tensor.numel() - 1, -1, -1)
     return tensor.detach().reshape(-1)[order].reshape(tensor.shape)
 
 
-def place_of(reference: OverloadReference, tensor: torch.Tensor) -> int:
-    """Return the place of one of the call's tensors, counted as ``Sample.tensors`` does."""
-    return next(place for place, one in enumerate(reference.sample.tensors()) if one is tensor)
+def index_of_tensor(reference: OverloadReference, tensor: torch.Tensor) -> int:
+    """Return the index in ``Sample.tensors`` of one of the call's tensors."""
+    return next(index for index, candidate in enumerate(reference.sample.tensors()) if candidate is tensor)
 
 
-def argument_at(reference: OverloadReference, place: int) -> str:
-    """Return the name of the argument that holds the tensor at a place, with its number in a list."""
+def argument_name_at(reference: OverloadReference, tensor_index: int) -> str:
+    """Return the name of the argument that contains a tensor, with the tensor's number in the argument."""
     names = [argument.name for argument in reference.overload.op._schema.arguments]
-    given = (
+    values_by_name = (
         dict(zip(names, (reference.sample.input, *reference.sample.args), strict=False))
         | reference.sample.kwargs
     )
-    holders = [f"{name} {index}" for name in given for index, _ in enumerate(trees.tensors(given[name]))]
-    return holders[place]
+    holders = [
+        f"{name} {index}"
+        for name in values_by_name
+        for index, _ in enumerate(trees.tensors(values_by_name[name]))
+    ]
+    return holders[tensor_index]
 
 
-def differ(one: OverloadReference, other: OverloadReference) -> bool:
-    """Return whether two answers have other bits or shapes."""
-    pairs = zip(trees.tensors(one.outputs), trees.tensors(other.outputs), strict=False)
+def bits_differ(first: OverloadReference, second: OverloadReference) -> bool:
+    """Return whether two references differ in shape, dtype or bits, signs of zeros included."""
+    pairs = zip(trees.tensors(first.outputs), trees.tensors(second.outputs), strict=False)
     return any(a.shape != b.shape or a.dtype != b.dtype or not same_bits(a, b, zeros=True) for a, b in pairs)
 
 
-def values_affect_result(reference: OverloadReference, place: int) -> bool:
-    """Return whether other values of a tensor give other results; True if none can be tried."""
-    if place not in reference.values_that_affect_result:
-        reference.values_that_affect_result[place] = _matters(reference, place)
-    return reference.values_that_affect_result[place]
+def values_affect_result(reference: OverloadReference, tensor_index: int) -> bool:
+    """Return whether other values of a tensor change the result.
+
+    The result is True if the CPU accepts no other values.
+    """
+    if tensor_index not in reference.values_that_affect_result:
+        reference.values_that_affect_result[tensor_index] = _some_change_affects_result(
+            reference, tensor_index
+        )
+    return reference.values_that_affect_result[tensor_index]
 
 
-def _matters(reference: OverloadReference, place: int) -> bool:
-    tensor = reference.sample.tensors()[place]
-    counts = not (tensor.is_floating_point() or tensor.is_complex())
-    if counts and is_unchecked(reference.subject):
-        return True  # other indices could be undefined
-    others = (
-        backwards,
+def _some_change_affects_result(reference: OverloadReference, tensor_index: int) -> bool:
+    tensor = reference.sample.tensors()[tensor_index]
+    integral = not (tensor.is_floating_point() or tensor.is_complex())
+    if integral and is_unchecked(reference.subject):
+        return True  # other values could be invalid indices
+    changes = (
+        reversed_elements,
         torch.zeros_like,
         torch.ones_like,
-        lambda t: -3 * (t.long() if counts else t),
+        lambda t: -3 * (t.long() if integral else t),
     )
-    tried = False
-    for change in others:
+    accepted = False
+    for change in changes:
         changed = reference_of_modified_call(
-            reference, with_tensor(reference.sample, place, change(tensor).to(tensor.dtype))
+            reference, with_tensor(reference.sample, tensor_index, change(tensor).to(tensor.dtype))
         )
-        if changed is not None and differ(reference, changed):
+        if changed is not None and bits_differ(reference, changed):
             return True
-        tried = tried or changed is not None
-    return not tried
+        accepted = accepted or changed is not None
+    return not accepted
 
 
-def reshaped(
+def reference_with_changed_tensors(
     reference: OverloadReference, change: Callable[[torch.Tensor], torch.Tensor]
 ) -> OverloadReference | None:
-    """Return the answer to a call with all tensors changed, else those of the first one's shape, else it."""
+    """Return the reference of a call with changed tensors; None if the CPU rejects each attempt.
+
+    The function first changes all tensors, then only the tensors of the first one's shape, then only the
+    first tensor.
+    """
     tensors = reference.sample.tensors()
     if not tensors:
         return None
     for scope in (tensors, [t for t in tensors if t.shape == tensors[0].shape], tensors[:1]):
-        places = {id(tensor) for tensor in scope}
+        tensor_ids = {id(tensor) for tensor in scope}
 
-        def leaf(tensor: torch.Tensor, places: set[int] = places) -> torch.Tensor:
-            return change(tensor) if id(tensor) in places else tensor
+        def leaf(tensor: torch.Tensor, tensor_ids: set[int] = tensor_ids) -> torch.Tensor:
+            return change(tensor) if id(tensor) in tensor_ids else tensor
 
         try:
-            sample = mapped(reference.sample, leaf)
+            sample = with_mapped_tensors(reference.sample, leaf)
         except (RuntimeError, IndexError):
             continue
         changed = reference_of_modified_call(reference, sample)
@@ -152,8 +170,11 @@ def reshaped(
     return None
 
 
-def in_dimensions(reference: OverloadReference, rank: int) -> OverloadReference | None:
-    """Return the answer to a call with tensors of so many dimensions at least; None if the CPU takes none."""
+def reference_of_rank(reference: OverloadReference, rank: int) -> OverloadReference | None:
+    """Return the reference of a call whose tensors have at least ``rank`` dimensions.
+
+    The result is None if the CPU accepts no such call.
+    """
 
     def deeper(tensor: torch.Tensor) -> torch.Tensor:
         missing = rank - tensor.dim()
@@ -162,19 +183,20 @@ def in_dimensions(reference: OverloadReference, rank: int) -> OverloadReference 
         sizes = [2] * min(missing, 2) + [1] * (missing - 2)  # batch and channels
         return tensor.detach().expand((*sizes, *tensor.shape)).clone()
 
-    changed = reshaped(reference, deeper)
+    changed = reference_with_changed_tensors(reference, deeper)
     if changed is not None or not reference.sample.tensors():
         return changed
-    behind = _with_dim_behind(reference, rank - reference.sample.tensors()[0].dim())
-    return None if behind is None else reshaped(behind, deeper)
+    shifted = _with_dim_shifted(reference, rank - reference.sample.tensors()[0].dim())
+    return None if shifted is None else reference_with_changed_tensors(shifted, deeper)
 
 
-def _with_dim_behind(reference: OverloadReference, missing: int) -> OverloadReference | None:
-    """Return the call with the dimension that it names moved behind new ones; None if it names none.
+def _with_dim_shifted(reference: OverloadReference, missing: int) -> OverloadReference | None:
+    """Return the call with its ``dim`` argument increased by the number of new dimensions.
 
-    Indices along it stay within its size.
+    The result is None if the call does not have a nonnegative ``dim``. Indices along that dimension stay
+    within its size.
     """
-    for argument, value in arguments(reference):
+    for argument, value in arguments_with_values(reference):
         if argument.name == "dim" and type(value) is int and value >= 0 and missing > 0:
             return dataclasses.replace(reference, sample=with_argument(reference, "dim", value + missing))
     return None

@@ -1,4 +1,4 @@
-"""Dimensions that are not there and sizes that do not fit are refused, in every form of an overload."""
+"""Property: invalid dimensions and sizes raise an error, in every form of an overload."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.overloads._call_forms import IN_PLACE, OUT, forms_of, has_both_kernels, with_outs
-from conformance.properties.overloads._modified_calls import arguments, with_argument, with_tensor
+from conformance.properties.overloads._call_forms import (
+    IN_PLACE,
+    OUT,
+    forms_of,
+    has_both_kernels,
+    with_out_arguments,
+)
+from conformance.properties.overloads._modified_calls import arguments_with_values, with_argument, with_tensor
 from conformance.properties.overloads._references import (
     OverloadReference,
     call_without_warnings,
@@ -23,7 +29,7 @@ from conformance.properties.overloads._references import (
     is_unchecked,
     references,
 )
-from conformance.properties.shared.execution import copy_in, run
+from conformance.properties.shared.execution import copy_in, run_operator
 from conformance.samples.copies import to_host
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample
@@ -33,18 +39,18 @@ from conformance.target.target import Target
 
 _LIMIT = 2
 _TENSORS = 4
-#: What torch's operators raise for arguments that do not fit; NotImplementedError is a RuntimeError.
+#: Exceptions that torch's operators raise for invalid arguments; NotImplementedError is a RuntimeError.
 _ERRORS = (IndexError, ValueError, TypeError, RuntimeError)
-#: Dtypes into which no result of a wider kind may be written (torch.can_cast).
+#: Dtypes into which a result of a wider kind must not be written (torch.can_cast).
 _NARROWER = (torch.int64, torch.bool)
-#: The CPU's kernel alone looks at their sizes: those of other devices would write beyond the smaller tensor.
+#: Only the CPU's kernel validates the sizes: kernels of other devices would write beyond the smaller tensor.
 _UNCHECKED = frozenset({"rrelu_with_noise"})
-#: A dimension that no sample has.
+#: A dimension that samples do not have.
 _FAR = 70
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result: the first one says it all."""
+    """Return the first dtype that the property can use; the errors do not depend on the dtype."""
     names = [] if is_unchecked(subject) else declared_dtypes_with_calls(target, subject)
     order = ("float32", "int64", "complex64", "bool")
     first = [name for name in order if name in names][:1] or list(names)[:1]
@@ -55,10 +61,10 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "overload-errors",
     subject_kind="overload",
     statement=(
-        "A dimension that an argument does not have, sizes that do not fit together, a result that its "
-        "memory's dtype cannot hold, and a singular matrix if errors are to be checked are errors whenever "
-        "they are on the CPU, and of the same class, to which the tests of torch's database "
-        "(ErrorInput.error_type) hold every device."
+        "If one of the following raises an error on the CPU, it raises an error of the same class on the "
+        "device: a dimension that an argument does not have, sizes that do not fit together, a result that "
+        "the dtype of its memory cannot hold, and a singular matrix with check_errors. The tests of torch's "
+        "database (ErrorInput.error_type) require the class of every device."
     ),
     documentation="torch.html",
     level="core",
@@ -66,59 +72,67 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Make invalid calls in each form and compare the type of the error with the CPU's."""
     for reference in references(target, subject, recorder, _LIMIT, drawn=True):
-        recorder.idle("the CPU takes every call of the overload with another size or dimension")
-        # With a kernel for its autograd, the other one is called in inference mode alone.
-        twice = has_both_kernels(target, reference)
-        modes = (contextlib.nullcontext, torch.inference_mode) if twice else (contextlib.nullcontext,)
+        recorder.allow_nothing_compared(
+            "the CPU accepts every call of the overload with another size or dimension"
+        )
+        # If the overload has an autograd kernel, only inference mode calls the other kernel.
+        both_kernels = has_both_kernels(target, reference)
+        modes = (contextlib.nullcontext, torch.inference_mode) if both_kernels else (contextlib.nullcontext,)
         for form in forms_of(target, reference):
-            for sample, out in _wrong(reference, form):
+            for sample, out_dtype in _wrong_calls(reference, form):
                 for mode in modes:
                     with mode():
-                        refused(target, recorder, reference, form, sample, out)
+                        check_refused(target, recorder, reference, form, sample, out_dtype)
 
 
-def is_refused_ever(reference: OverloadReference, form: str) -> bool:
-    """Return whether the CPU refuses any of the wrong calls in a form."""
+def cpu_refuses_any_wrong_call(reference: OverloadReference, form: str) -> bool:
+    """Return whether the CPU raises for at least one of the invalid calls in a form."""
     if is_unchecked(reference.subject) or (form == IN_PLACE and not reference.has_in_place_reference):
         return False
-    return any(_due(reference, form, sample, out) is not None for sample, out in _wrong(reference, form))
+    return any(
+        _cpu_error(reference, form, sample, out_dtype) is not None
+        for sample, out_dtype in _wrong_calls(reference, form)
+    )
 
 
-def _wrong(reference: OverloadReference, form: str) -> Iterator[tuple[Sample, torch.dtype | None]]:
-    """Yield wrong calls in a form, and the dtype for their out= if it is what is wrong."""
-    for sample in _singular(reference):
+def _wrong_calls(reference: OverloadReference, form: str) -> Iterator[tuple[Sample, torch.dtype | None]]:
+    """Yield invalid calls in a form, each with the dtype of its out=.
+
+    The dtype is None unless the dtype of out= is the error.
+    """
+    for sample in _calls_with_singular_matrix(reference):
         yield sample, None
-    for sample in far_dimensions(reference):
+    for sample in calls_with_far_dimensions(reference):
         yield sample, None
-    if form == OUT:  # one of another size is resized, if the sizes fit each other at all
+    if form == OUT:  # an out= of another size is resized and therefore valid
         for dtype in _NARROWER:
             yield reference.sample, dtype
         return
     if base_name(reference.subject.name) not in _UNCHECKED:
-        for sample in other_sizes(reference):
+        for sample in calls_with_other_sizes(reference):
             yield sample, None
     if form == IN_PLACE and isinstance(reference.sample.input, torch.Tensor):
         for dtype in _NARROWER:
             yield reference.sample.replace(input=reference.sample.input.detach().to(dtype)), None
 
 
-def _due(
-    reference: OverloadReference, form: str, sample: Sample, out: torch.dtype | None
+def _cpu_error(
+    reference: OverloadReference, form: str, sample: Sample, out_dtype: torch.dtype | None
 ) -> Exception | None:
-    """Return the CPU's error for a call; None if it takes it, or has no kernel."""
+    """Return the error that the CPU raises for a call; None if it accepts the call or has no kernel."""
     error = attempt(
         lambda: call_without_warnings(
-            *_call(reference, reference.overload, form, to_host(sample), "cpu", out)
+            *_callable_and_sample(reference, reference.overload, form, to_host(sample), "cpu", out_dtype)
         )
     ).error
     return None if isinstance(error, NotImplementedError) else error
 
 
-def far_dimensions(reference: OverloadReference) -> Iterator[Sample]:
-    """Yield the call with dimensions that its arguments do not have."""
-    for argument, value in arguments(reference):
+def calls_with_far_dimensions(reference: OverloadReference) -> Iterator[Sample]:
+    """Yield the call with dimensions that its tensors do not have."""
+    for argument, value in arguments_with_values(reference):
         if argument.name in ("dim", "dim0", "dim1", "axis") and isinstance(value, int):
             yield with_argument(reference, argument.name, _FAR)
             yield with_argument(reference, argument.name, -_FAR)
@@ -126,66 +140,75 @@ def far_dimensions(reference: OverloadReference) -> Iterator[Sample]:
             yield with_argument(reference, argument.name, [_FAR])
 
 
-def _singular(reference: OverloadReference) -> Iterator[Sample]:
-    """Yield the call with matrices of zeros, if it can be asked to check for errors."""
+def _calls_with_singular_matrix(reference: OverloadReference) -> Iterator[Sample]:
+    """Yield the call with a matrix of zeros, if it has the option ``check_errors``."""
     first = reference.sample.input
     if isinstance(first, torch.Tensor) and any(
-        argument.name == "check_errors" for argument, _ in arguments(reference)
+        argument.name == "check_errors" for argument, _ in arguments_with_values(reference)
     ):
         yield with_argument(reference, "check_errors", True).replace(input=torch.zeros_like(first))
 
 
-def _names_far_dimension(reference: OverloadReference, sample: Sample) -> bool:
-    return all(one is other for one, other in zip(sample.tensors(), reference.sample.tensors(), strict=True))
+def _has_unchanged_tensors(reference: OverloadReference, sample: Sample) -> bool:
+    return all(
+        tensor is original
+        for tensor, original in zip(sample.tensors(), reference.sample.tensors(), strict=True)
+    )
 
 
-def other_sizes(reference: OverloadReference) -> Iterator[Sample]:
-    """Yield the call with one tensor after the other in another size."""
-    for place, tensor in enumerate(reference.sample.tensors()[:_TENSORS]):
+def calls_with_other_sizes(reference: OverloadReference) -> Iterator[Sample]:
+    """Yield the call with one tensor at a time in another size."""
+    for tensor_index, tensor in enumerate(reference.sample.tensors()[:_TENSORS]):
         if tensor.dim() and tensor.numel():
             repeats = [1] * (tensor.dim() - 1) + [3]
-            yield with_tensor(reference.sample, place, tensor.detach().repeat(repeats)[..., :-1].contiguous())
+            yield with_tensor(
+                reference.sample, tensor_index, tensor.detach().repeat(repeats)[..., :-1].contiguous()
+            )
 
 
-def refused(
+def check_refused(
     target: Target,
     recorder: Recorder,
     reference: OverloadReference,
     form: str,
     sample: Sample,
-    out: torch.dtype | None,
+    out_dtype: torch.dtype | None,
 ) -> None:
-    """Check that a call is refused if the CPU refuses it; ``out`` is the dtype of an out=."""
-    due = _due(reference, form, sample, out)
-    if due is None:
+    """Check that the device raises if the CPU raises; ``out_dtype`` is the dtype of an out=."""
+    cpu_error = _cpu_error(reference, form, sample, out_dtype)
+    if cpu_error is None:
         return
     copy = copy_in(target, recorder, sample)
     if copy is None:
         return
-    outcome = run(target, *_call(reference, reference.subject.info, form, copy, target.device, out))
-    kinds: tuple[type[Exception], ...] = (next((k for k in _ERRORS if isinstance(due, k)), Exception),)
-    if out is None and _names_far_dimension(reference, sample):  # an IndexError by documentation
+    outcome = run_operator(
+        target, *_callable_and_sample(reference, reference.subject.info, form, copy, target.device, out_dtype)
+    )
+    kinds: tuple[type[Exception], ...] = (next((k for k in _ERRORS if isinstance(cpu_error, k)), Exception),)
+    if out_dtype is None and _has_unchanged_tensors(reference, sample):  # the documentation names IndexError
         kinds = (*kinds, IndexError)
-    got = "is accepted" if outcome.error is None else f"raises {one_line(outcome.error)}"
-    text = f"the {form} on ({sample.describe()}) {got}; on the CPU: {one_line(due)}"
+    device_text = "is accepted" if outcome.error is None else f"raises {one_line(outcome.error)}"
+    text = f"the {form} on ({sample.describe()}) {device_text}; on the CPU: {one_line(cpu_error)}"
     fact(recorder, isinstance(outcome.error, kinds), Kind.ERROR_TYPE, text, sample=reference.sample.index)
 
 
-def _call(
+def _callable_and_sample(
     reference: OverloadReference,
     overload: Overload,
     form: str,
     sample: Sample,
     device: str,
-    out: torch.dtype | None = None,
+    out_dtype: torch.dtype | None = None,
 ) -> tuple[Any, Sample]:
-    """Return what to call and with what."""
+    """Return the callable of a form and the sample to call it with."""
     if form == IN_PLACE:
         return overload.in_place, sample
     if form == OUT:
         parts = trees.tensors(reference.returned)
-        outs = [torch.empty(part.shape, dtype=out or part.dtype, device=device).fill_(1) for part in parts]
-        return overload.out, with_outs(
+        outs = [
+            torch.empty(part.shape, dtype=out_dtype or part.dtype, device=device).fill_(1) for part in parts
+        ]
+        return overload.out, with_out_arguments(
             reference.overload.out, sample, dict(zip(overload.outs, outs, strict=True))
         )
     return overload.op, sample

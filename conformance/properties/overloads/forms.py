@@ -1,4 +1,4 @@
-"""Every form of an overload gives the same, into the memory that its schema names."""
+"""Property: every form of an overload returns the same values, in the memory that its schema names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from conformance.properties.overloads._call_forms import (
     in_structure_of,
     new_out_tensors,
     with_cpu_control,
-    with_outs,
+    with_out_arguments,
 )
 from conformance.properties.overloads._references import (
     OverloadReference,
@@ -34,28 +34,29 @@ from conformance.properties.overloads._references import (
     references,
     references_of_table,
 )
-from conformance.properties.overloads._result_strides import hold_strides
-from conformance.properties.shared.execution import copy_in, report_failed_call, run
-from conformance.samples.handmade_calls.identity import NEUTRAL
+from conformance.properties.overloads._result_strides import check_strides
+from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
+from conformance.samples.handmade_calls.identity import IDENTITY_CALLS
 from conformance.samples.operators import dtype_name
 from conformance.subjects.overloads import Overload
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 4
-#: torch's own kernel writes to the memory of an out= that is empty, and ends the process.
-_NEVER_RESIZED = frozenset({"rrelu_with_noise"})
-#: Internal overloads to which operators hand on a dimension as it was given.
-_COUNTS_EITHER_WAY = re.compile(r"_(log_)?softmax(_backward_data)?$")
+#: torch's own kernel writes to the memory of an empty out= and crashes.
+_EMPTY_OUT_CRASHES_TORCH = frozenset({"rrelu_with_noise"})
+#: Internal overloads to which operators forward a dimension unchanged, negative ones included.
+_ACCEPTS_NEGATIVE_DIMS = re.compile(r"_(log_)?softmax(_backward_data)?$")
 
 
 @register(
     "overload-forms",
     subject_kind="overload",
     statement=(
-        "As a function, in place and with out= an overload gives the CPU's results; what its schema calls a "
-        "new tensor shares no memory with an argument, what it calls a view does; an empty out= is resized; "
-        "strides are those of torch's Meta kernels. So it is for calls that return an argument's values."
+        "As a function, in place and with out=, an overload returns the CPU's results. A result that the "
+        "schema declares new shares no memory with an argument; a declared view shares memory. An empty "
+        "out= is resized. Strides equal those of torch's Meta kernels. All of this also holds for calls that "
+        "return the values of an argument."
     ),
     documentation="notes/out.html",
     level="core",
@@ -63,46 +64,56 @@ _COUNTS_EITHER_WAY = re.compile(r"_(log_)?softmax(_backward_data)?$")
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    inferred: set[str] = set()
+    """Call each form on each sample and compare values, aliasing and strides with the reference."""
+    forms_in_inference_mode: set[str] = set()
     for reference in references(target, subject, recorder, _LIMIT):
         for form in forms_of(target, reference):
             check_call(target, recorder, reference, form)
-            if form not in inferred:
-                with torch.inference_mode():  # without autograd between, which returns arguments itself
+            if form not in forms_in_inference_mode:
+                with torch.inference_mode():  # without the autograd kernel, which may return arguments itself
                     if check_call(target, recorder, reference, form):
-                        inferred.add(form)
-            if form == OUT and subject.name not in _NEVER_RESIZED:
+                        forms_in_inference_mode.add(form)
+            if form == OUT and subject.name not in _EMPTY_OUT_CRASHES_TORCH:
                 with_cpu_control(
-                    target, recorder, reference, functools.partial(_resized, reference=reference)
+                    target,
+                    recorder,
+                    reference,
+                    functools.partial(_check_empty_out_is_resized, reference=reference),
                 )
-        with_cpu_control(target, recorder, reference, functools.partial(_aliasing, reference=reference))
-        hold_strides(target, recorder, reference)
-        for wrapped in _negative(reference):
-            for form in forms_of(target, wrapped):
-                check_call(target, recorder, wrapped, form)
-    for unchanged in references_of_table(target, subject, recorder.id.dtype, NEUTRAL):
-        check_call(target, recorder, unchanged, FUNCTION)
+        with_cpu_control(target, recorder, reference, functools.partial(_check_aliasing, reference=reference))
+        check_strides(target, recorder, reference)
+        for renumbered in _with_dims_from_other_end(reference):
+            for form in forms_of(target, renumbered):
+                check_call(target, recorder, renumbered, form)
+    for identity_call in references_of_table(target, subject, recorder.id.dtype, IDENTITY_CALLS):
+        check_call(target, recorder, identity_call, FUNCTION)
 
 
-def _resized(target: Target, recorder: Recorder, overload: Overload, reference: OverloadReference) -> None:
+def _check_empty_out_is_resized(
+    target: Target, recorder: Recorder, overload: Overload, reference: OverloadReference
+) -> None:
+    """Call the form with an empty out= and compare the resized out= with the reference."""
     copy = copy_in(target, recorder, reference.sample)
     if copy is None:
         return
-    outs = [one.new_empty(0) for one in new_out_tensors(target, recorder, reference)]
+    outs = [out.new_empty(0) for out in new_out_tensors(target, recorder, reference)]
     named = dict(zip(overload.outs, outs, strict=True))
-    outcome = run(target, overload.out, with_outs(reference.overload.out, copy, named))
+    outcome = run_operator(target, overload.out, with_out_arguments(reference.overload.out, copy, named))
     if outcome.ok:
-        into = outputs_with_hidden_writes(
+        outputs = outputs_with_hidden_writes(
             reference.overload.op, copy, in_structure_of(reference.returned, outs)
         )
-        compare_overload_outputs(target, recorder, reference, into, "an out= that was empty")
+        compare_overload_outputs(
+            target, recorder, reference, outputs, "the out= that was empty before the call"
+        )
     else:
         report_failed_call(target, recorder, reference.sample, outcome, "the form with an empty out=")
 
 
-def _aliasing(target: Target, recorder: Recorder, overload: Overload, reference: OverloadReference) -> None:
-    """Results share memory with arguments as the schema says, and as they do on the CPU."""
+def _check_aliasing(
+    target: Target, recorder: Recorder, overload: Overload, reference: OverloadReference
+) -> None:
+    """Check that results share memory with arguments exactly if the schema says so."""
     returns = reference.overload.op._schema.returns
     if any(r.alias_info is not None and r.alias_info.is_write for r in returns):
         return
@@ -110,52 +121,54 @@ def _aliasing(target: Target, recorder: Recorder, overload: Overload, reference:
     if viewed and not target.capable("views"):
         return
     copy = copy_in(target, recorder, reference.sample)
-    outcome = None if copy is None else run(target, overload.op, copy)
+    outcome = None if copy is None else run_operator(target, overload.op, copy)
     if copy is None or outcome is None or not outcome.ok:
         return
     for number, value in enumerate(trees.tensors(outcome.value)):
         if value.numel():
-            shared = any(torch_testing_internals.shares_memory(value, one) for one in copy.tensors())
+            shared = any(
+                torch_testing_internals.shares_memory(value, argument) for argument in copy.tensors()
+            )
             text = "shares memory with an argument" if shared else "is a copy, not a view"
             message = f"part {number} of the result {text}."
             fact(recorder, shared == viewed, Kind.ALIASING, message, sample=reference.sample.index)
 
 
-def counts_from_the_start(name: str) -> bool:
-    """Return whether an overload trusts its callers to count dimensions from the start."""
-    return name.startswith("_") and not _COUNTS_EITHER_WAY.match(name)
+def requires_nonnegative_dims(name: str) -> bool:
+    """Return whether an internal overload requires its callers to count dimensions from the start."""
+    return name.startswith("_") and not _ACCEPTS_NEGATIVE_DIMS.match(name)
 
 
-def _negative(reference: OverloadReference) -> Iterator[OverloadReference]:
-    """The same call with its dimensions counted from the end, or from the start if they were."""
+def _with_dims_from_other_end(reference: OverloadReference) -> Iterator[OverloadReference]:
+    """Yield the reference of the same call with dimensions counted from the other end."""
     schema = reference.overload.op._schema
     tensors = reference.sample.tensors()
-    if not tensors or counts_from_the_start(reference.subject.name):
+    if not tensors or requires_nonnegative_dims(reference.subject.name):
         return
     rank = tensors[0].dim()
-    given = [reference.sample.input, *reference.sample.args]
+    call_arguments = [reference.sample.input, *reference.sample.args]
     changed = False
-    for position, argument in enumerate(schema.arguments[: len(given)]):
+    for position, argument in enumerate(schema.arguments[: len(call_arguments)]):
         if argument.name not in ("dim", "dim0", "dim1", "dims", "axis") or rank == 0:
             continue
-        value = given[position]
+        value = call_arguments[position]
         if isinstance(value, int) and not isinstance(value, bool):
-            given[position], changed = _other(value, rank), True
+            call_arguments[position], changed = _dim_from_other_end(value, rank), True
         elif isinstance(value, (list, tuple)) and value:
-            given[position], changed = [_other(one, rank) for one in value], True
+            call_arguments[position], changed = [_dim_from_other_end(dim, rank) for dim in value], True
     if changed:
-        other = overload_reference(
+        renumbered = overload_reference(
             reference.subject,
             dtype_name(reference.dtype),
-            reference.sample.replace(input=given[0], args=tuple(given[1:])),
+            reference.sample.replace(input=call_arguments[0], args=tuple(call_arguments[1:])),
         )
-        if other is not None and _same_shapes(other.outputs, reference.outputs):
-            yield other
+        if renumbered is not None and _same_shapes(renumbered.outputs, reference.outputs):
+            yield renumbered
 
 
-def _other(dim: int, rank: int) -> int:
+def _dim_from_other_end(dim: int, rank: int) -> int:
     return dim - rank if dim >= 0 else dim + rank
 
 
-def _same_shapes(left: Any, right: Any) -> bool:
-    return [t.shape for t in trees.tensors(left)] == [t.shape for t in trees.tensors(right)]
+def _same_shapes(first: Any, second: Any) -> bool:
+    return [t.shape for t in trees.tensors(first)] == [t.shape for t in trees.tensors(second)]

@@ -1,4 +1,4 @@
-"""The memory layout of one argument at a time does not matter, in any form of an overload."""
+"""Property: the memory layout of an argument does not change the result, in any form of an overload."""
 
 from __future__ import annotations
 
@@ -21,110 +21,120 @@ from conformance.properties.overloads._call_forms import (
     forms_of,
 )
 from conformance.properties.overloads._modified_calls import (
-    argument_at,
-    arguments,
-    in_dimensions,
-    mapped,
+    argument_name_at,
+    arguments_with_values,
     reference_of_modified_call,
+    reference_of_rank,
     values_affect_result,
+    with_mapped_tensors,
     with_tensor,
 )
 from conformance.properties.overloads._references import OverloadReference, dtypes, is_unchecked, references
 from conformance.properties.shared.memory_layouts import (
     LAYOUTS,
     Layout,
-    alike,
     at_offset,
     channels_last_at_offset,
     expanded,
+    with_equal_slices,
 )
 from conformance.samples.dispatched_kernels import base_name
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 8
-#: Tensors of a call that are laid out in turn.
+#: Tensors of a call that are placed in other layouts, one at a time.
 _TENSORS = 16
 
 
-#: torch's own kernels read strided arguments beyond their memory, and end the process: offsets are tried.
+#: torch's own kernels read beyond the memory of strided arguments and crash. Only offsets are checked.
 UNSAFE_STRIDES = frozenset({"_weight_norm_interface", "_weight_norm_interface_backward"})
-#: torch's own kernels write bytes beside a strided out= of theirs, and end the process.
-_UNSAFE = ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "upsample_bilinear2d", "upsample_bicubic2d")
+#: torch's own kernels write outside of a strided uint8 out= and crash.
+_UNSAFE_FOR_UINT8 = (
+    "_upsample_bilinear2d_aa",
+    "_upsample_bicubic2d_aa",
+    "upsample_bilinear2d",
+    "upsample_bicubic2d",
+)
 
 
 _CHANNELS_LAST = "channels_last at an offset"
 
-#: A form, a layout and the place of the tensor that has it in a call (None: what is written).
+#: A form, a layout, and the index of the tensor that has it (None: the memory that the form writes).
 Combination = tuple[str, str, int | None]
 
 
 class LayoutCoverage:
-    """Combinations that were held, and in calls whose results show what is read of that tensor.
+    """The combinations that were checked, and those that were checked in a conclusive call.
 
-    Each is held in the first call that can have it and that the CPU takes so, and if that shows nothing, in
-    the first one that does: more would say the same.
+    A call is conclusive if the values of the tensor affect its result. Each combination is checked in the
+    first call that can have it and that the CPU accepts. If that call is not conclusive, it is checked again
+    in the first conclusive one.
     """
 
     def __init__(self) -> None:
-        # With the name of the argument, as its place differs between calls.
-        self._held: set[tuple[str, str, str]] = set()
-        self._shown: set[tuple[str, str, str]] = set()
+        # By the name of the argument, because its index differs between calls.
+        self._checked: set[tuple[str, str, str]] = set()
+        self._conclusive: set[tuple[str, str, str]] = set()
 
-    def wants(self, combination: Combination, reference: OverloadReference) -> bool:
-        """Return whether to hold a combination in a call."""
-        named = _named_as(combination, reference)
-        if named in self._shown:
+    def needs(self, combination: Combination, reference: OverloadReference) -> bool:
+        """Return whether a combination still has to be checked in a call."""
+        named = _with_argument_name(combination, reference)
+        if named in self._conclusive:
             return False
-        return named not in self._held or self._shows(combination, reference)
+        return named not in self._checked or self._is_conclusive(combination, reference)
 
     def add(self, combination: Combination, reference: OverloadReference) -> None:
-        """Note that a combination was held in a call."""
-        named = _named_as(combination, reference)
-        self._held.add(named)
-        if self._shows(combination, reference):
-            self._shown.add(named)
+        """Record that a combination was checked in a call."""
+        named = _with_argument_name(combination, reference)
+        self._checked.add(named)
+        if self._is_conclusive(combination, reference):
+            self._conclusive.add(named)
 
     @staticmethod
-    def _shows(combination: Combination, reference: OverloadReference) -> bool:
-        place = combination[2]
-        return place is None or values_affect_result(reference, place)
+    def _is_conclusive(combination: Combination, reference: OverloadReference) -> bool:
+        tensor_index = combination[2]
+        return tensor_index is None or values_affect_result(reference, tensor_index)
 
 
-#: Overloads that write to the places that an argument names.
-_WRITES_PLACES = re.compile(r"index_(copy|put)|scatter|put|max_unpool")
-#: Those in which the order of two writes to one place does not matter: they add up, or write the same.
-_IN_ANY_ORDER = re.compile(r"scatter(_add|_reduce|\.reduce|\.value)")
-#: Overloads that trust their callers, and whose integers may be alike: pivots, places that gradients go to,
-#: bags of which all but the last are empty, bits of random numbers, labels and lengths of sequences.
-_MAY_BE_ALIKE = re.compile(
+#: Overloads that write to the positions that an argument lists.
+_WRITES_TO_INDICES = re.compile(r"index_(copy|put)|scatter|put|max_unpool")
+#: Overloads in which the order of two writes to one position does not matter: they add up or are equal.
+_WRITE_ORDER_IRRELEVANT = re.compile(r"scatter(_add|_reduce|\.reduce|\.value)")
+#: Unchecked overloads whose integers may all be equal: pivots, target positions of gradients, offsets of bags
+#: (all but the last bag are then empty), bits of random numbers, labels and lengths of sequences.
+_MAY_HAVE_EQUAL_ROWS = re.compile(
     r"lu_unpack|linalg_(lu|ldl)_solve|(fractional_|adaptive_)?max_pool\dd(_with_indices)?_backward"
     r"|_embedding_bag|_sobol_engine|_ctc_loss"
 )
 
 
-def _named_as(combination: Combination, reference: OverloadReference) -> tuple[str, str, str]:
-    form, word, place = combination
-    return form, word, "" if place is None else argument_at(reference, place)
+def _with_argument_name(combination: Combination, reference: OverloadReference) -> tuple[str, str, str]:
+    form, layout_name, tensor_index = combination
+    return form, layout_name, "" if tensor_index is None else argument_name_at(reference, tensor_index)
 
 
-def safe_on_the_cpu(subject: Subject, dtype: str) -> bool:
-    """Return whether torch's own kernels keep to the memory of strided arguments."""
-    return subject.name not in UNSAFE_STRIDES and not (dtype == "uint8" and subject.name.startswith(_UNSAFE))
+def cpu_kernel_is_safe(subject: Subject, dtype: str) -> bool:
+    """Return whether torch's own kernel stays within the memory of strided arguments."""
+    return subject.name not in UNSAFE_STRIDES and not (
+        dtype == "uint8" and subject.name.startswith(_UNSAFE_FOR_UINT8)
+    )
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     names = dtypes("overload-layouts", target, subject)
-    return [name for name in names if name != "uint8"] if subject.name.startswith(_UNSAFE) else names
+    return (
+        [name for name in names if name != "uint8"] if subject.name.startswith(_UNSAFE_FOR_UINT8) else names
+    )
 
 
 @register(
     "overload-layouts",
     subject_kind="overload",
     statement=(
-        "Gaps, an offset, both, transposed and channels_last memory of one argument, or of what is written, "
-        "change no result, and no memory beside it."
+        "An argument, or the written memory, may have gaps, an offset, both, transposed memory or "
+        "channels_last memory. This changes neither the result nor the memory around it."
     ),
     documentation="generated/torch.Tensor.stride.html",
     level="core",
@@ -133,176 +143,211 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("non_contiguous",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    tried = LayoutCoverage()
-    told: dict[str, LayoutCoverage] = {}
-    deep = LayoutCoverage()
+    """Call each form with one argument at a time in another layout and compare with the reference."""
+    coverage = LayoutCoverage()
+    coverage_by_values: dict[str, LayoutCoverage] = {}
+    coverage_in_four_dimensions = LayoutCoverage()
     for reference in references(target, subject, recorder, _LIMIT):
-        recorder.idle("no tensor of the calls can have another layout")
+        recorder.allow_nothing_compared("no tensor of the calls can have another layout")
         if subject.name in UNSAFE_STRIDES:
-            for place, form in itertools.product(
+            for tensor_index, form in itertools.product(
                 range(len(reference.sample.tensors())), forms_of(target, reference)
             ):
                 check_call(
-                    target, recorder, reference, form, ArgumentLayout(at_offset, "a storage offset", place)
+                    target,
+                    recorder,
+                    reference,
+                    form,
+                    ArgumentLayout(at_offset, "a storage offset", tensor_index),
                 )
             continue
-        _in_every_layout(target, recorder, reference, tried)
-        for values, telling in _telling(reference):
-            _in_every_layout(target, recorder, telling, told.setdefault(values, LayoutCoverage()))
-            _with_one_row_expanded(target, recorder, telling, told[values])
-            _in_four_dimensions(target, recorder, telling, deep)
-        _in_four_dimensions(target, recorder, reference, tried)
-        _with_one_row_expanded(target, recorder, reference, tried)
+        _check_every_layout(target, recorder, reference, coverage)
+        for values, discriminating_call in _discriminating_calls(reference):
+            _check_every_layout(
+                target, recorder, discriminating_call, coverage_by_values.setdefault(values, LayoutCoverage())
+            )
+            _check_one_row_expanded(target, recorder, discriminating_call, coverage_by_values[values])
+            _check_in_four_dimensions(target, recorder, discriminating_call, coverage_in_four_dimensions)
+        _check_in_four_dimensions(target, recorder, reference, coverage)
+        _check_one_row_expanded(target, recorder, reference, coverage)
 
 
-def _in_every_layout(
-    target: Target, recorder: Recorder, reference: OverloadReference, tried: LayoutCoverage
+def _check_every_layout(
+    target: Target, recorder: Recorder, reference: OverloadReference, coverage: LayoutCoverage
 ) -> None:
     tensors = reference.sample.tensors()[:_TENSORS]
-    fitting = {word: _fitting(layout, tensors) for word, layout in LAYOUTS.items()}
-    written = {word: _fitting(layout, trees.tensors(reference.returned)) for word, layout in LAYOUTS.items()}
+    fitting = {
+        layout_name: _indices_of_fitting_tensors(layout, tensors) for layout_name, layout in LAYOUTS.items()
+    }
+    written = {
+        layout_name: _indices_of_fitting_tensors(layout, trees.tensors(reference.returned))
+        for layout_name, layout in LAYOUTS.items()
+    }
     for form in forms_of(target, reference):
-        for word, layout in LAYOUTS.items():
-            for place in fitting[word]:
-                if not tried.wants((form, word, place), reference):
+        for layout_name, layout in LAYOUTS.items():
+            for tensor_index in fitting[layout_name]:
+                if not coverage.needs((form, layout_name, tensor_index), reference):
                     continue
-                if check_call(target, recorder, reference, form, ArgumentLayout(layout, word, place)):
-                    tried.add((form, word, place), reference)
-            if form == FUNCTION or not written[word] or not tried.wants((form, word, None), reference):
+                if check_call(
+                    target, recorder, reference, form, ArgumentLayout(layout, layout_name, tensor_index)
+                ):
+                    coverage.add((form, layout_name, tensor_index), reference)
+            if (
+                form == FUNCTION
+                or not written[layout_name]
+                or not coverage.needs((form, layout_name, None), reference)
+            ):
                 continue
-            if check_call(target, recorder, reference, form, into=layout):
-                tried.add((form, word, None), reference)
+            if check_call(target, recorder, reference, form, written_layout=layout):
+                coverage.add((form, layout_name, None), reference)
 
 
-def _fitting(layout: Layout, tensors: Sequence[torch.Tensor]) -> list[int]:
-    """Return the places of the tensors that can have a layout."""
-    return [place for place, one in enumerate(tensors) if layout(torch.empty_like(one)) is not None]
+def _indices_of_fitting_tensors(layout: Layout, tensors: Sequence[torch.Tensor]) -> list[int]:
+    """Return the indices of the tensors that can have a layout."""
+    return [index for index, tensor in enumerate(tensors) if layout(torch.empty_like(tensor)) is not None]
 
 
-def _with_one_row_expanded(
-    target: Target, recorder: Recorder, reference: OverloadReference, tried: LayoutCoverage
+def _check_one_row_expanded(
+    target: Target, recorder: Recorder, reference: OverloadReference, coverage: LayoutCoverage
 ) -> None:
     forms = list(forms_of(target, reference))
-    for place in range(min(len(reference.sample.tensors()), _TENSORS)):
-        if place in reference.written:
-            continue  # what a call leaves in an element that it writes many times depends on their order
-        left = [
+    for tensor_index in range(min(len(reference.sample.tensors()), _TENSORS)):
+        if tensor_index in reference.written:
+            continue  # an element that a call writes several times depends on the order of the writes
+        forms_to_check = [
             form
             for form in forms
-            if (form, place) != (IN_PLACE, 0) and tried.wants((form, "expanded", place), reference)
+            if (form, tensor_index) != (IN_PLACE, 0)
+            and coverage.needs((form, "expanded", tensor_index), reference)
         ]
-        repeated = rows_alike(reference, place) if left else None
+        repeated = reference_with_equal_rows(reference, tensor_index) if forms_to_check else None
         if repeated is None:
             continue
         for form in forms_of(target, repeated):
-            if (form, place) == (IN_PLACE, 0) or not tried.wants((form, "expanded", place), repeated):
+            if (form, tensor_index) == (IN_PLACE, 0) or not coverage.needs(
+                (form, "expanded", tensor_index), repeated
+            ):
                 continue
             if check_call(
-                target, recorder, repeated, form, ArgumentLayout(expanded, "one row expanded", place)
+                target, recorder, repeated, form, ArgumentLayout(expanded, "one row expanded", tensor_index)
             ):
-                tried.add((form, "expanded", place), repeated)
+                coverage.add((form, "expanded", tensor_index), repeated)
 
 
-def _telling(reference: OverloadReference) -> Iterator[tuple[str, OverloadReference]]:
-    """Yield the answers of a function that says yes or no to values of which it says both, by the values.
+def _discriminating_calls(reference: OverloadReference) -> Iterator[tuple[str, OverloadReference]]:
+    """Yield references of predicates with discriminating values, and the values as text.
 
-    Among them are those around the numbers that it compares with.
-
-    Of random numbers all are finite, and no two are equal: whatever is read in their place gives the same.
+    For these values, the predicate returns both True and False. They include the numbers that the call
+    compares with, and their neighbours. Random numbers are all finite and distinct: a predicate would return
+    the same for any of them, whatever element the device reads.
     """
     results = trees.tensors(reference.outputs)
     if not results or any(t.dtype != torch.bool for t in results) or is_unchecked(reference.subject):
         return
     first = reference.sample.tensors()[0]
-    given = (reference.sample.input, *reference.sample.args, *reference.sample.kwargs.values())
-    numbers = sorted({one for one in given if type(one) in (int, float) and math.isfinite(one)})
-    around = [(number, number + 1, number - 1) for number in numbers[:2]]
-    for values in (*around, (0, 1), (1,), (0,), (float("inf"), float("nan"), float("-inf"), 1)):
+    argument_values = (reference.sample.input, *reference.sample.args, *reference.sample.kwargs.values())
+    numbers = sorted(
+        {
+            argument
+            for argument in argument_values
+            if type(argument) in (int, float) and math.isfinite(argument)
+        }
+    )
+    neighbourhoods = [(number, number + 1, number - 1) for number in numbers[:2]]
+    for values in (*neighbourhoods, (0, 1), (1,), (0,), (float("inf"), float("nan"), float("-inf"), 1)):
         floating = first.is_floating_point() or first.is_complex()
         if not floating and not all(map(math.isfinite, values)):
             continue
 
-        # Each tensor begins with another value: of two that are alike, one says what both say.
-        begins = itertools.count()
+        # Each tensor begins with another value: two equal tensors would hide that they were exchanged.
+        starts = itertools.count()
 
         def of_values(
-            tensor: torch.Tensor, values: tuple[float, ...] = values, begins: Iterator[int] = begins
+            tensor: torch.Tensor, values: tuple[float, ...] = values, starts: Iterator[int] = starts
         ) -> torch.Tensor:
             if tensor.dtype != first.dtype:
                 return tensor
-            order = (torch.arange(tensor.numel()) * 7 // 3 + next(begins)) % len(values)
+            order = (torch.arange(tensor.numel()) * 7 // 3 + next(starts)) % len(values)
             return torch.tensor(values)[order].to(tensor.dtype).reshape(tensor.shape)
 
-        changed = reference_of_modified_call(reference, mapped(reference.sample, of_values))
+        changed = reference_of_modified_call(reference, with_mapped_tensors(reference.sample, of_values))
         if changed is not None:
             yield str(values), changed
 
 
-def _in_four_dimensions(
-    target: Target, recorder: Recorder, reference: OverloadReference, tried: LayoutCoverage
+def _check_in_four_dimensions(
+    target: Target, recorder: Recorder, reference: OverloadReference, coverage: LayoutCoverage
 ) -> None:
-    """Try channels_last on a call that has no tensor of four dimensions."""
+    """Check channels_last on an enlarged call if no tensor of the call has four dimensions."""
     if is_unchecked(reference.subject) or any(tensor.dim() == 4 for tensor in reference.sample.tensors()):
         return
-    deeper = in_dimensions(reference, 4)
+    deeper = reference_of_rank(reference, 4)
     if deeper is None:
         return
     for form in forms_of(target, deeper):
-        for place, tensor in enumerate(deeper.sample.tensors()[:_TENSORS]):
-            if tensor.dim() != 4 or not tried.wants((form, _CHANNELS_LAST, place), deeper):
+        for tensor_index, tensor in enumerate(deeper.sample.tensors()[:_TENSORS]):
+            if tensor.dim() != 4 or not coverage.needs((form, _CHANNELS_LAST, tensor_index), deeper):
                 continue
             if check_call(
-                target, recorder, deeper, form, ArgumentLayout(channels_last_at_offset, _CHANNELS_LAST, place)
+                target,
+                recorder,
+                deeper,
+                form,
+                ArgumentLayout(channels_last_at_offset, _CHANNELS_LAST, tensor_index),
             ):
-                tried.add((form, _CHANNELS_LAST, place), deeper)
+                coverage.add((form, _CHANNELS_LAST, tensor_index), deeper)
 
 
-def rows_alike(reference: OverloadReference, place: int) -> OverloadReference | None:
-    """Return the same call with all rows of one tensor equal to its first; None if the CPU raises for it."""
-    tensor = reference.sample.tensors()[place]
-    counts = not (tensor.is_floating_point() or tensor.is_complex())
+def reference_with_equal_rows(reference: OverloadReference, tensor_index: int) -> OverloadReference | None:
+    """Return the reference of the call with all rows of one tensor equal to its first row.
+
+    The result is None if the CPU raises, or if equal rows make the call undefined.
+    """
+    tensor = reference.sample.tensors()[tensor_index]
+    integral = not (tensor.is_floating_point() or tensor.is_complex())
     factors = reference.rule.name == "factorisation"
-    if factors and counts and tensor.dim() < 2:
-        return None  # a pivot may stand for two rows, and the last one has none beside it
-    if factors and not counts:  # equal rows make a matrix singular; equal matrices do not
-        batched = None if is_unchecked(reference.subject) else in_dimensions(reference, 3)
-        if batched is None or batched.sample.tensors()[place].dim() < 3:
+    if factors and integral and tensor.dim() < 2:
+        return None  # a pivot may cover two rows, and the last pivot has no second row
+    if factors and not integral:  # equal rows make a matrix singular; equal matrices do not
+        batched = None if is_unchecked(reference.subject) else reference_of_rank(reference, 3)
+        if batched is None or batched.sample.tensors()[tensor_index].dim() < 3:
             return None
         reference = batched
-        tensor = reference.sample.tensors()[place]
-    repeated = alike(tensor)
+        tensor = reference.sample.tensors()[tensor_index]
+    repeated = with_equal_slices(tensor)
     if repeated is None:
         return None
-    if counts and place > 0:
+    if integral and tensor_index > 0:
         segments = (
             "segment_reduce" in reference.subject.name and tensor.dim() > 1
-        )  # those of rows, all the same
-        may_be_alike = segments or _MAY_BE_ALIKE.match(reference.subject.name) is not None
-        if is_unchecked(reference.subject) and not may_be_alike:
-            return None  # lengths and offsets that fit no longer
-        named = _named(reference)
-        if named.get("include_last_offset") and named.get("offsets") is tensor:
-            return None  # the last one is the number of indices
-        if _write_to_one_place(reference, tensor):
-            return None  # in an order that is free
-    return reference_of_modified_call(reference, with_tensor(reference.sample, place, repeated))
+        )  # equal lengths or offsets of all rows are valid
+        may_have_equal_rows = segments or _MAY_HAVE_EQUAL_ROWS.match(reference.subject.name) is not None
+        if is_unchecked(reference.subject) and not may_have_equal_rows:
+            return None  # equal lengths and offsets would be invalid
+        values_by_name = _values_by_name(reference)
+        if values_by_name.get("include_last_offset") and values_by_name.get("offsets") is tensor:
+            return None  # the last offset must be the number of indices
+        if _writes_to_one_position(reference, tensor):
+            return None  # the order of the writes is unspecified
+    return reference_of_modified_call(reference, with_tensor(reference.sample, tensor_index, repeated))
 
 
-def _named(reference: OverloadReference) -> dict[str, Any]:
-    return {argument.name: value for argument, value in arguments(reference)}
+def _values_by_name(reference: OverloadReference) -> dict[str, Any]:
+    return {argument.name: value for argument, value in arguments_with_values(reference)}
 
 
-def _write_to_one_place(reference: OverloadReference, indices: torch.Tensor) -> bool:
-    """Return whether a call writes different values to one place if all rows of an argument are alike."""
+def _writes_to_one_position(reference: OverloadReference, indices: torch.Tensor) -> bool:
+    """Return whether a call with equal rows of ``indices`` would write different values to one position."""
     name = reference.subject.name
-    if not _WRITES_PLACES.match(base_name(name)) or _IN_ANY_ORDER.match(name):
+    if not _WRITES_TO_INDICES.match(base_name(name)) or _WRITE_ORDER_IRRELEVANT.match(name):
         return False
-    named = _named(reference)
-    if not any(one is indices for key in ("index", "indices") for one in trees.tensors(named.get(key))):
+    values_by_name = _values_by_name(reference)
+    if not any(
+        tensor is indices for key in ("index", "indices") for tensor in trees.tensors(values_by_name.get(key))
+    ):
         return False
-    if named.get("accumulate"):
+    if values_by_name.get("accumulate"):
         return False
     along = next(dimension for dimension, size in enumerate(indices.shape) if size > 1)
-    dim = named.get("dim")
+    dim = values_by_name.get("dim")
     return dim is None or indices.dim() < 2 or dim % indices.dim() == along

@@ -1,4 +1,4 @@
-"""Every option counts, and arguments of one shape are not mistaken for each other."""
+"""Property: every option has an effect, and arguments of the same shape are not exchanged."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.overloads._call_forms import check_call, forms_of
 from conformance.properties.overloads._modified_calls import (
-    arguments,
-    backwards,
+    arguments_with_values,
     reference_of_modified_call,
+    reversed_elements,
     with_argument,
     with_tensor,
 )
 from conformance.properties.overloads._one_argument_pairs import (
-    NO_OTHERS,
-    PLACES,
+    POSITIONS_AND_SIZES,
+    WITHOUT_OTHER_VALUES,
     neighbouring_numbers,
     other_float,
     pairs_of_callers,
@@ -31,7 +31,7 @@ from conformance.properties.overloads._one_argument_pairs import (
 from conformance.properties.overloads._references import (
     OverloadReference,
     dtypes,
-    is_declared,
+    has_only_declared_dtypes,
     is_unchecked,
     references,
 )
@@ -43,12 +43,13 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 3
-#: Calls that are searched for one in which an option has an effect that the first ones do not show.
-_SEARCHED = 12
-#: How the note on an option begins that no call shows; ``python -m tools.generate.ineffective_options`` lists them.
+#: Number of calls that are searched for an effect of an option if the first ones do not show it.
+_SEARCHED_CALLS = 12
+#: First words of the note on an option without a visible effect. The command
+#: ``python -m tools.generate.ineffective_options`` lists these options.
 NO_EFFECT = "no sample shows an effect of "
-#: Options that torch documents to change no value, by what they change.
-NO_VALUES: Mapping[str, str] = {
+#: Options that, by torch's documentation, change no value, with their documented effect.
+VALUE_NEUTRAL_OPTIONS: Mapping[str, str] = {
     "check_errors": "whether a factorisation that fails raises",
     "non_blocking": "whether the host waits",
     "unsafe": "whether arguments are checked",
@@ -74,29 +75,29 @@ NO_VALUES: Mapping[str, str] = {
     "equal.the order of arguments": "nothing",
 }
 
-#: Values of arguments that are words, by the argument's name.
-_WORDS = {
+#: Accepted strings of arguments, by the argument's name.
+_CHOICES = {
     "rounding_mode": (None, "trunc", "floor"),
     "reduce": ("sum", "prod", "mean", "amax", "amin"),
     "approximate": ("none", "tanh"),
     "side": ("left", "right"),
     "ord": ("fro", "nuc"),
 }
-#: The effect of their options is a choice among algorithms, or decides which values count as zero.
-_FREE = frozenset({"linalg_lstsq"})
+#: Their options select an algorithm, or the values that are treated as zero.
+_UNSPECIFIED = frozenset({"linalg_lstsq"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return [] if subject.name in _FREE else dtypes("overload-options", target, subject)
+    return [] if subject.name in _UNSPECIFIED else dtypes("overload-options", target, subject)
 
 
 @register(
     "overload-options",
     subject_kind="overload",
     statement=(
-        "Every option has the effect that it has on the CPU, in every form, also in a call after one that "
-        "differs in this option or number alone; two arguments of one shape keep their places."
+        "In every form, each option has the same effect as on the CPU. This also holds for a call after one "
+        "that differs only in this option or number. Two arguments of one shape are not exchanged."
     ),
     documentation="torch.html",
     level="core",
@@ -104,109 +105,130 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    tried: dict[str, bool] = {}
-    calls = list(references(target, subject, recorder, _SEARCHED))
-    for found in calls[:_LIMIT]:
-        recorder.idle("the calls have no options")
-        others = list(_changed(found))
-        for name, changed in others:
-            tried[name] = tried.get(name, False) or results_differ(changed, found)
-        _hold_after(
+    """Call each form with changed options, also after a call that differs in one option, and compare."""
+    has_effect: dict[str, bool] = {}
+    calls = list(references(target, subject, recorder, _SEARCHED_CALLS))
+    for reference in calls[:_LIMIT]:
+        recorder.allow_nothing_compared("the calls have no options")
+        changed_calls = list(_references_of_changed_calls(reference))
+        for name, changed in changed_calls:
+            has_effect[name] = has_effect.get(name, False) or results_differ(changed, reference)
+        _check_calls_in_turn(
             target,
             recorder,
-            found,
-            [*(changed for _, changed in others), *(changed for _, changed in neighbouring_numbers(found))],
+            reference,
+            [
+                *(changed for _, changed in changed_calls),
+                *(changed for _, changed in neighbouring_numbers(reference)),
+            ],
         )
-    for _, one, other in pairs_of_callers(subject, recorder.id.dtype):
-        _hold_after(target, recorder, one, [other])
-    quiet = {name for name, counts in tried.items() if not counts}
-    for name in sorted(quiet - _no_values(subject)):
-        telling = next(_telling(target, calls, name), None)
-        if telling is None:
+    for _, first, second in pairs_of_callers(subject, recorder.id.dtype):
+        _check_calls_in_turn(target, recorder, first, [second])
+    without_effect = {name for name, effective in has_effect.items() if not effective}
+    for name in sorted(without_effect - _value_neutral_options(subject)):
+        calls_with_effect = next(_calls_with_effect(target, calls, name), None)
+        if calls_with_effect is None:
             recorder.note(f"{NO_EFFECT}{name}")
             continue
-        _hold_after(target, recorder, *telling)
+        _check_calls_in_turn(target, recorder, *calls_with_effect)
 
 
-def _hold_after(
-    target: Target, recorder: Recorder, reference: OverloadReference, others: Sequence[OverloadReference]
+def _check_calls_in_turn(
+    target: Target,
+    recorder: Recorder,
+    reference: OverloadReference,
+    changed_calls: Sequence[OverloadReference],
 ) -> None:
-    """Compare calls after one that they differ from in one argument alone: what a device keeps of that one
-    for its sizes must not count in them.
+    """Compare calls, one after another, that differ in one argument.
+
+    Data that a device caches for the sizes of one call must not affect the next call.
     """
-    declared = [one for one in (reference, *others) if is_declared(target, one)]
-    for one in declared if len(declared) > 1 else ():
-        for form in forms_of(target, one):
-            check_call(target, recorder, one, form)
+    declared = [call for call in (reference, *changed_calls) if has_only_declared_dtypes(target, call)]
+    for call in declared if len(declared) > 1 else ():
+        for form in forms_of(target, call):
+            check_call(target, recorder, call, form)
 
 
-def _no_values(subject: Subject) -> set[str]:
+def _value_neutral_options(subject: Subject) -> set[str]:
     prefix = f"{base_name(subject.name)}."
-    return {name.removeprefix(prefix) for name in NO_VALUES}
+    return {name.removeprefix(prefix) for name in VALUE_NEUTRAL_OPTIONS}
 
 
-def _telling(
+def _calls_with_effect(
     target: Target, calls: Sequence[OverloadReference], name: str
 ) -> Iterator[tuple[OverloadReference, list[OverloadReference]]]:
-    """Yield calls with those of another value of an option that changes the CPU's result."""
-    special = (one for found in calls[:_LIMIT] for one in with_special_values(target, found))
-    for found in itertools.chain(calls[_LIMIT:], special):
-        for _, changed in _changed(found, name):
-            if results_differ(changed, found):
-                yield found, [changed]
+    """Yield a call and its variants with another value of an option that changes the CPU's result."""
+    special = (
+        special_call
+        for reference in calls[:_LIMIT]
+        for special_call in with_special_values(target, reference)
+    )
+    for reference in itertools.chain(calls[_LIMIT:], special):
+        for _, changed in _references_of_changed_calls(reference, name):
+            if results_differ(changed, reference):
+                yield reference, [changed]
 
 
-def _changed(
+def _references_of_changed_calls(
     reference: OverloadReference, only: str | None = None
 ) -> Iterator[tuple[str, OverloadReference]]:
-    """Yield the answers to the call with other values of one argument, or of each in turn, by its name."""
-    for argument, value in arguments(reference):
+    """Yield the name of a changed argument and the reference of the changed call.
+
+    ``only`` limits the changes to one argument. Without it, each argument is changed in turn, and two tensors
+    of one shape get distinct values.
+    """
+    for argument, value in arguments_with_values(reference):
         if only not in (None, argument.name):
             continue
-        others = [*_others(reference, argument, value)]
+        other_values = [*_unlike_values(reference, argument, value)]
         if only is not None:
-            others += _more(reference, argument, value)
-        for other in others:
-            changed = reference_of_modified_call(reference, with_argument(reference, argument.name, other))
+            other_values += _more_values(reference, argument, value)
+        for other_value in other_values:
+            changed = reference_of_modified_call(
+                reference, with_argument(reference, argument.name, other_value)
+            )
             if changed is not None:
                 yield argument.name, changed
     if only is not None:
         return
-    exchanged = None if is_unchecked(reference.subject) else _distinct(reference)
+    exchanged = None if is_unchecked(reference.subject) else _with_second_tensor_reversed(reference)
     if exchanged is not None:
         changed = reference_of_modified_call(reference, exchanged)
         if changed is not None:
             yield "the order of arguments", changed
 
 
-def others(reference: OverloadReference, name: str) -> Iterator[Sample]:
+def calls_with_other_values(reference: OverloadReference, name: str) -> Iterator[Sample]:
     """Yield the call with other values of an option."""
-    argument, value = next((one, value) for one, value in arguments(reference) if one.name == name)
-    for other in _others(reference, argument, value):
-        yield with_argument(reference, name, other)
+    argument, value = next(
+        (schema_argument, value)
+        for schema_argument, value in arguments_with_values(reference)
+        if schema_argument.name == name
+    )
+    for other_value in _unlike_values(reference, argument, value):
+        yield with_argument(reference, name, other_value)
 
 
-def _others(reference: OverloadReference, argument: Any, value: Any) -> Iterator[Any]:
-    """Values of an argument that are unlike the given one."""
+def _unlike_values(reference: OverloadReference, argument: Any, value: Any) -> Iterator[Any]:
+    """Yield values of an argument that differ from its value in the call."""
     kind, name = str(argument.type), argument.name
-    if is_unchecked(reference.subject) and not _is_safe(argument):
+    if is_unchecked(reference.subject) and not _any_value_is_safe(argument):
         return
-    if name in TAKEN_FROM_OUT or name in NO_OTHERS:
+    if name in TAKEN_FROM_OUT or name in WITHOUT_OTHER_VALUES:
         return
-    if name in _WORDS and (value is None or isinstance(value, str)):
-        yield from (word for word in _WORDS[name] if word != value)
+    if name in _CHOICES and (value is None or isinstance(value, str)):
+        yield from (choice for choice in _CHOICES[name] if choice != value)
     elif isinstance(value, bool):
-        # Of places that repeat any may be written last, if what is written there is not added up.
+        # Without accumulation, the order of writes to a repeated index is unspecified.
         if name != "accumulate" or not value:
             yield not value
     elif kind == "Optional[Tensor]":
         if isinstance(value, torch.Tensor):
             yield None
     elif kind == "List[bool]" and value is not None:
-        for one in range(len(value)):
-            yield [place == one for place in range(len(value))]
-    elif PLACES.match(name) or "Tensor" in kind:
+        for number in range(len(value)):
+            yield [position == number for position in range(len(value))]
+    elif POSITIONS_AND_SIZES.match(name) or "Tensor" in kind:
         return
     elif kind in ("number", "float", "Optional[float]", "Optional[number]"):
         integral = not (reference.dtype.is_floating_point or reference.dtype.is_complex)
@@ -220,22 +242,23 @@ def _others(reference: OverloadReference, argument: Any, value: Any) -> Iterator
     elif kind == "int" and isinstance(value, int):
         yield value + 1
     elif kind == "List[int]" and value and re.search("stride|dilation|padding", name):
-        yield [one + 1 for one in value]
+        yield [number + 1 for number in value]
 
 
-def _is_safe(argument: Any) -> bool:
-    """Return whether any value will do in a call that only operators may make: a factor, and a yes or no of
-    itself, but no number by which memory is read.
+def _any_value_is_safe(argument: Any) -> bool:
+    """Return whether an argument of an unchecked overload accepts any value.
+
+    Factors and certain bools do. Numbers by which the kernel reads memory do not.
     """
     kind, name = str(argument.type), argument.name
     if kind in ("number", "float", "Optional[float]", "Optional[number]"):
-        return not name.startswith("scales") and name != "dropout"  # which draws
+        return not name.startswith("scales") and name != "dropout"  # draws random numbers
     return kind == "List[bool]" or name in ("maximize", "nesterov", "zero_infinity")
 
 
-def _more(reference: OverloadReference, argument: Any, value: Any) -> Iterator[Any]:
-    """Values that some options need to show: below zero, an index that occurs, an element of the input."""
-    if is_unchecked(reference.subject) or PLACES.match(argument.name) or isinstance(value, bool):
+def _more_values(reference: OverloadReference, argument: Any, value: Any) -> Iterator[Any]:
+    """Yield values that some options need to show an effect: negative, a small index, an input element."""
+    if is_unchecked(reference.subject) or POSITIONS_AND_SIZES.match(argument.name) or isinstance(value, bool):
         return
     if str(argument.type) == "int":
         yield from (0, 1)
@@ -246,11 +269,14 @@ def _more(reference: OverloadReference, argument: Any, value: Any) -> Iterator[A
             yield tensors[0].reshape(-1)[0].item()
 
 
-def _distinct(reference: OverloadReference) -> Sample | None:
-    """The call with a second tensor of the first one's shape and other values; None without a second."""
+def _with_second_tensor_reversed(reference: OverloadReference) -> Sample | None:
+    """Return the call with the first tensor's elements, reversed, as its second tensor.
+
+    The result is None if the call needs no change.
+    """
     tensors = reference.sample.tensors()
     if len(tensors) < 2 or tensors[0].dtype != tensors[1].dtype or tensors[0].numel() < 2:
         return None
     if tensors[0].shape == tensors[1].shape and not same_bits(tensors[0], tensors[1]):
         return None
-    return with_tensor(reference.sample, 1, backwards(tensors[0]))
+    return with_tensor(reference.sample, 1, reversed_elements(tensors[0]))

@@ -1,6 +1,4 @@
-"""Many calls, of several threads too, give the same results in any memory, keep none, and each looks at its
-own arguments.
-"""
+"""Property: many calls, also from two threads, return the same results and retain no memory."""
 
 from __future__ import annotations
 
@@ -25,10 +23,19 @@ from conformance.properties.overloads._call_forms import (
     forms_of,
     has_both_kernels,
     new_out_tensors,
-    with_outs,
+    with_out_arguments,
 )
-from conformance.properties.overloads._memory import FILLERS, KeptMemory, keeps_no_memory, leave_behind
-from conformance.properties.overloads._modified_calls import backwards, mapped, reference_of_modified_call
+from conformance.properties.overloads._memory import (
+    FILLERS,
+    RetainedMemory,
+    check_no_memory_retained,
+    leave_freed_memory,
+)
+from conformance.properties.overloads._modified_calls import (
+    reference_of_modified_call,
+    reversed_elements,
+    with_mapped_tensors,
+)
 from conformance.properties.overloads._references import (
     OverloadReference,
     compare_overload_outputs,
@@ -37,26 +44,26 @@ from conformance.properties.overloads._references import (
     outputs_with_hidden_writes,
     references,
 )
-from conformance.properties.shared.execution import copy_in, report_failed_call, run
+from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
 from conformance.samples.dispatched_kernels import base_name, is_view
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Calls of each form: more than the longest period of a wrong result that comes now and then.
+#: Calls of each form: more than the longest period of an intermittent wrong result.
 _CALLS = 100
-#: Calls of what is too large for that.
-_FEW = 8
-#: Before every so many calls freed memory is full of something else.
-_FRESH = 20
-#: After every so many calls the memory is counted that they have kept.
-_ROUND = 25
-#: Calls that are looked at for one that is small enough.
-_TRIED = 6
-#: Calls with larger tensors are not repeated so often.
-_LARGEST = 4096
-#: Calls of each of two threads that call at the same time.
-_OF_A_THREAD = 50
+#: Calls if the tensors are too large to store ``_CALLS`` results.
+_LARGE_CALLS = 8
+#: After so many calls, freed memory is filled with another byte.
+_CALLS_PER_FILLER = 20
+#: After so many calls, the retained memory is counted.
+_CALLS_PER_ROUND = 25
+#: Number of calls among which a small one is searched.
+_CANDIDATES = 6
+#: Calls with more elements, arguments and results together, are repeated ``_LARGE_CALLS`` times only.
+_MAX_ELEMENTS = 4096
+#: Calls of each of the two threads.
+_CALLS_PER_THREAD = 50
 #: Seconds that a thread waits for the others to start.
 _PATIENCE = 60.0
 
@@ -65,9 +72,9 @@ _PATIENCE = 60.0
     "overload-repeats",
     subject_kind="overload",
     statement=(
-        "A hundred calls give the same results as one, in every form, whatever the memory held that they are "
-        "given, and so do calls of two threads at the same time; eight do if they are large. They leave "
-        "no memory allocated; a call with other values after one of the same sizes gives its own results."
+        "In every form, a hundred calls (eight if they are large) give the same results as one, whatever "
+        "their new memory held before; so do calls of two threads at the same time. The calls leave no "
+        "memory allocated. A call with other values after a call of the same sizes gives its own results."
     ),
     documentation="notes/randomness.html",
     level="core",
@@ -75,15 +82,15 @@ _PATIENCE = 60.0
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    known = list(references(target, subject, recorder, _TRIED))
-    recorder.idle("no call of the overload can be repeated")
-    _hold(target, recorder, known, _as_it_is)
-    if known and has_both_kernels(target, known[0]):
-        _hold(target, recorder, known, _in_inference_mode)
+    """Repeat calls in each form and in two threads, and compare every result and the retained memory."""
+    calls = list(references(target, subject, recorder, _CANDIDATES))
+    recorder.allow_nothing_compared("no call of the overload can be repeated")
+    _check_in_mode(target, recorder, calls, _unwrapped)
+    if calls and has_both_kernels(target, calls[0]):
+        _check_in_mode(target, recorder, calls, _in_inference_mode)
 
 
-def _as_it_is(op: Any) -> Any:
+def _unwrapped(op: Any) -> Any:
     return op
 
 
@@ -95,31 +102,35 @@ def _in_inference_mode(op: Any) -> Any:
     return call
 
 
-#: Makes of an overload what is called.
-_Way = Callable[[Any], Any]
+#: Wraps the callable of an overload.
+_Wrapper = Callable[[Any], Any]
 
 
-def _hold(target: Target, recorder: Recorder, known: list[OverloadReference], way: _Way) -> None:
-    for found in known:
-        if trees.numel(found.sample.arguments) + trees.numel(found.outputs) > _LARGEST:
+def _check_in_mode(
+    target: Target, recorder: Recorder, calls: list[OverloadReference], wrap: _Wrapper
+) -> None:
+    for reference in calls:
+        if trees.numel(reference.sample.arguments) + trees.numel(reference.outputs) > _MAX_ELEMENTS:
             continue
-        for form in forms_of(target, found):
-            of_form = found.in_place if form == IN_PLACE else found
+        for form in forms_of(target, reference):
+            of_form = reference.in_place if form == IN_PLACE else reference
             if of_form is not None:
-                _repeat(target, recorder, of_form, form, way)
-        _others(target, recorder, found, way)
+                _check_repeated_calls(target, recorder, of_form, form, wrap)
+        _check_call_of_same_sizes(target, recorder, reference, wrap)
         return
-    if known:  # all are too large to keep a hundred results of
-        _a_few_times(target, recorder, known[0], way)
-        _others(target, recorder, known[0], way)
+    if calls:  # all are too large to keep a hundred results of
+        _check_large_calls(target, recorder, calls[0], wrap)
+        _check_call_of_same_sizes(target, recorder, calls[0], wrap)
 
 
-def _a_few_times(target: Target, recorder: Recorder, reference: OverloadReference, way: _Way) -> None:
-    """Make calls one after the other, each on arguments of its own, and compare all of their results."""
-    op = way(reference.subject.info.op)
-    for call in range(_FEW):
+def _check_large_calls(
+    target: Target, recorder: Recorder, reference: OverloadReference, wrap: _Wrapper
+) -> None:
+    """Make a few calls, each on its own copy of the arguments, and compare all results with the reference."""
+    op = wrap(reference.subject.info.op)
+    for call in range(_LARGE_CALLS):
         copy = copy_in(target, recorder, reference.sample)
-        outcome = None if copy is None else run(target, op, copy)
+        outcome = None if copy is None else run_operator(target, op, copy)
         if copy is None or outcome is None:
             return
         if not outcome.ok:
@@ -129,16 +140,18 @@ def _a_few_times(target: Target, recorder: Recorder, reference: OverloadReferenc
         compare_overload_outputs(target, recorder, reference, value, f"call {call} of the {FUNCTION}")
     copy = copy_in(target, recorder, reference.sample)
     if copy is not None:
-        keeps_no_memory(target, recorder, op, copy)
+        check_no_memory_retained(target, recorder, op, copy)
 
 
-def _repeat(target: Target, recorder: Recorder, reference: OverloadReference, form: str, way: _Way) -> None:
-    """Make calls one after the other and compare their results, fetched together."""
+def _check_repeated_calls(
+    target: Target, recorder: Recorder, reference: OverloadReference, form: str, wrap: _Wrapper
+) -> None:
+    """Make ``_CALLS`` calls and compare their results, which are fetched together."""
     copy = copy_in(target, recorder, reference.sample)
     if copy is None:
         return
     if form == IN_PLACE and is_view(reference.overload.op):
-        return  # it changes sizes and strides, and no memory that could be compared
+        return  # the form changes sizes and strides, but no memory that could be compared
     parts = trees.tensors(reference.outputs)
     if not all(leaf is None or isinstance(leaf, torch.Tensor) for leaf in trees.leaves(reference.outputs)):
         return
@@ -154,127 +167,146 @@ def _repeat(target: Target, recorder: Recorder, reference: OverloadReference, fo
     if form == IN_PLACE:
         rows[0].copy_(copy.input)
 
-    made = 0
-    kept = KeptMemory(target)
-    free = relations.free_parts(base_name(reference.subject.name), reference.sample)
+    started_calls = 0
+    retained_memory = RetainedMemory(target)
+    unspecified = relations.unspecified_outputs(base_name(reference.subject.name), reference.sample)
 
     def calls(_: Any) -> None:
-        nonlocal made
-        for made in range(_CALLS):
-            call = made
-            if call % _FRESH == 0:
-                filler = FILLERS[call // _FRESH % 2]
-                leave_behind([part.nbytes for part in parts], target.torch_device, filler)
+        nonlocal started_calls
+        for started_calls in range(_CALLS):
+            call = started_calls
+            if call % _CALLS_PER_FILLER == 0:
+                filler = FILLERS[call // _CALLS_PER_FILLER % 2]
+                leave_freed_memory([part.nbytes for part in parts], target.torch_device, filler)
             if form == IN_PLACE:
-                copy.replace(input=rows[0][call]).call(way(overload.in_place))
+                copy.replace(input=rows[0][call]).call(wrap(overload.in_place))
             elif form == OUT:
                 named = {name: row[call] for name, row in zip(overload.outs, rows, strict=False)}
-                own = _unwritten(reference, copy)
+                call_sample = _with_copies_of_written(reference, copy)
                 written = outputs_with_hidden_writes(
                     reference.overload.op,
-                    own,
-                    with_outs(reference.overload.out, own, named).call(way(overload.out)),
+                    call_sample,
+                    with_out_arguments(reference.overload.out, call_sample, named).call(wrap(overload.out)),
                 )
-                parts_now = trees.tensors(written)
-                there = {
-                    n for n in range(len(named)) if not (parts_now[n].is_conj() or parts_now[n].is_neg())
+                call_outputs = trees.tensors(written)
+                already_written = {
+                    n
+                    for n in range(len(named))
+                    if not (call_outputs[n].is_conj() or call_outputs[n].is_neg())
                 }
-                _keep(call, rows, parts_now, free | there)
+                _store_results(call, rows, call_outputs, unspecified | already_written)
             else:
-                _keep(call, rows, _results(reference, _unwritten(reference, copy), way(overload.op)), free)
-            if call % _ROUND == _ROUND - 1:
-                kept.count()
+                _store_results(
+                    call,
+                    rows,
+                    _returned_and_written(
+                        reference, _with_copies_of_written(reference, copy), wrap(overload.op)
+                    ),
+                    unspecified,
+                )
+            if call % _CALLS_PER_ROUND == _CALLS_PER_ROUND - 1:
+                retained_memory.count()
 
-    first = run(target, calls, Sample(reference.sample.index, None))
+    first = run_operator(target, calls, Sample(reference.sample.index, None))
     if not first.ok:
-        if made and cpu_accepts_form(reference, form):
+        if started_calls and cpu_accepts_form(reference, form):
             report_failed_call(
                 target, recorder, reference.sample, first, f"one of {_CALLS} calls of the {form}"
             )
-        return  # if the first call fails, another property says so
-    _same(target, recorder, reference, rows, f"of the {form}")
-    kept.check(recorder, f"{_ROUND} calls of the {form}", reference.sample.index)
+        return  # if the first call fails, another property reports it
+    _compare_stored_results(target, recorder, reference, rows, f"of the {form}")
+    retained_memory.check(recorder, f"{_CALLS_PER_ROUND} calls of the {form}", reference.sample.index)
     if form == FUNCTION:
-        _in_threads(target, recorder, reference, copy, way)
+        _check_in_threads(target, recorder, reference, copy, wrap)
 
 
-def _unwritten(reference: OverloadReference, given: Sample) -> Sample:
-    """The arguments of one more call, with copies of what calls write."""
-    return mapped(given, torch.Tensor.clone) if reference.written else given
+def _with_copies_of_written(reference: OverloadReference, sample: Sample) -> Sample:
+    """Return the arguments for another call; all tensors are cloned if the call writes any."""
+    return with_mapped_tensors(sample, torch.Tensor.clone) if reference.written else sample
 
 
-def _results(reference: OverloadReference, given: Sample, op: Any) -> list[torch.Tensor]:
-    """The tensors that a call returns, and those that it writes besides."""
-    return trees.tensors(outputs_with_hidden_writes(reference.overload.op, given, given.call(op)))
+def _returned_and_written(reference: OverloadReference, sample: Sample, op: Any) -> list[torch.Tensor]:
+    """Return the tensors that a call returns, and the tensors that it writes but does not return."""
+    return trees.tensors(outputs_with_hidden_writes(reference.overload.op, sample, sample.call(op)))
 
 
-def _keep(
-    call: int, rows: list[torch.Tensor], results: list[torch.Tensor], left_out: Collection[int]
+def _store_results(
+    call: int, rows: list[torch.Tensor], results: list[torch.Tensor], omitted: Collection[int]
 ) -> None:
-    """Copy the results of a call to its rows, but for those left out: there already, or free of promises.
+    """Copy the results of a call to its rows, except for the ``omitted`` ones.
 
-    What is free may have another shape than on the CPU. What out= took may be a lazy conjugate, of which the
-    row does not know.
+    Omitted results are already stored, or unspecified. An unspecified output may have another shape than on
+    the CPU. A result may be a lazy conjugate or negative, so it is resolved first.
     """
     for number, (row, result) in enumerate(zip(rows, results, strict=True)):
-        if number not in left_out:
+        if number not in omitted:
             row[call].copy_(result.resolve_conj().resolve_neg())
 
 
-def _same(
+def _compare_stored_results(
     target: Target, recorder: Recorder, reference: OverloadReference, rows: list[torch.Tensor], label: str
 ) -> None:
-    """Compare results that all should be the same: the first one, and two that differ from it."""
+    """Compare the first stored result, and up to two that differ from it, with the reference."""
     parts = trees.tensors(reference.outputs)
     for number, row in enumerate(rows):
         fetched = row.cpu()
-        # What adds up in no fixed order may differ in its last bits.
-        others = (call for call in range(1, len(fetched)) if not same_bits(fetched[call], fetched[0]))
-        for call in [0, *itertools.islice(others, 2)]:
-            values = [row[call] if i == number else other for i, other in enumerate(parts)]
+        # A sum in no fixed order may differ in its last bits.
+        differing = (call for call in range(1, len(fetched)) if not same_bits(fetched[call], fetched[0]))
+        for call in [0, *itertools.islice(differing, 2)]:
+            values = [row[call] if i == number else part for i, part in enumerate(parts)]
             on_device = [value.to(target.torch_device) for value in values]
             compare_overload_outputs(
-                target, recorder, reference, _nested(reference, on_device), f"call {call} {label}"
+                target,
+                recorder,
+                reference,
+                _in_reference_structure(reference, on_device),
+                f"call {call} {label}",
             )
 
 
-def _nested(reference: OverloadReference, parts: list[torch.Tensor]) -> Any:
-    """The answer with other tensors for its own."""
-    left = iter(parts)
+def _in_reference_structure(reference: OverloadReference, parts: list[torch.Tensor]) -> Any:
+    """Return tensors in the structure of the reference's outputs."""
+    remaining = iter(parts)
     return trees.tree_map(
-        lambda leaf: next(left) if isinstance(leaf, torch.Tensor) else leaf, reference.outputs
+        lambda leaf: next(remaining) if isinstance(leaf, torch.Tensor) else leaf, reference.outputs
     )
 
 
-def _in_threads(
-    target: Target, recorder: Recorder, reference: OverloadReference, copy: Sample, way: _Way
+def _check_in_threads(
+    target: Target, recorder: Recorder, reference: OverloadReference, copy: Sample, wrap: _Wrapper
 ) -> None:
-    """Make calls in two threads at the same time, if possible with other values in the second one."""
-    others = (
+    """Make calls in two threads at the same time; the second thread uses other values if possible."""
+    changed = (
         None
         if is_unchecked(reference.subject)
-        else reference_of_modified_call(reference, mapped(reference.sample, _other_values))
+        else reference_of_modified_call(reference, with_mapped_tensors(reference.sample, _reversed_floats))
     )
-    members = [reference, reference if others is None else others]
+    members = [reference, reference if changed is None else changed]
     copies = [copy, copy_in(target, recorder, members[1].sample)]
     rows = [
         [
-            torch.empty((_OF_A_THREAD, *part.shape), dtype=part.dtype, device=target.torch_device).fill_(1)
+            torch.empty((_CALLS_PER_THREAD, *part.shape), dtype=part.dtype, device=target.torch_device).fill_(
+                1
+            )
             for part in trees.tensors(member.outputs)
         ]
         for member in members
     ]
     errors: list[Exception] = []
-    free = relations.free_parts(base_name(reference.subject.name), reference.sample)
+    unspecified = relations.unspecified_outputs(base_name(reference.subject.name), reference.sample)
     together = threading.Barrier(len(members), timeout=_PATIENCE)
 
-    def calls(own: Sample, into: list[torch.Tensor]) -> None:
+    def calls(thread_sample: Sample, stored: list[torch.Tensor]) -> None:
         try:
             together.wait()
             with torch.no_grad():
-                for call in range(_OF_A_THREAD):
-                    results = _results(reference, _unwritten(reference, own), way(reference.subject.info.op))
-                    _keep(call, into, results, free)
+                for call in range(_CALLS_PER_THREAD):
+                    results = _returned_and_written(
+                        reference,
+                        _with_copies_of_written(reference, thread_sample),
+                        wrap(reference.subject.info.op),
+                    )
+                    _store_results(call, stored, results, unspecified)
                 if not target.is_cpu:
                     target.synchronize()
         except Exception as error:
@@ -291,31 +323,33 @@ def _in_threads(
 
     if copies[1] is None:
         return
-    outcome = run(target, in_threads, Sample(reference.sample.index, None))
-    what = "of two threads at the same time"
+    outcome = run_operator(target, in_threads, Sample(reference.sample.index, None))
+    label = "of two threads at the same time"
     if not outcome.ok:
-        report_failed_call(target, recorder, reference.sample, outcome, f"one of the calls {what}")
+        report_failed_call(target, recorder, reference.sample, outcome, f"one of the calls {label}")
         return
     for member, into in zip(members, rows, strict=True):
-        _same(target, recorder, member, into, what)
+        _compare_stored_results(target, recorder, member, into, label)
 
 
-def _other_values(tensor: torch.Tensor) -> torch.Tensor:
-    return backwards(tensor) if tensor.is_floating_point() or tensor.is_complex() else tensor
+def _reversed_floats(tensor: torch.Tensor) -> torch.Tensor:
+    return reversed_elements(tensor) if tensor.is_floating_point() or tensor.is_complex() else tensor
 
 
-def _others(target: Target, recorder: Recorder, reference: OverloadReference, way: _Way) -> None:
-    """Call with other values of the same sizes, one call after the other."""
+def _check_call_of_same_sizes(
+    target: Target, recorder: Recorder, reference: OverloadReference, wrap: _Wrapper
+) -> None:
+    """Make two calls with the same sizes and different values, and compare each with its reference."""
     if is_unchecked(reference.subject):
         return
 
-    other = reference_of_modified_call(reference, mapped(reference.sample, _other_values))
-    if other is None:
+    changed = reference_of_modified_call(reference, with_mapped_tensors(reference.sample, _reversed_floats))
+    if changed is None:
         return
-    for one in (reference, other):
-        copy = copy_in(target, recorder, one.sample)
+    for call in (reference, changed):
+        copy = copy_in(target, recorder, call.sample)
         if copy is not None:
-            outcome = run(target, way(reference.subject.info.op), copy)
+            outcome = run_operator(target, wrap(reference.subject.info.op), copy)
             if outcome.ok:
                 value = outputs_with_hidden_writes(reference.overload.op, copy, outcome.value)
-                compare_overload_outputs(target, recorder, one, value, "a call after one of the same sizes")
+                compare_overload_outputs(target, recorder, call, value, "a call after one of the same sizes")

@@ -1,4 +1,4 @@
-"""Scalars, up to seven dimensions, no elements, and sizes at which kernels change their ways."""
+"""Property: scalars, up to seven dimensions, zero elements, and sizes at which kernels change algorithms."""
 
 from __future__ import annotations
 
@@ -17,57 +17,57 @@ from conformance.properties.overloads._call_forms import FUNCTION, check_call, f
 from conformance.properties.overloads._caller_calls import SLOW, calls_of_callers
 from conformance.properties.overloads._matmul_sizes import long_products
 from conformance.properties.overloads._modified_calls import (
-    arguments,
-    in_dimensions,
+    arguments_with_values,
     reference_of_modified_call,
-    reshaped,
+    reference_of_rank,
+    reference_with_changed_tensors,
     with_argument,
     with_tensor,
 )
 from conformance.properties.overloads._references import (
     OverloadReference,
     dtypes,
-    is_declared,
+    has_only_declared_dtypes,
     is_unchecked,
     overload_reference,
     references,
     references_of_table,
 )
-from conformance.properties.overloads._result_strides import hold_strides
-from conformance.properties.overloads._size_assignment import assignments_for, laid
-from conformance.properties.overloads.layouts import safe_on_the_cpu
+from conformance.properties.overloads._result_strides import check_strides
+from conformance.properties.overloads._size_assignment import assignments_for, layout_of_largest_tensor
+from conformance.properties.overloads.layouts import cpu_kernel_is_safe
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.enlarged import Enlargement
-from conformance.samples.handmade_calls.large import LARGE
+from conformance.samples.handmade_calls.large import LARGE_CALLS
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 2
-#: Calls that are tried if the results of the first ones do not grow.
-_TO_GROW = 8
-#: A call grows to so many times the size that its result is to have, at most.
-_MOST_SHARE = 16
+#: Number of calls that are tried if the results of the first ones do not grow.
+_CANDIDATES = 8
+#: The arguments grow to at most so many times the intended size of the result.
+_MAX_GROWTH = 16
 _TENSORS = 4
-#: Calls with a tensor of no elements that are tried, of twice as many that the CPU takes: those first that
-#: return elements.
-_EMPTY = 6
+#: Number of calls with an empty tensor. They are selected from twice as many that the CPU accepts; calls that
+#: return elements come first.
+_EMPTY_CALLS = 6
 _RANKS = (4, 5, 6, 7)
-#: Behind a vector of 16, and above the sizes from which on kernels work in parts.
+#: One more than a vector of 16, and above the sizes from which kernels split their work.
 _SIZES = (17, 257, 1025, 4097, 65_537)
-#: A size that each overload has in one of its dtypes, as a function alone.
-_LARGEST = (1 << 20) + 1
-#: How many times the last size a call has of which only some elements are returned.
-_DYNAMIC = 3
-#: Seconds that the calling thread may compute for a size, so that a larger one is tried: on a busy machine it
-#: computes no longer.
-_SECONDS = 0.02
-_WAYS = 2
-#: Arguments that are a number of elements, or of rows of a matrix.
-_OF_MATRICES = frozenset({"n", "m", "row", "col"})
-_NUMBERS = _OF_MATRICES | {"steps", "size", "minlength", "window_length"}
-#: They write to places that must differ, and in a larger call they would not.
-_UNIQUE = frozenset({"scatter", "index_copy", "put", "index_put"})
+#: The size in which each overload is called in one of its dtypes, only as a function.
+_LARGEST_SIZE = (1 << 20) + 1
+#: Factor on the last size for an overload that returns only some of the elements.
+_DYNAMIC_FACTOR = 3
+#: A larger size is tried only if the calling thread computed within so many seconds. The CPU time of a thread
+#: does not depend on the load of the machine.
+_MAX_SECONDS = 0.02
+_MAX_ENLARGEMENTS = 2
+#: Arguments that are numbers of rows or columns of a matrix.
+_MATRIX_SIZE_ARGUMENTS = frozenset({"n", "m", "row", "col"})
+_SIZE_ARGUMENTS = _MATRIX_SIZE_ARGUMENTS | {"steps", "size", "minlength", "window_length"}
+#: Overloads that write to indices that must differ; in a larger call, indices would repeat.
+_NEEDS_UNIQUE_INDICES = frozenset({"scatter", "index_copy", "put", "index_put"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -79,9 +79,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "overload-shapes",
     subject_kind="overload",
     statement=(
-        "Scalars, four to seven dimensions, no elements, 17 to 65,537 elements, sums of 4,097 products and "
-        "batches of 513 give the CPU's results in every form; so do further sizes from 15 to 70,000, each in "
-        "one dtype, form and layout, and a function of more than 2^20 elements, unless the CPU is slow at it."
+        "Scalars, four to seven dimensions, zero elements, 17 to 65,537 elements, sums of 4,097 products and "
+        "batches of 513 give the CPU's results in every form. So do further sizes from 15 to 70,000, each in "
+        "one dtype, form and layout, and the function on more than 2^20 elements, unless the CPU is slow."
     ),
     documentation="torch.html",
     level="core",
@@ -89,92 +89,103 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Call each form on reshaped, enlarged and empty samples and compare with the reference."""
     if is_unchecked(subject):
-        changes = _of_callers(target, subject, recorder.id.dtype)
+        changes = _caller_references(target, subject, recorder.id.dtype)
     else:
-        changes = _changes(target, subject, recorder)
+        changes = _reshaped_calls(target, subject, recorder)
     strided = False
     for changed in changes:
-        large = trees.numel(changed.outputs) >= _LARGEST
+        large = trees.numel(changed.outputs) >= _LARGEST_SIZE
         for form in (FUNCTION,) if large else forms_of(target, changed):
             check_call(target, recorder, changed, form)
         if not strided and any(t.dim() > 1 for t in trees.tensors(changed.outputs)):
             strided = True
-            hold_strides(target, recorder, changed)
-    for reference in references_of_table(target, subject, recorder.id.dtype, LARGE):
+            check_strides(target, recorder, changed)
+    for reference in references_of_table(target, subject, recorder.id.dtype, LARGE_CALLS):
         for form in forms_of(target, reference):
             check_call(target, recorder, reference, form)
     if not is_unchecked(subject):
-        _covered(target, subject, recorder)
-    recorder.idle("the CPU takes the calls in no other shape")
+        _check_assigned_sizes(target, subject, recorder)
+    recorder.allow_nothing_compared("the CPU accepts the calls in no other shape")
 
 
-def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[OverloadReference]:
-    """Yield the answers to calls of other shapes."""
-    known = list(references(target, subject, recorder, _TO_GROW))
-    yield from _ranks(known)
-    for found in known[:_LIMIT]:
-        yield from scalars(found)
-    nothing = list(itertools.islice(itertools.chain.from_iterable(map(empty, known)), 2 * _EMPTY))
-    yield from sorted(nothing, key=lambda found: _elements(found) == 0)[:_EMPTY]
-    yield from long_products(known)
-    yield from next(filter(None, (list(_in_numbers(found)) for found in known[:_LIMIT])), [])
-    if base_name(subject.name) in _UNIQUE:
+def _reshaped_calls(target: Target, subject: Subject, recorder: Recorder) -> Iterator[OverloadReference]:
+    """Yield references of calls in other shapes."""
+    calls = list(references(target, subject, recorder, _CANDIDATES))
+    yield from _with_more_dimensions(calls)
+    for reference in calls[:_LIMIT]:
+        yield from with_scalars(reference)
+    empty_calls = list(
+        itertools.islice(itertools.chain.from_iterable(map(with_empty_tensors, calls)), 2 * _EMPTY_CALLS)
+    )
+    yield from sorted(empty_calls, key=lambda reference: _elements(reference) == 0)[:_EMPTY_CALLS]
+    yield from long_products(calls)
+    yield from next(
+        filter(None, (list(_with_other_size_arguments(reference)) for reference in calls[:_LIMIT])), []
+    )
+    if base_name(subject.name) in _NEEDS_UNIQUE_INDICES:
         return
-    sizes = (*_SIZES, _LARGEST) if _has_the_largest(target, subject, recorder.id.dtype) else _SIZES
-    larger = next(filter(None, (list(_sizes(found, sizes)) for found in known[:_LIMIT])), [])
+    sizes = (
+        (*_SIZES, _LARGEST_SIZE) if _is_dtype_of_largest_size(target, subject, recorder.id.dtype) else _SIZES
+    )
+    larger = next(
+        filter(None, (list(_larger_references(reference, sizes)) for reference in calls[:_LIMIT])), []
+    )
     yield from larger
-    if larger and subject.name not in SLOW and torch.Tag.dynamic_output_shape in known[0].overload.op.tags:
-        # Some elements give none in the result; of so many, enough do.
-        sample = _grown([], iter(known[0].ways), _DYNAMIC * _SIZES[-1])
-        changed = None if sample is None else reference_of_modified_call(known[0], sample)
+    if larger and subject.name not in SLOW and torch.Tag.dynamic_output_shape in calls[0].overload.op.tags:
+        # Only some elements appear in the result; of so many elements, enough do.
+        sample = _enlarged_sample([], iter(calls[0].enlargements), _DYNAMIC_FACTOR * _SIZES[-1])
+        changed = None if sample is None else reference_of_modified_call(calls[0], sample)
         if changed is not None:
             yield changed
-    if larger and not _grows(known[0], larger[-1]) and subject.name not in SLOW:
-        yield from next(filter(None, (list(_sizes(found, sizes, growing=True)) for found in known)), [])
+    if larger and not _grows(calls[0], larger[-1]) and subject.name not in SLOW:
+        yield from next(
+            filter(None, (list(_larger_references(reference, sizes, growing=True)) for reference in calls)),
+            [],
+        )
 
 
-def _covered(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Hold the calls of further sizes that fall to this dtype, each in a layout and a form of its own."""
-    if base_name(subject.name) in _UNIQUE:
+def _check_assigned_sizes(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the calls in the further sizes assigned to this dtype, each in an assigned layout and form."""
+    if base_name(subject.name) in _NEEDS_UNIQUE_INDICES:
         return
     names = dtypes("overload-shapes", target, subject)
     if recorder.id.dtype not in names:
         return
-    dealt = assignments_for(subject.name, names, recorder.id.dtype)
-    sizes = [one.size for one in dealt]
-    known = references(target, subject, recorder, _LIMIT)
-    larger = next(filter(None, (list(_sizes(found, sizes)) for found in known)), [])
-    strided = target.capable("non_contiguous") and safe_on_the_cpu(subject, recorder.id.dtype)
-    for one, changed in zip(dealt, larger, strict=False):
+    assignments = assignments_for(subject.name, names, recorder.id.dtype)
+    sizes = [assignment.size for assignment in assignments]
+    calls = references(target, subject, recorder, _LIMIT)
+    larger = next(filter(None, (list(_larger_references(reference, sizes)) for reference in calls)), [])
+    strided = target.capable("non_contiguous") and cpu_kernel_is_safe(subject, recorder.id.dtype)
+    for assignment, changed in zip(assignments, larger, strict=False):
         forms = list(forms_of(target, changed))
-        form = forms[one.form % len(forms)]
-        with_layout = list(laid(changed, one.layout)) if strided else []
-        if not any(check_call(target, recorder, changed, form, layout) for layout in with_layout):
+        form = forms[assignment.form % len(forms)]
+        layouts = list(layout_of_largest_tensor(changed, assignment.layout)) if strided else []
+        if not any(check_call(target, recorder, changed, form, layout) for layout in layouts):
             check_call(target, recorder, changed, form)
 
 
-def _has_the_largest(target: Target, subject: Subject, dtype: str) -> bool:
-    """Return whether this is the dtype in which an overload is called with most elements.
+def _is_dtype_of_largest_size(target: Target, subject: Subject, dtype: str) -> bool:
+    """Return whether this is the dtype in which the overload is called with the largest size.
 
-    Which of those with a result it is follows from the name, so that all dtypes come about as often.
+    The overload's name selects the dtype, so that over all overloads each dtype is selected about as often.
     """
     names = sorted(dtypes("overload-shapes", target, subject))
     return bool(names) and dtype == names[zlib.crc32(subject.name.encode()) % len(names)]
 
 
-def _in_numbers(reference: OverloadReference) -> Iterator[OverloadReference]:
-    """Yield the answers to calls with other numbers for sizes that arguments name, as of steps and rows."""
+def _with_other_size_arguments(reference: OverloadReference) -> Iterator[OverloadReference]:
+    """Yield references of calls with other values for size arguments, such as numbers of steps or rows."""
     if reference.overload.pointwise:
-        return  # its numbers are no sizes: those of polygamma are orders
-    for argument, value in arguments(reference):
-        if str(argument.type) not in ("int", "Optional[int]") or argument.name not in _NUMBERS:
+        return  # numbers of a pointwise overload are not sizes: polygamma's n is an order
+    for argument, value in arguments_with_values(reference):
+        if str(argument.type) not in ("int", "Optional[int]") or argument.name not in _SIZE_ARGUMENTS:
             continue
         if value is None:
             continue
         for size in _SIZES:
-            number = math.isqrt(size) + 1 if argument.name in _OF_MATRICES else size
+            number = math.isqrt(size) + 1 if argument.name in _MATRIX_SIZE_ARGUMENTS else size
             changed = reference_of_modified_call(reference, with_argument(reference, argument.name, number))
             if changed is not None:
                 yield changed
@@ -188,34 +199,37 @@ def _elements(reference: OverloadReference) -> int:
     return max((t.numel() for t in trees.tensors(reference.outputs)), default=0)
 
 
-def _of_callers(target: Target, subject: Subject, dtype: str) -> Iterator[OverloadReference]:
-    """Yield the answers to calls that operators make for larger and for empty samples of theirs."""
+def _caller_references(target: Target, subject: Subject, dtype: str) -> Iterator[OverloadReference]:
+    """Yield references of the calls that operators make for larger and for empty samples."""
     for call in calls_of_callers(subject, dtype).chosen(None):
-        found = overload_reference(subject, dtype, call)
-        if found is not None and is_declared(target, found):
-            yield found
+        reference = overload_reference(subject, dtype, call)
+        if reference is not None and has_only_declared_dtypes(target, reference):
+            yield reference
 
 
-def _ranks(known: Sequence[OverloadReference]) -> Iterator[OverloadReference]:
+def _with_more_dimensions(calls: Sequence[OverloadReference]) -> Iterator[OverloadReference]:
     for rank in _RANKS:
-        deeper = next(filter(None, (in_dimensions(found, rank) for found in known)), None)
+        deeper = next(filter(None, (reference_of_rank(reference, rank) for reference in calls)), None)
         if deeper is not None:
             yield deeper
 
 
-def scalars(reference: OverloadReference) -> Iterator[OverloadReference]:
-    """Yield the answer to the call with scalars for its tensors, if the CPU takes it and it has others."""
+def with_scalars(reference: OverloadReference) -> Iterator[OverloadReference]:
+    """Yield the reference of the call with scalars as its tensors, if the CPU accepts it.
+
+    Calls whose tensors are all scalars or empty are skipped.
+    """
     if all(tensor.dim() == 0 or tensor.numel() == 0 for tensor in reference.sample.tensors()):
         return
-    changed = reshaped(
+    changed = reference_with_changed_tensors(
         reference, lambda tensor: tensor.detach().reshape(-1)[0].clone() if tensor.numel() else tensor
     )
     if changed is not None:
         yield changed
 
 
-def empty(reference: OverloadReference) -> Iterator[OverloadReference]:
-    """Yield the answers to the call with tensors of no elements, if the CPU takes it."""
+def with_empty_tensors(reference: OverloadReference) -> Iterator[OverloadReference]:
+    """Yield references of the call with tensors of zero elements, if the CPU accepts it."""
     for dimensions in ((0,), (-1,), (-2, -1)):
 
         def without(tensor: torch.Tensor, dimensions: tuple[int, ...] = dimensions) -> torch.Tensor:
@@ -225,29 +239,31 @@ def empty(reference: OverloadReference) -> Iterator[OverloadReference]:
                 tensor = tensor.detach().narrow(dimension, 0, 0)
             return tensor.clone()
 
-        changed = reshaped(reference, without)
+        changed = reference_with_changed_tensors(reference, without)
         if changed is not None:
             yield changed
     tensors = reference.sample.tensors()
-    for place, tensor in enumerate(tensors[:_TENSORS] if len(tensors) > 1 else ()):
-        for dimension in (0, -1)[: tensor.dim()]:  # one among others, as torch.cat takes it
+    for tensor_index, tensor in enumerate(tensors[:_TENSORS] if len(tensors) > 1 else ()):
+        for dimension in (0, -1)[: tensor.dim()]:  # a single empty tensor, which torch.cat accepts
             nothing = tensor.detach().narrow(dimension, 0, 0).clone()
-            changed = reference_of_modified_call(reference, with_tensor(reference.sample, place, nothing))
+            changed = reference_of_modified_call(
+                reference, with_tensor(reference.sample, tensor_index, nothing)
+            )
             if changed is not None:
                 yield changed
 
 
-def _sizes(
+def _larger_references(
     reference: OverloadReference, sizes: Sequence[int], *, growing: bool = False
 ) -> Iterator[OverloadReference]:
-    """Yield the answers to larger calls; with ``growing`` only to those whose result is as large."""
-    known: list[Enlargement] = []
-    new = (way for way in reference.ways if way.grows or not growing)
+    """Yield references of larger calls; with ``growing`` only of calls whose result grows too."""
+    enlargements: list[Enlargement] = []
+    untried = (enlargement for enlargement in reference.enlargements if enlargement.grows or not growing)
     share = (
         max(t.numel() for t in reference.sample.tensors()) // max(1, _elements(reference)) if growing else 1
     )
     for size in sizes[: 3 if reference.subject.name in SLOW else None]:
-        sample = _grown(known, new, size * max(1, min(share, _MOST_SHARE)))
+        sample = _enlarged_sample(enlargements, untried, size * max(1, min(share, _MAX_GROWTH)))
         if sample is None:
             return
         started = time.thread_time()
@@ -255,20 +271,23 @@ def _sizes(
         if changed is None:
             return
         yield changed
-        if time.thread_time() - started > (20 * _SECONDS if size < _SIZES[-1] else _SECONDS):
+        if time.thread_time() - started > (20 * _MAX_SECONDS if size < _SIZES[-1] else _MAX_SECONDS):
             return
 
 
-def _grown(known: list[Enlargement], new: Iterator[Enlargement], size: int) -> Sample | None:
-    for way in known:
-        sample = way.at(size)
+def _enlarged_sample(
+    enlargements: list[Enlargement], untried: Iterator[Enlargement], size: int
+) -> Sample | None:
+    """Return the sample in a size by the first enlargement that can; None if none can."""
+    for enlargement in enlargements:
+        sample = enlargement.at(size)
         if sample is not None:
             return sample
-    for way in new:
-        sample = way.at(size)
+    for enlargement in untried:
+        sample = enlargement.at(size)
         if sample is not None:
-            known.append(way)
+            enlargements.append(enlargement)
             return sample
-        if len(known) >= _WAYS:
+        if len(enlargements) >= _MAX_ENLARGEMENTS:
             break
     return None

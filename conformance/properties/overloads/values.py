@@ -1,4 +1,4 @@
-"""NaN, infinities, signed zeros, subnormal numbers and wide integers in every argument."""
+"""Property: NaN, infinities, signed zeros, subnormal numbers and wide integers in every argument."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.overloads._call_forms import check_call, forms_of
 from conformance.properties.overloads._modified_calls import (
-    arguments,
-    mapped,
+    arguments_with_values,
     reference_of_modified_call,
-    seeded,
+    with_elements_replaced,
+    with_mapped_tensors,
     with_tensor,
 )
 from conformance.properties.overloads._references import (
@@ -27,7 +27,7 @@ from conformance.properties.overloads._references import (
     is_unchecked,
     references,
 )
-from conformance.samples.defined_inputs import NAN_IS_FREE
+from conformance.samples.defined_inputs import NAN_IS_UNSPECIFIED
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -36,75 +36,81 @@ from conformance.target.target import Target
 _LIMIT = 2
 _TENSORS = 4
 
-#: Overloads that move values and compute none.
-_MOVES = re.compile(
+#: Overloads that move values without computing any.
+_MOVES_VALUES = re.compile(
     r"(clone|contiguous|copy|_to_copy|alias|detach|lift\w*|view\w*|_unsafe_view|reshape\w*|expand|permute|transpose"
     r"|t|squeeze|unsqueeze|slice\w*|select\w*|split\w*|unsafe_\w*|unbind|diagonal\w*|diag_embed|flip|roll|rot90|cat"
     r"|stack|_stack|gather|take|index|index_select|index_copy|index_fill|masked_fill|masked_scatter|masked_select"
     r"|where|tril|triu|repeat|unfold|constant_pad_nd|reflection_pad\dd|replication_pad\dd|_chunk_cat|fill"
     r"|pixel_\w+|native_channel_shuffle|im2col|narrow\w*|block_diag|column_stack|\w+_copy)$"
 )
-#: Overloads that move values, by whole names: others of their functions compute.
-_MOVING = frozenset(
+#: Overloads that move values, by full name, because other overloads of the same function compute values.
+_MOVES_VALUES_BY_FULL_NAME = frozenset(
     {"scatter.src", "scatter.value", "scatter_.src", "scatter_.value", "scatter.src_out", "scatter.value_out"}
 )
-#: Overloads of integers that compute without reading places from their argument.
-_COUNTS = re.compile(
+#: Overloads that compute with integers and do not use them as indices.
+_COMPUTES_WITH_INTEGERS = re.compile(
     r"(sum|nansum|cumsum|prod|cumprod|amax|amin|max|min|aminmax|argmax|argmin|argsort|cummax|cummin|any|all"
     r"|trace|_?convolution|dot|vdot|mv|mm|bmm|addmm|addmv|addr|baddbmm|addbmm|linalg_cross|sort|topk|kthvalue|median|nanmedian"
     r"|mode|isin|searchsorted|bucketize|equal|count_nonzero|unique\w*|_unique2?|\w*max_pool\dd_with_indices"
     r"|index_(add|reduce|put)|scatter\w*|put|masked_scatter|diff|hash_tensor|floor_divide)$"
 )
 #: Overloads that return some of their argument's values.
-_SELECTS = re.compile(
+_SELECTS_VALUES = re.compile(
     r"(amax|amin|aminmax|max|min|maximum|minimum|fmax|fmin|cummax|cummin|_cummax_helper|_cummin_helper|sort|topk"
     r"|kthvalue|median|nanmedian|mode|unique\w*|_unique2?|relu|clamp\w*|hardtanh|threshold|_index_put_impl"
     r"|index_reduce|scatter_reduce|\w*max_pool\dd\w*|max_unpool\dd|copysign|masked_\w+)$"
 )
-#: Overloads of floats that add up or multiply the elements of an argument.
+#: Overloads that add up or multiply the floating elements of an argument.
 _SUMS = re.compile(
     r"(sum|nansum|cumsum|prod|cumprod|mean|trace|dot|vdot|mv|mm|bmm|addmm|addmv|addr|baddbmm|addbmm|renorm"
     r"|index_add|scatter_add|scatter|index_put|put)$"
 )
-#: Overloads that round to integers: a half goes to the even one, as IEEE 754 says.
+#: Overloads that round to integers. By IEEE 754, a half rounds to the even integer.
 _ROUNDS = re.compile(r"round|fake_quantize|_quantize")
 _TIES = (0.5, 1.5, -0.5, -2.5)
-#: Arguments whose integers are places, or say how many.
-_PLACES = re.compile(r"ind(ices|ex)|offset|target|lengths|repeats|sorter|.*mask$|batch_sizes|step")
+#: Arguments whose integers are indices or counts.
+_POSITIONS = re.compile(r"ind(ices|ex)|offset|target|lengths|repeats|sorter|.*mask$|batch_sizes|step")
 
 
-#: How far a NaN reaches in a factor is free.
-_FACTORS = re.compile("linalg|cholesky|geqrf")
+#: The elements of a factor to which a NaN spreads are unspecified.
+_FACTORISATIONS = re.compile("linalg|cholesky|geqrf")
 
-#: NaN in their argument leads torch's own kernel out of the memory of its input.
+#: With NaN in the argument, torch's own kernel accesses memory outside of its input.
 _UNSAFE = frozenset({"grid_sampler_2d_backward", "grid_sampler_3d_backward"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if subject.name in _UNSAFE or "polynomial" in subject.name:
-        return []  # recurrences of polynomials overflow on the way, or take a degree of 2^53 by its word
+        return []  # recurrences of polynomials overflow in between, or iterate up to a degree of 2^53
     return dtypes("overload-values", target, subject)
 
 
-def moves(name: str) -> bool:
-    """Return whether an overload moves values and computes none; ``name`` is that of any form of it."""
-    return name.rpartition("::")[2] in _MOVING or _MOVES.match(base_name(name)) is not None
+def moves_values(name: str) -> bool:
+    """Return whether an overload moves values without computing any.
+
+    ``name`` is the name of any of its forms.
+    """
+    return (
+        name.rpartition("::")[2] in _MOVES_VALUES_BY_FULL_NAME
+        or _MOVES_VALUES.match(base_name(name)) is not None
+    )
 
 
 def keeps_small_numbers(name: str) -> bool:
-    """Return whether an overload moves or selects values, or is arithmetic of IEEE 754, its sum, or exp."""
+    """Return whether an overload moves, selects or sums values, or is arithmetic of IEEE 754 or ``exp``."""
     base = base_name(name)
-    kept = _SUMS.match(base) or _SELECTS.match(base)
-    return moves(name) or fixes_signs_of_zeros(base) or base == "exp" or kept is not None
+    selects_or_sums = _SUMS.match(base) or _SELECTS_VALUES.match(base)
+    return moves_values(name) or fixes_signs_of_zeros(base) or base == "exp" or selects_or_sums is not None
 
 
 @register(
     "overload-values",
     subject_kind="overload",
     statement=(
-        "NaN, infinities and subnormal numbers in any argument give what they give on the CPU, and integers "
-        "beyond 2^53 are exact; what moves values keeps every bit, signs of zeros included."
+        "NaN, infinities and subnormal numbers in any argument give the same result as on the CPU. Integers "
+        "beyond 2^53 are exact. An overload that moves values keeps every bit, signs of zeros included."
     ),
     documentation="notes/numerical_accuracy.html",
     level="core",
@@ -112,76 +118,100 @@ def keeps_small_numbers(name: str) -> bool:
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Call each form with special values in one argument at a time and compare with the reference."""
     for reference in references(target, subject, recorder, _LIMIT):
-        recorder.idle("no argument of the calls can hold such a value")
+        recorder.allow_nothing_compared("no argument of the calls can hold a special value")
         for changed in with_special_values(target, reference):
             for form in forms_of(target, changed):
                 check_call(target, recorder, changed, form)
 
 
 def with_special_values(target: Target, reference: OverloadReference) -> Iterator[OverloadReference]:
-    """Yield the answers to a call with special values in one argument after the other."""
+    """Yield references of a call with special values in one argument at a time."""
     pointwise = reference.overload.pointwise
-    for place, tensor in enumerate(reference.sample.tensors()[:_TENSORS]):
+    for tensor_index, tensor in enumerate(reference.sample.tensors()[:_TENSORS]):
         if tensor.numel() == 0:
             continue
-        if place == 0:
-            yield from _the_same_everywhere(reference, tensor)
+        if tensor_index == 0:
+            yield from _uniform_calls(reference, tensor)
             if pointwise:
-                yield from _small_everywhere(target, reference)
+                yield from _uniformly_small_calls(target, reference)
         if tensor.is_floating_point():
-            yield from _floating(target, reference, place, tensor, pointwise)
-            yield from _small_beside_ones(target, reference, place)
-        elif tensor.is_complex() and moves(reference.subject.name):
-            values = _numbers(target, tensor.dtype.to_real())
+            yield from _with_special_floats(target, reference, tensor_index, tensor, pointwise)
+            yield from _subnormals_and_ones(target, reference, tensor_index)
+        elif tensor.is_complex() and moves_values(reference.subject.name):
+            values = _special_numbers(target, tensor.dtype.to_real())
             parts = torch.view_as_real(tensor.detach().clone(memory_format=torch.contiguous_format))
-            new = torch.view_as_complex(seeded(parts, range(len(values)), values))
-            yield from _some(
+            new = torch.view_as_complex(with_elements_replaced(parts, range(len(values)), values))
+            yield from _if_accepted(
                 reference_of_modified_call(
-                    reference, with_tensor(reference.sample, place, new), Agreement.BITS
+                    reference, with_tensor(reference.sample, tensor_index, new), Agreement.BITS
                 )
             )
-        elif tensor.dtype == torch.int64 and _computes(reference, tensor):
-            for wide in wide_integers(reference, place):
-                yield from _some(reference_of_modified_call(reference, wide))
+        elif tensor.dtype == torch.int64 and _is_computed_with(reference, tensor):
+            for wide in wide_integers(reference, tensor_index):
+                yield from _if_accepted(reference_of_modified_call(reference, wide))
 
 
-def _computes(reference: OverloadReference, tensor: torch.Tensor) -> bool:
-    """Return whether an integer argument holds numbers to compute with, and not places."""
+def _is_computed_with(reference: OverloadReference, tensor: torch.Tensor) -> bool:
+    """Return whether an integer argument holds numbers to compute with, and not indices."""
     name = base_name(reference.subject.name)
-    if not (reference.overload.pointwise or moves(reference.subject.name) or _COUNTS.match(name)):
+    if not (
+        reference.overload.pointwise
+        or moves_values(reference.subject.name)
+        or _COMPUTES_WITH_INTEGERS.match(name)
+    ):
         return False
     if "shift" in name:
-        return tensor is reference.sample.tensors()[0]  # no shift by more bits than there are
+        return tensor is reference.sample.tensors()[0]  # a shift by more bits than exist is undefined
     holder = next(
-        (a for a, value in arguments(reference) if any(t is tensor for t in trees.tensors(value))), None
+        (
+            a
+            for a, value in arguments_with_values(reference)
+            if any(t is tensor for t in trees.tensors(value))
+        ),
+        None,
     )
-    return holder is not None and _PLACES.match(holder.name) is None
+    return holder is not None and _POSITIONS.match(holder.name) is None
 
 
-def wide_integers(reference: OverloadReference, place: int) -> Iterator[Sample]:
-    """Yield a call with integers in one tensor that float64 rounds, alone and beside what they round to."""
+def wide_integers(reference: OverloadReference, tensor_index: int) -> Iterator[Sample]:
+    """Yield calls with integers that float64 rounds, alone and next to the integers that they round to."""
     tensors = reference.sample.tensors()
-    tensor = tensors[place]
-    places = (0, tensor.numel() // 2 + 1)
-    wide = with_tensor(reference.sample, place, seeded(tensor, places, (2**53 + 1, -(2**53) - 1)))
+    tensor = tensors[tensor_index]
+    positions = (0, tensor.numel() // 2 + 1)
+    wide = with_tensor(
+        reference.sample, tensor_index, with_elements_replaced(tensor, positions, (2**53 + 1, -(2**53) - 1))
+    )
     yield wide
-    for other, beside in enumerate(tensors):
-        if other != place and beside.dtype == torch.int64 and _computes(reference, beside):
-            rounded = seeded(beside, range(beside.numel()), (2**53,) * 2)
-            yield with_tensor(wide, other, rounded)
-    yield with_tensor(reference.sample, place, _neighbours(tensor))
-    integers = [one for one in tensors if one.dtype == torch.int64]
-    if place == 0 and len(integers) > 1 and all(_computes(reference, one) for one in integers):
-        # In the order that they had: bounds stay bounds.
-        yield mapped(reference.sample, lambda t: t + (2**53 + 1) if t.dtype == torch.int64 else t)
+    for other_index, other_tensor in enumerate(tensors):
+        if (
+            other_index != tensor_index
+            and other_tensor.dtype == torch.int64
+            and _is_computed_with(reference, other_tensor)
+        ):
+            rounded = with_elements_replaced(other_tensor, range(other_tensor.numel()), (2**53,) * 2)
+            yield with_tensor(wide, other_index, rounded)
+    yield with_tensor(reference.sample, tensor_index, _neighbours(tensor))
+    integers = [integer_tensor for integer_tensor in tensors if integer_tensor.dtype == torch.int64]
+    if (
+        tensor_index == 0
+        and len(integers) > 1
+        and all(_is_computed_with(reference, integer_tensor) for integer_tensor in integers)
+    ):
+        # The same number is added to all, so that bounds stay in order.
+        yield with_mapped_tensors(
+            reference.sample, lambda t: t + (2**53 + 1) if t.dtype == torch.int64 else t
+        )
 
 
 def _neighbours(tensor: torch.Tensor) -> torch.Tensor:
-    """Return distinct integers of which float64 rounds each two to one, the least and the largest among them.
+    """Return distinct integers that float64 rounds to one value in pairs.
 
-    What orders integers must tell the two apart: the right one comes last, and a tie gives the first.
+    The least and the largest are in such pairs.
+
+    An operator that orders integers must distinguish the two. The correct one comes last, because a tie
+    selects the first.
     """
     count = tensor.numel()
     half = count // 2
@@ -191,27 +221,30 @@ def _neighbours(tensor: torch.Tensor) -> torch.Tensor:
     return (torch.cat([low, high]) + 2**53).reshape(tensor.shape)
 
 
-def _the_same_everywhere(reference: OverloadReference, tensor: torch.Tensor) -> Iterator[OverloadReference]:
-    """Yield the answers to calls whose first tensor is all 0, or all 1, and of pointwise ones all infinity or
-    NaN: many functions return those.
+def _uniform_calls(reference: OverloadReference, tensor: torch.Tensor) -> Iterator[OverloadReference]:
+    """Yield references of calls whose first tensor is all 0 or all 1.
+
+    For pointwise overloads, it is also all infinity or all NaN. Many functions return these values.
     """
     if is_unchecked(reference.subject) or reference.rule.name == "factorisation":
         return
     values = [0.0, 1.0]
     if tensor.is_floating_point() and reference.overload.pointwise:
-        values += [math.inf] if base_name(reference.subject.name) in NAN_IS_FREE else [math.inf, math.nan]
+        values += (
+            [math.inf] if base_name(reference.subject.name) in NAN_IS_UNSPECIFIED else [math.inf, math.nan]
+        )
     for value in values:
         changed = reference_of_modified_call(
             reference, with_tensor(reference.sample, 0, torch.full_like(tensor, value))
         )
-        if changed is not None and (math.isfinite(value) or _is_floating(changed)):
+        if changed is not None and (math.isfinite(value) or _can_hold_special_values(changed)):
             yield changed
 
 
-def _small_everywhere(target: Target, reference: OverloadReference) -> Iterator[OverloadReference]:
-    """Yield the answers to calls of which all tensors of floats hold the same small number.
+def _uniformly_small_calls(target: Target, reference: OverloadReference) -> Iterator[OverloadReference]:
+    """Yield references of calls in which all floating tensors hold the same small number.
 
-    Beside other numbers a sum of it shows neither the sign of a zero nor a subnormal number.
+    A sum with larger numbers would hide the sign of a zero and a subnormal number.
     """
     first = reference.sample.tensors()[0]
     if not first.is_floating_point():
@@ -220,76 +253,85 @@ def _small_everywhere(target: Target, reference: OverloadReference) -> Iterator[
     if target.precision != "flush-denormals":
         small = float(torch.finfo(first.dtype).tiny) / 8
         values += [(small, small), (small, 1.0), (small, 0.0)]
-    for value, others in values:
+    for value, other_value in values:
 
-        def filled(tensor: torch.Tensor, value: float = value, others: float = others) -> torch.Tensor:
+        def filled(
+            tensor: torch.Tensor, value: float = value, other_value: float = other_value
+        ) -> torch.Tensor:
             if not tensor.is_floating_point():
                 return tensor
-            return torch.full_like(tensor, value if tensor is first else others)
+            return torch.full_like(tensor, value if tensor is first else other_value)
 
-        yield from _some(reference_of_modified_call(reference, mapped(reference.sample, filled)))
+        yield from _if_accepted(
+            reference_of_modified_call(reference, with_mapped_tensors(reference.sample, filled))
+        )
 
 
-def _small_beside_ones(
-    target: Target, reference: OverloadReference, place: int
+def _subnormals_and_ones(
+    target: Target, reference: OverloadReference, tensor_index: int
 ) -> Iterator[OverloadReference]:
-    """Yield the answers to a sum or a product of one argument's subnormal numbers and of ones, without what
-    else is added up.
+    """Yield references of a sum or product of one argument's subnormal numbers with ones.
+
+    Other summands are zero.
     """
     name = base_name(reference.subject.name)
     if target.precision != "ieee" or not _SUMS.match(name):
         return
     tensors = reference.sample.tensors()
-    small = float(torch.finfo(tensors[place].dtype).tiny) / 64
+    small = float(torch.finfo(tensors[tensor_index].dtype).tiny) / 64
 
     def filled(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point():
             return tensor
-        if tensor is not tensors[place]:
+        if tensor is not tensors[tensor_index]:
             return torch.full_like(tensor, 0.0 if tensor is tensors[0] and "add" in name else 1.0)
         if "prod" in name:
-            return seeded(torch.ones_like(tensor), (tensor.numel() // 2,), (small,))
+            return with_elements_replaced(torch.ones_like(tensor), (tensor.numel() // 2,), (small,))
         return torch.full_like(tensor, small)
 
-    yield from _some(
-        reference_of_modified_call(reference, mapped(reference.sample, filled), Agreement.SUBNORMALS)
+    yield from _if_accepted(
+        reference_of_modified_call(
+            reference, with_mapped_tensors(reference.sample, filled), Agreement.SUBNORMALS
+        )
     )
 
 
-def _floating(
-    target: Target, reference: OverloadReference, place: int, tensor: torch.Tensor, pointwise: bool
+def _with_special_floats(
+    target: Target, reference: OverloadReference, tensor_index: int, tensor: torch.Tensor, pointwise: bool
 ) -> Iterator[OverloadReference]:
-    values = _numbers(target, tensor.dtype)
+    values = _special_numbers(target, tensor.dtype)
     if _ROUNDS.match(base_name(reference.subject.name)):
         values = [*_TIES, *values]
-    if base_name(reference.subject.name) in NAN_IS_FREE:
+    if base_name(reference.subject.name) in NAN_IS_UNSPECIFIED:
         values = [value for value in values if value == value]
-    if moves(reference.subject.name):
+    if moves_values(reference.subject.name):
         count = tensor.numel()
-        for places in (range(len(values)), range(count - 1, max(-1, count - 1 - len(values)), -1)):
-            new = seeded(tensor, places, values)
-            yield from _some(
+        for positions in (range(len(values)), range(count - 1, max(-1, count - 1 - len(values)), -1)):
+            new = with_elements_replaced(tensor, positions, values)
+            yield from _if_accepted(
                 reference_of_modified_call(
-                    reference, with_tensor(reference.sample, place, new), Agreement.BITS
+                    reference, with_tensor(reference.sample, tensor_index, new), Agreement.BITS
                 )
             )
     elif pointwise:
-        # One call has room for them all only if the tensor is large enough.
+        # A small tensor needs several calls for all values.
         for first in range(0, len(values), max(1, tensor.numel())):
-            new = seeded(tensor, range(tensor.numel()), values[first:])
-            changed = reference_of_modified_call(reference, with_tensor(reference.sample, place, new))
-            if changed is not None and _is_floating(changed):
+            new = with_elements_replaced(tensor, range(tensor.numel()), values[first:])
+            changed = reference_of_modified_call(reference, with_tensor(reference.sample, tensor_index, new))
+            if changed is not None and _can_hold_special_values(changed):
                 yield changed
-    elif not _FACTORS.search(reference.subject.name):
+    elif not _FACTORISATIONS.search(reference.subject.name):
         for value in (float("nan"), float("inf"), float("-inf")):
-            new = seeded(tensor, (tensor.numel() // 2,), (value,))
-            held = Agreement.SPECIAL_VALUES if value != value else Agreement.INFINITIES
-            changed = reference_of_modified_call(reference, with_tensor(reference.sample, place, new), held)
-            if changed is not None and _is_floating(changed):
+            new = with_elements_replaced(tensor, (tensor.numel() // 2,), (value,))
+            agreement = Agreement.SPECIAL_VALUES if value != value else Agreement.INFINITIES
+            changed = reference_of_modified_call(
+                reference, with_tensor(reference.sample, tensor_index, new), agreement
+            )
+            if changed is not None and _can_hold_special_values(changed):
                 yield changed
 
 
-def _numbers(target: Target, dtype: torch.dtype) -> list[float]:
+def _special_numbers(target: Target, dtype: torch.dtype) -> list[float]:
     info = torch.finfo(dtype)
     all_digits = 2 / float(info.eps) - 1
     numbers = [float("nan"), float("inf"), float("-inf"), -0.0, 0.0, all_digits, -all_digits]
@@ -298,15 +340,15 @@ def _numbers(target: Target, dtype: torch.dtype) -> list[float]:
     return numbers
 
 
-def _some(changed: OverloadReference | None) -> Iterator[OverloadReference]:
+def _if_accepted(changed: OverloadReference | None) -> Iterator[OverloadReference]:
     if changed is not None:
         yield changed
 
 
-def _is_floating(changed: OverloadReference) -> bool:
-    """Return whether the results can hold such values, or say yes or no to them.
+def _can_hold_special_values(changed: OverloadReference) -> bool:
+    """Return whether all results are floating, complex or bool.
 
-    What a conversion to an integer makes of them is undefined (torch.Tensor.to).
+    The conversion of special values to an integer is undefined (torch.Tensor.to).
     """
     results = trees.tensors(changed.outputs)
     return all(t.is_floating_point() or t.is_complex() or t.dtype == torch.bool for t in results)

@@ -1,1 +1,1 @@
-"""Parts that the operator, overload, module and optimizer properties share; the folders of kinds import it."""
+"""Shared code of the operator, overload, module and optimizer properties."""

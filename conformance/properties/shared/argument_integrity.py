@@ -1,4 +1,4 @@
-"""Arguments that an operator does not write keep their values, and so does the memory around them."""
+"""Checks that an operator changes neither the arguments that it does not write nor the memory around them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conformance.framework.calls import attempt, one_line
 from conformance.framework.compare import fact
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.samples.operators import Sample, bits
+from conformance.samples.operators import Sample, bytes_of_storage
 
 
 def check_unwritten_arguments(
@@ -21,42 +21,41 @@ def check_unwritten_arguments(
     *,
     label: str = "the operator",
 ) -> None:
-    """Compare the arguments of a call with what they were, bit by bit with all of their memory.
+    """Compare the arguments after a call with the arguments before it, bit by bit, including memory gaps.
 
-    ``sample`` holds the arguments on the CPU, which no operator has seen, ``copy`` those of the call; tensors
-    at the places ``written``, counted as ``Sample.tensors`` does, may have changed, and so may what shares
-    their memory.
+    ``sample`` holds the unchanged arguments on the CPU, ``copy`` the arguments of the call. Tensors at the
+    indices ``written`` of ``Sample.tensors`` may have changed, and so may tensors that share their memory.
     """
     before, after = sample.tensors(), copy.tensors()
-    changed = {_storage_address(tensor) for place, tensor in enumerate(after) if place in written}
-    for place, (host, tensor) in enumerate(zip(before, after, strict=True)):
+    changed = {_storage_address(tensor) for index, tensor in enumerate(after) if index in written}
+    for index, (host, tensor) in enumerate(zip(before, after, strict=True)):
         alike = host.is_conj() == tensor.is_conj() and host.is_neg() == tensor.is_neg()
         if alike and _has_memory(host) and _has_memory(tensor) and _storage_address(tensor) not in changed:
-            _check(recorder, host, tensor, f"tensor {place} of the arguments", label, sample.index)
+            _check_tensor(recorder, host, tensor, f"tensor {index} of the arguments", label, sample.index)
 
 
 def check_unchanged_bytes(
     recorder: Recorder, before: Iterable[bytes], tensors: Iterable[torch.Tensor], label: str, sample: int
 ) -> None:
-    """Compare tensors with the bytes that `memory` returned for them before."""
-    for place, (old, tensor) in enumerate(zip(before, tensors, strict=True)):
-        fact(recorder, storage_bytes(tensor) == old, Kind.STATE, f"{label} {place}.", sample=sample)
+    """Compare tensors with the bytes that :func:`storage_bytes` returned for them earlier."""
+    for index, (old, tensor) in enumerate(zip(before, tensors, strict=True)):
+        fact(recorder, storage_bytes(tensor) == old, Kind.STATE, f"{label} {index}.", sample=sample)
 
 
 def storage_bytes(tensor: torch.Tensor) -> bytes:
-    """Return the bytes of all the memory behind a strided tensor, on whatever device it is."""
-    plain = tensor.detach()
-    if plain.is_conj():
-        plain = plain.conj()
-    if plain.is_neg():
-        plain = torch._neg_view(plain)
-    count = plain.untyped_storage().nbytes() // plain.itemsize
-    if plain.device.type == "cpu":
-        return bits(plain)[: count * plain.itemsize]
-    return bits(plain.as_strided((count,), (1,), 0).cpu())
+    """Return the bytes of the whole storage of a strided tensor on any device."""
+    detached = tensor.detach()
+    if detached.is_conj():
+        detached = detached.conj()
+    if detached.is_neg():
+        detached = torch._neg_view(detached)
+    count = detached.untyped_storage().nbytes() // detached.itemsize
+    if detached.device.type == "cpu":
+        return bytes_of_storage(detached)[: count * detached.itemsize]
+    return bytes_of_storage(detached.as_strided((count,), (1,), 0).cpu())
 
 
-def _check(
+def _check_tensor(
     recorder: Recorder, host: torch.Tensor, tensor: torch.Tensor, name: str, label: str, sample: int
 ) -> None:
     now = attempt(lambda: storage_bytes(tensor))
@@ -66,7 +65,7 @@ def _check(
         return
     before = storage_bytes(host)
     if len(now.value) != len(before):
-        # Copied without the memory around it, as arguments are that stay on the host.
+        # The copy does not include the surrounding memory: the argument stays on the host.
         same = attempt(
             lambda: storage_bytes(tensor.contiguous().clone()) == storage_bytes(host.contiguous().clone())
         ).value

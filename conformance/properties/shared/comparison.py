@@ -15,7 +15,7 @@ from conformance.framework.tolerances import EXACT, Rule, Tolerance, rule
 from conformance.model.verdicts import Kind
 from conformance.oracle import relations
 from conformance.oracle.reference import Reference
-from conformance.oracle.relations import Claim
+from conformance.oracle.relations import Equation
 from conformance.properties.shared.dtypes import dtype_under_test
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -23,10 +23,22 @@ from conformance.target.target import Target
 
 
 def tolerance_for(
-    target: Target, applied: Rule, leaf: torch.dtype, dtype: torch.dtype, elements: int, *, peer: bool
+    target: Target,
+    tolerance_rule: Rule,
+    output_dtype: torch.dtype,
+    computed_dtype: torch.dtype,
+    elements: int,
+    *,
+    peer: bool,
 ) -> Tolerance:
-    """Return the bound of one result tensor; twice as wide against a peer that may be off as far itself."""
-    bound = applied.tolerance(leaf, dtype, elements=elements, precision=target.precision)
+    """Return the tolerance of one output tensor.
+
+    It is twice as wide if ``peer`` is set: the reference then has no more digits than the output, and the
+    same error.
+    """
+    bound = tolerance_rule.tolerance(
+        output_dtype, computed_dtype, elements=elements, precision=target.precision
+    )
     return bound.widened(2) if peer else bound
 
 
@@ -36,110 +48,121 @@ def compare_outputs(
     subject: Subject,
     sample: Sample,
     actual: Any,
-    want: Reference,
+    reference: Reference,
     *,
     label: str = "the result",
-    stride: bool = False,
-    dtypes: bool = True,
-    place: bool = True,
-    bits: bool = False,
+    check_strides: bool = False,
+    check_dtypes: bool = True,
+    check_device: bool = True,
+    accept_same_bits: bool = False,
     dtype: torch.dtype | None = None,
 ) -> bool:
-    """Compare a whole result of the device with the oracle's: nesting, metadata, then values or claims.
+    """Compare a result of the device with the reference: nesting, metadata, then values or relations.
 
-    ``sample`` holds the arguments on the CPU. ``dtypes`` and ``place`` switch off the comparison of dtypes
-    and of the device; ``dtype`` is that of the call, by default that of the result that is recorded. With
-    ``bits`` the CPU's own bits agree, without a look at how near they are to the values in raised precision,
-    which cost several calls: for statements that are not about precision.
-    Returns whether everything agrees.
+    ``sample`` holds the arguments on the CPU. ``check_dtypes`` and ``check_device`` switch the comparison of
+    dtypes and of the device. ``dtype`` is the dtype of the call, by default that of the recorded result. With
+    ``accept_same_bits``, outputs that equal the CPU's bits agree without the high-precision values, which
+    cost several calls. Use it for properties that are not about precision.
+
+    Return True if everything agrees.
     """
     if dtype is None:
         dtype = dtype_under_test(recorder)
     index = sample.index
-    if not same_nesting(recorder, actual, want.outputs, label=label, sample=index):
+    if not same_nesting(recorder, actual, reference.outputs, label=label, sample=index):
         return False
-    got, plain = list(trees.leaves(actual)), list(trees.leaves(want.outputs))
-    good = True
-    free = relations.free_parts(subject.name, sample)
-    device = target.torch_device if place and _belongs_on_device(subject, sample) else None
-    for number, (value, base) in enumerate(zip(got, plain, strict=False)):
-        if number in free:
+    actual_leaves, reference_leaves = list(trees.leaves(actual)), list(trees.leaves(reference.outputs))
+    agrees = True
+    unspecified = relations.unspecified_outputs(subject.name, sample)
+    device = target.torch_device if check_device and _belongs_on_device(subject, sample) else None
+    for number, (value, base) in enumerate(zip(actual_leaves, reference_leaves, strict=False)):
+        if number in unspecified:
             continue
-        name = label if len(got) == 1 else f"part {number} of {label}"
+        name = label if len(actual_leaves) == 1 else f"part {number} of {label}"
         accumulated = (
-            number in relations.statistics(subject.name)
+            number in relations.saved_statistics(subject.name)
             and base.dtype in (torch.bfloat16, torch.float16)
             and isinstance(value, torch.Tensor)
             and value.dtype == torch.float32
         )
-        good &= compare_metadata(
+        agrees &= compare_metadata(
             recorder,
             value,
             base,
             label=name,
             sample=index,
-            stride=stride,
+            stride=check_strides,
             device=device,
-            dtype=dtypes and not accumulated,
+            dtype=check_dtypes and not accumulated,
         )
-    if not good or relations.free_of_values(subject.name, sample):
-        return good
-    if bits and not target.is_cpu and _same_bits(recorder, got, plain):
+    if not agrees or relations.has_unspecified_values(subject.name, sample):
+        return agrees
+    if accept_same_bits and not target.is_cpu and _have_same_bits(recorder, actual_leaves, reference_leaves):
         return True
-    applied = rule(subject.name, dtype)
-    precise = list(trees.leaves(want.high_precision))
-    peer = not want.has_high_precision
-    promise = relations.promise_of(subject.name)
-    if promise is not None:
-        claims = _claims(target, recorder, promise, actual, want, sample, label)
-        if claims is False:
+    tolerance_rule = rule(subject.name, dtype)
+    high_precision_leaves = list(trees.leaves(reference.high_precision))
+    widen = not reference.has_high_precision
+    relation = relations.relation_of(subject.name)
+    if relation is not None:
+        equations = _equations_of_relation(target, recorder, relation, actual, reference, sample, label)
+        if equations is False:
             return False
-        if claims is not None:
-            held = [_claim(target, recorder, applied, dtype, want, claim, label, index) for claim in claims]
-            return all(held)
-    spreads = iter(want.sensitivity)
-    for number, (value, exact, base) in enumerate(zip(got, precise, plain, strict=False)):
-        name = label if len(got) == 1 else f"part {number} of {label}"
+        if equations is not None:
+            agreements = [
+                _compare_equation(target, recorder, tolerance_rule, dtype, reference, equation, label, index)
+                for equation in equations
+            ]
+            return all(agreements)
+    sensitivities = iter(reference.sensitivity)
+    for number, (value, exact, base) in enumerate(
+        zip(actual_leaves, high_precision_leaves, reference_leaves, strict=False)
+    ):
+        name = label if len(actual_leaves) == 1 else f"part {number} of {label}"
         if isinstance(base, torch.Tensor):
-            spread = next(spreads, None)
-            bound = tolerance_for(target, applied, base.dtype, want.coarsest_dtype, want.elements, peer=peer)
-            reference = (
-                base if applied.exact or not (base.is_floating_point() or base.is_complex()) else exact
+            sensitivity = next(sensitivities, None)
+            bound = tolerance_for(
+                target, tolerance_rule, base.dtype, reference.coarsest_dtype, reference.elements, peer=widen
             )
-        elif isinstance(base, (float, complex)) and not applied.exact:
-            spread = None
-            bound = tolerance_for(target, applied, dtype, want.coarsest_dtype, want.elements, peer=peer)
-            reference = exact
+            expected = (
+                base if tolerance_rule.exact or not (base.is_floating_point() or base.is_complex()) else exact
+            )
+        elif isinstance(base, (float, complex)) and not tolerance_rule.exact:
+            sensitivity = None
+            bound = tolerance_for(
+                target, tolerance_rule, dtype, reference.coarsest_dtype, reference.elements, peer=widen
+            )
+            expected = exact
         elif isinstance(base, (bool, int, float, complex)):
-            spread, bound, reference = None, EXACT, base
+            sensitivity, bound, expected = None, EXACT, base
         else:
             recorder.compared(1)
             if value != base:
                 recorder.fail(Kind.VALUE, f"{name} is {value!r}, expected {base!r}.", sample=index)
-                good = False
+                agrees = False
             continue
-        if number not in free:
-            good &= compare_values(
-                recorder, value, reference, tolerance=bound, label=name, sample=index, spread=spread
+        if number not in unspecified:
+            agrees &= compare_values(
+                recorder, value, expected, tolerance=bound, label=name, sample=index, sensitivity=sensitivity
             )
-    return good
+    return agrees
 
 
-def _same_bits(recorder: Recorder, got: list[Any], plain: list[Any]) -> bool:
-    for value, base in zip(got, plain, strict=True):
+def _have_same_bits(recorder: Recorder, actual: list[Any], expected: list[Any]) -> bool:
+    for value, base in zip(actual, expected, strict=True):
         if not isinstance(base, torch.Tensor) or not isinstance(value, torch.Tensor):
             return False
         fetched = attempt(functools.partial(on_host, value))
         if not fetched.ok or fetched.value.dtype != base.dtype or not same_bits(fetched.value, on_host(base)):
             return False
-    recorder.compared(sum(base.numel() for base in plain))
+    recorder.compared(sum(base.numel() for base in expected))
     return True
 
 
 def _belongs_on_device(subject: Subject, sample: Sample) -> bool:
-    """Return whether the arguments say that the result is on the device: a device argument, else a tensor.
+    """Return whether the result must be on the device.
 
-    Factories make their result on the default device, whatever tensors they are given.
+    The device argument of the call decides, or else its tensors. Factories return a tensor on the default
+    device, whatever tensors they get.
     """
     if any(isinstance(leaf, torch.device) or leaf == "cpu" for leaf in _not_tensors(sample)):
         return True
@@ -147,7 +170,7 @@ def _belongs_on_device(subject: Subject, sample: Sample) -> bool:
 
 
 def is_factory(subject: Subject) -> bool:
-    """Return whether the operator makes its result from nothing, on the default device."""
+    """Return whether the operator creates its result on the default device."""
     return getattr(subject.info, "is_factory_function", False) or subject.info.name in _FACTORIES
 
 
@@ -158,16 +181,22 @@ def _not_tensors(sample: Sample) -> list[Any]:
     return [leaf for leaf in trees.leaves(sample.arguments) if isinstance(leaf, (torch.device, str))]
 
 
-def _claims(
-    target: Target, recorder: Recorder, promise: Any, actual: Any, want: Reference, sample: Sample, label: str
+def _equations_of_relation(
+    target: Target,
+    recorder: Recorder,
+    relation: Any,
+    actual: Any,
+    reference: Reference,
+    sample: Sample,
+    label: str,
 ) -> Any:
     def host(leaf: Any) -> Any:
         return on_host(leaf) if isinstance(leaf, torch.Tensor) else leaf
 
-    def make() -> list[Claim] | None:
+    def make() -> list[Equation] | None:
         with torch.no_grad():
-            claims = promise(trees.tree_map(host, actual), want.high_precision, sample)
-            return None if claims is None else list(claims)
+            equations = relation(trees.tree_map(host, actual), reference.high_precision, sample)
+            return None if equations is None else list(equations)
 
     outcome = attempt(make)
     if outcome.ok:
@@ -175,31 +204,35 @@ def _claims(
     assert outcome.error is not None
     recorder.compared(1)
     recorder.fail(
-        Kind.VALUE, f"{label} cannot be used as promised: {one_line(outcome.error)}", sample=sample.index
+        Kind.VALUE,
+        f"computing the required relation from {label} raised {one_line(outcome.error)}",
+        sample=sample.index,
     )
     return False
 
 
-def _claim(
+def _compare_equation(
     target: Target,
     recorder: Recorder,
-    applied: Rule,
+    tolerance_rule: Rule,
     dtype: torch.dtype,
-    want: Reference,
-    claim: Claim,
+    reference: Reference,
+    equation: Equation,
     label: str,
     index: int,
 ) -> bool:
     bound = EXACT
-    if not claim.exact:
-        bound = tolerance_for(target, applied, dtype, dtype, want.elements, peer=True)
-    spread = torch.full(claim.expected.shape, claim.scale, dtype=torch.float64) if claim.scale else None
+    if not equation.exact:
+        bound = tolerance_for(target, tolerance_rule, dtype, dtype, reference.elements, peer=True)
+    sensitivity = (
+        torch.full(equation.expected.shape, equation.scale, dtype=torch.float64) if equation.scale else None
+    )
     return compare_values(
         recorder,
-        claim.actual,
-        claim.expected,
+        equation.actual,
+        equation.expected,
         tolerance=bound,
-        label=f"{claim.label} of {label}",
+        label=f"{equation.label} of {label}",
         sample=index,
-        spread=spread,
+        sensitivity=sensitivity,
     )

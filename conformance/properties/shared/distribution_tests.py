@@ -1,4 +1,4 @@
-"""Distributions that random operators promise, how many values are drawn from each, and tests of them."""
+"""Specified distributions of random operators, samplers that draw from them, and statistical tests."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.subjects.torch_databases import Subject
 
-COUNT = 4096
-#: Bound on sqrt(n) times the Kolmogorov-Smirnov distance: a right sampler exceeds it for one seed in 10**8.
+DRAWN_COUNT = 4096
+#: Bound on sqrt(n) times the Kolmogorov-Smirnov distance: a correct sampler exceeds it for one seed in 10**8.
 KS_BOUND = 3.1
 
 Sampler = Callable[[torch.device, torch.dtype], torch.Tensor]
@@ -27,8 +27,8 @@ def _normal(x: torch.Tensor) -> torch.Tensor:
     return values
 
 
-#: The operators themselves: torch's database wraps each so that it seeds the generator before every call.
-RAW: dict[str, Callable[..., Any]] = {
+#: The operators without the wrapper of torch's database that seeds the generator before every call.
+UNSEEDED_OPERATORS: dict[str, Callable[..., Any]] = {
     "bernoulli": torch.bernoulli,
     "cauchy": torch.Tensor.cauchy_,
     "exponential": torch.Tensor.exponential_,
@@ -53,7 +53,7 @@ RAW: dict[str, Callable[..., Any]] = {
     "nn.functional.fractional_max_pool3d": torch.nn.functional.fractional_max_pool3d,
 }
 
-#: A function that draws many values with the operator, and their distribution function.
+#: Continuous samplers: a function that draws many values with the operator, and their distribution function.
 CONTINUOUS: dict[str, tuple[Callable[[Any, torch.Tensor], Any], Distribution]] = {
     "uniform": (lambda op, x: op(x, -1.0, 3.0), lambda x: ((x + 1) / 4).clamp(0, 1)),
     "rand_like": (lambda op, x: op(x), lambda x: x.clamp(0, 1)),
@@ -70,14 +70,16 @@ CONTINUOUS: dict[str, tuple[Callable[[Any, torch.Tensor], Any], Distribution]] =
     "log_normal": (lambda op, x: op(x, 0.0, 0.25), lambda x: _normal(torch.log(x.clamp_min(1e-300)) / 0.25)),
 }
 
-#: The same for discrete results, with the expected mean, the variance of an element, and the bounds.
+#: Discrete samplers, with the expected mean, the variance of an element, and the bounds.
 DISCRETE: dict[str, tuple[Callable[[Any, torch.Tensor], Any], float, float, float, float]] = {
     "bernoulli": (lambda op, x: op(torch.full_like(x, 0.3)), 0.3, 0.21, 0.0, 1.0),
     "geometric": (lambda op, x: op(x, 0.5), 2.0, 2.0, 1.0, 64.0),
     "randint": (lambda op, x: op(10, x.shape, dtype=x.dtype, device=x.device), 4.5, 8.25, 0.0, 9.0),
     "randint_like": (lambda op, x: op(x, 10), 4.5, 8.25, 0.0, 9.0),
     "multinomial": (
-        lambda op, x: op(torch.full((4,), 1.0, dtype=x.dtype, device=x.device), COUNT, replacement=True),
+        lambda op, x: op(
+            torch.full((4,), 1.0, dtype=x.dtype, device=x.device), DRAWN_COUNT, replacement=True
+        ),
         1.5,
         1.25,
         0.0,
@@ -93,43 +95,44 @@ DISCRETE: dict[str, tuple[Callable[[Any, torch.Tensor], Any], float, float, floa
 }
 
 
-def operator_of(subject: Subject) -> Callable[..., Any]:
-    """Return the operator without the seeding around it; a test may set another as ``unseeded`` of
-    the entry.
+def unseeded_random_operator(subject: Subject) -> Callable[..., Any]:
+    """Return the operator without the seeding that torch's database adds.
+
+    A test may set another operator as attribute ``unseeded`` of the entry.
     """
-    operator: Callable[..., Any] = getattr(subject.info, "unseeded", None) or RAW[subject.name]
+    operator: Callable[..., Any] = getattr(subject.info, "unseeded", None) or UNSEEDED_OPERATORS[subject.name]
     return operator
 
 
 @contextlib.contextmanager
 def generators_restored() -> Iterator[None]:
-    """Put the host's generator back afterwards, and seed the device's."""
+    """Restore the host's generator at the end and seed the device's generator."""
     before = torch.default_generator.get_state()
     try:
         yield
     finally:
-        torch.manual_seed(0)  # of the device; the host's state is put back
+        torch.manual_seed(0)  # for the device; the next line restores the host's state
         torch.default_generator.set_state(before)
 
 
-def kolmogorov_smirnov(recorder: Recorder, values: torch.Tensor, distribution: Distribution) -> None:
-    """Compare the distribution function of values (float64, one dimension) with the promised one."""
+def check_kolmogorov_smirnov(recorder: Recorder, values: torch.Tensor, distribution: Distribution) -> None:
+    """Compare the distribution function of values (float64, one dimension) with the specified one."""
     ordered = values.sort().values
     count = ordered.numel()
     above = torch.arange(1, count + 1, dtype=torch.float64) / count
     promised = distribution(ordered)
     distance = float(torch.maximum((above - promised).abs(), (above - 1 / count - promised).abs()).max())
     message = (
-        f"the values are not of the promised distribution: their distribution function is off by "
+        f"the values do not follow the specified distribution: their distribution function is off by "
         f"{distance:.4f} for {count} values (allowed {KS_BOUND / math.sqrt(count):.4f})."
     )
     fact(recorder, distance <= KS_BOUND / math.sqrt(count), Kind.VALUE, message)
 
 
-def moments(
+def check_moments(
     recorder: Recorder, values: torch.Tensor, mean: float, variance: float, low: float, high: float
 ) -> None:
-    """Compare mean, variance and bounds of values (float64, one dimension) with the promised ones."""
+    """Compare mean, variance and bounds of values (float64, one dimension) with the specified ones."""
     average, allowed = float(values.mean()), 6 * math.sqrt(variance / values.numel())
     message = f"the mean of {values.numel()} values is {average:.4f}, expected {mean} ± {allowed:.4f}."
     fact(recorder, abs(average - mean) <= allowed, Kind.VALUE, message)

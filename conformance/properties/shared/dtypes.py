@@ -16,10 +16,10 @@ from conformance.target.target import Target
 COMPLEX = ("complex64", "complex128")
 
 
-def declared(target: Target, subject: Subject) -> frozenset[str]:
+def declared_dtypes(target: Target, subject: Subject) -> frozenset[str]:
     """Return the names of the dtypes that the target declares for an operator.
 
-    They are its own list, else those that the CPU supports.
+    They are the target's list for the operator, else the target's dtypes that the CPU supports for it.
     """
     listed = target.dtype_overrides.get(subject.name)
     if listed is not None:
@@ -30,9 +30,12 @@ def declared(target: Target, subject: Subject) -> frozenset[str]:
 
 
 def dtypes_of(target: Target, subject: Subject, among: Sequence[str] | None = None) -> list[str]:
-    """Return the declared dtypes for which the CPU has an oracle, in order of ``among`` or of their names."""
-    able = {dtype_name(d) for d in torch_testing_internals.forward_dtypes(subject.info)}
-    names = declared(target, subject) & able
+    """Return the declared dtypes for which the CPU has a reference.
+
+    They are in the order of ``among``, or sorted by name.
+    """
+    supported = {dtype_name(d) for d in torch_testing_internals.forward_dtypes(subject.info)}
+    names = declared_dtypes(target, subject) & supported
     return [name for name in among if name in names] if among is not None else sorted(names)
 
 
@@ -42,30 +45,30 @@ def first_dtypes(target: Target, subject: Subject, among: Sequence[str], count: 
 
 
 def has_fixed_derivative(subject: Subject) -> bool:
-    """Return whether derivatives are dense and the same everywhere.
+    """Return whether the operator's derivatives are dense and specified.
 
-    Those of sparse arguments are sparse, which no property here compares; those of the low-rank
-    factorisations follow a random start that each device draws for itself; mode passes its gradient to any
-    of the values that appear most often, all of which do in most samples.
+    Derivatives of sparse arguments are sparse, and no property compares them. Derivatives of the low-rank
+    factorisations depend on a random start that each device draws. ``mode`` passes its gradient to any of the
+    most frequent values, and in most samples all values are equally frequent.
     """
-    free = ("svd_lowrank", "pca_lowrank", "mode")
-    return not subject.name.startswith("sparse.") and subject.name not in free
+    unspecified = ("svd_lowrank", "pca_lowrank", "mode")
+    return not subject.name.startswith("sparse.") and subject.name not in unspecified
 
 
-def differentiable(target: Target, subject: Subject, among: Sequence[str]) -> list[str]:
-    """Return the dtypes of ``among`` with a backward on the CPU that the target declares."""
+def differentiable_dtypes(target: Target, subject: Subject, among: Sequence[str]) -> list[str]:
+    """Return the dtypes of ``among`` that the target declares and for which the CPU has a backward."""
     info = subject.info
     if not info.supports_autograd or not has_fixed_derivative(subject):
         return []
-    able = {dtype_name(d) for d in torch_testing_internals.backward_dtypes(info)}
-    return [name for name in dtypes_of(target, subject, among) if name in able]
+    supported = {dtype_name(d) for d in torch_testing_internals.backward_dtypes(info)}
+    return [name for name in dtypes_of(target, subject, among) if name in supported]
 
 
 def dtype_under_test(recorder: Recorder) -> torch.dtype:
-    """Return the dtype of the result that is being recorded."""
+    """Return the dtype of the recorded result."""
     return dtype_of(recorder.id.dtype)
 
 
-def pristine(subject: Subject) -> Any:
-    """Return torch's own record of the operator, even if a test hands in a broken one."""
+def pristine_info(subject: Subject) -> Any:
+    """Return torch's own OpInfo of the operator, even if the subject is a broken one of a test."""
     return find(subject.kind, subject.name).info

@@ -21,12 +21,17 @@ from conformance.samples.operators import Sample, SampleSet, samples_of
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
-#: Indices of their samples repeat, with the same values: other values race (torch.nn.MaxUnpool2d).
+#: Operators whose samples repeat indices, with equal values: other values would race (torch.nn.MaxUnpool2d).
 WRITES_TWICE = frozenset(f"nn.functional.max_unpool{d}d" for d in (1, 2, 3))
 
 
-def run(target: Target, op: Callable[..., Any], sample: Sample, *, grad: bool = False) -> CallOutcome:
-    """Run ``op`` on a sample that is on the device, warnings silenced, without a graph unless ``grad``."""
+def run_operator(
+    target: Target, op: Callable[..., Any], sample: Sample, *, grad: bool = False
+) -> CallOutcome:
+    """Call ``op`` on a sample that is on the device, with warnings silenced.
+
+    The call records no autograd graph unless ``grad`` is set.
+    """
 
     def call() -> Any:
         with warnings.catch_warnings(), torch.set_grad_enabled(grad):
@@ -44,8 +49,8 @@ def declares_call(
 ) -> bool:
     """Return whether the target declares every dtype that an operator's call needs.
 
-    If there is ``derive(info, sample)``, it counts as well. If a dtype is missing, the recorder notes what is
-    left out. Both run on the CPU for their dtypes.
+    The call runs on the CPU to collect its dtypes; so does ``derive(info, sample)`` if it is given. If a
+    dtype is undeclared, the recorder records it as omitted.
     """
     if undeclared_dtypes.declares_all(target):
         return True
@@ -59,33 +64,36 @@ def declares_call(
         ):
             return to_host(sample).call(info.op)
 
-    own = undeclared_dtypes.declared_for(target, recorder.id)
-    missing = undeclared_dtypes.undeclared_dtypes_of_call(target, call, sample.arguments) - own
+    declared_for_result = undeclared_dtypes.declared_for(target, recorder.id)
+    missing = (
+        undeclared_dtypes.undeclared_dtypes_of_call(target, call, sample.arguments) - declared_for_result
+    )
     if derive is not None and not missing:
         with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.quiet():
             missing = (
                 undeclared_dtypes.undeclared_dtypes_of_call(target, lambda: derive(info, to_host(sample)))
-                - own
+                - declared_for_result
             )
     if missing:
-        recorder.left_out(missing)
+        recorder.omit_for_dtypes(missing)
     return not missing
 
 
-def cases(
+def samples_with_references(
     target: Target, subject: Subject, recorder: Recorder, own_limit: int | None = None
 ) -> Iterator[tuple[Sample, Reference]]:
-    """Yield the chosen samples that the target claims with the oracle's values; those on which the CPU raises
-    are noted and left out.
+    """Yield the selected samples whose dtypes the target declares, with their references.
+
+    Samples for which the CPU raises are noted and skipped.
     """
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     chosen = samples.chosen(sample_limit.limit(own_limit))
     recorder.samples(0, samples.available)
-    yield from _with_expected(target, subject, recorder, dtype, samples, chosen)
+    yield from pair_with_references(target, subject, recorder, dtype, samples, chosen)
 
 
-def _with_expected(
+def pair_with_references(
     target: Target,
     subject: Subject,
     recorder: Recorder,
@@ -93,22 +101,28 @@ def _with_expected(
     samples: SampleSet,
     chosen: Iterable[Sample],
 ) -> Iterator[tuple[Sample, Reference]]:
+    """Yield each chosen sample whose dtypes the target declares, with its reference.
+
+    Others are noted and skipped.
+    """
     for sample in chosen:
-        want = cached_reference(subject, dtype, sample.index, samples)
-        if not want.ok:
-            assert want.error is not None
-            recorder.note(f"sample {sample.index} has no oracle: the CPU raised {one_line(want.error)}")
+        reference = cached_reference(subject, dtype, sample.index, samples)
+        if not reference.ok:
+            assert reference.error is not None
+            recorder.note(
+                f"sample {sample.index} has no reference: the CPU raised {one_line(reference.error)}"
+            )
             continue
         if not declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 0)
-        yield sample, want
+        yield sample, reference
 
 
 def copy_in(target: Target, recorder: Recorder, sample: Sample, *, check: bool = True) -> Sample | None:
-    """Return a private copy on the device; None if that failed, which is then recorded.
+    """Return a separate copy of the sample on the device; None if copying failed, which is recorded.
 
-    ``check`` is that of :func:`conformance.samples.copies.to_device`.
+    ``check`` is the argument of :func:`conformance.samples.copies.to_device`.
     """
     return to_device(sample, target, recorder, check=check)
 
@@ -116,9 +130,12 @@ def copy_in(target: Target, recorder: Recorder, sample: Sample, *, check: bool =
 def report_failed_call(
     target: Target, recorder: Recorder, sample: Sample, outcome: CallOutcome, label: str = "the operator"
 ) -> None:
-    """Record the error of a call for which the CPU has a result; one of torch's own kernels is a note."""
+    """Record the error of a call for which the CPU has a result.
+
+    A known error of torch's own kernels becomes a note.
+    """
     assert outcome.error is not None
-    if page := known_torch_bugs.page_of(target, recorder.id.case.subject, outcome.error):
+    if page := known_torch_bugs.page_about_error(target, recorder.id.case.subject, outcome.error):
         recorder.compared(1)
         recorder.note(f"torch's own kernel, which the device runs, fails: {one_line(outcome.error)} ({page})")
         return

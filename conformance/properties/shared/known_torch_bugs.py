@@ -1,6 +1,6 @@
-"""Errors of torch's own composite kernels, which a device that has no kernel of its own runs.
+"""Known errors of torch's own composite kernels, which a device runs if it has no kernel of its own.
 
-The CPU has kernels of its own for these operators, so that its results do not show the fault.
+The CPU has its own kernels for these operators, so its results do not show the bug.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _FAULTS = {
 }
 
 
-def page_of(target: Target, operator: str, error: Exception) -> str:
-    """Return the page about a fault of torch's if the error of a call on the target is one, else ""."""
+def page_about_error(target: Target, operator: str, error: Exception) -> str:
+    """Return the page about a known bug of torch if it caused the error of a call on the target, else ""."""
     if operator not in _FAULTS or not isinstance(error, RuntimeError):
         return ""
-    overload, words, page = _FAULTS[operator]
+    overload, message_part, page = _FAULTS[operator]
     own = composite_key(overload, torch_testing_internals.dispatch_key(target.device)) is None
-    return "" if own or words not in str(error) else page
+    return "" if own or message_part not in str(error) else page

@@ -1,4 +1,4 @@
-"""Layouts of a tensor in memory, made of views on the device it is on, and the memory around it."""
+"""Memory layouts of a tensor, built from views on its device, and checks of the surrounding memory."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from conformance.samples.operators import bits
+from conformance.samples.operators import bytes_of_storage
 
-#: The value of elements around a tensor that counts, or is an index.
+#: The canary: the value of the elements around an integer tensor, whose elements may be counts or indices.
 _CANARY = 3
-#: Those of others, of some layouts above and of some below what tensors hold, so that what is read beside a
-#: tensor shows as its largest or its smallest element.
+#: The canaries of other tensors: above the tensor's values in some layouts, below them in others. An element
+#: that a kernel reads outside of the tensor then appears as its largest or its smallest element.
 _ABOVE, _BELOW = 96, -96
 
 
 @dataclasses.dataclass
 class EmbeddedTensor:
-    """A tensor in memory that is larger: the ``view``, and the ``base`` that holds it."""
+    """A tensor in larger memory: the ``view``, and the ``base`` that holds it."""
 
     view: torch.Tensor
     base: torch.Tensor
@@ -26,22 +26,24 @@ class EmbeddedTensor:
     def __post_init__(self) -> None:
         self._before = self.base.cpu().clone()
 
-    def kept(self, *, whole: bool) -> bool:
-        """Return whether the memory around the view, or all of it, is as it was at first."""
+    def is_unchanged(self, *, whole: bool) -> bool:
+        """Return whether the memory around the view, or with ``whole`` all memory, has its first bytes."""
         before, now = self._before, self.base.cpu().clone()
         if not whole:
             for host in (before, now):
                 host.as_strided(self.view.shape, self.view.stride(), self.view.storage_offset()).zero_()
-        return bits(before) == bits(now)
+        return bytes_of_storage(before) == bytes_of_storage(now)
 
 
-#: Puts a tensor into memory of some layout, on the device it is on; None if the tensor cannot have it.
+#: Places a tensor in another layout on its device; returns None if the tensor cannot have the layout.
 Layout = Callable[[torch.Tensor], EmbeddedTensor | None]
 
 
-def _filled(shape: tuple[int, ...], like: torch.Tensor, extreme: int) -> torch.Tensor:
-    """Return memory full of the canary; of zeros if the tensor is all ones, as ``torch.all`` of both is the
-    same otherwise; of ones if all its numbers are the canary.
+def _canary_memory(shape: tuple[int, ...], like: torch.Tensor, extreme: int) -> torch.Tensor:
+    """Return memory filled with a canary value that differs from the tensor's values.
+
+    The canary is zero if the tensor is all ones, because ``torch.all`` could not distinguish two nonzero
+    values. It is one if all of a tensor's integers are the usual canary.
     """
     canary = extreme if like.is_floating_point() or like.is_complex() else _CANARY
     if bool((like == 1).all()):
@@ -52,76 +54,83 @@ def _filled(shape: tuple[int, ...], like: torch.Tensor, extreme: int) -> torch.T
 
 
 def with_gaps(tensor: torch.Tensor) -> EmbeddedTensor | None:
-    """Every second element of the memory belongs to something else."""
+    """Place a tensor in memory in which every second element is unused."""
     if tensor.dim() == 0 or tensor.numel() < 2:
         return None
-    base = _filled((*tensor.shape, 2), tensor, _ABOVE)
-    return _put(base[..., 0], base, tensor)
+    base = _canary_memory((*tensor.shape, 2), tensor, _ABOVE)
+    return _embedded(base[..., 0], base, tensor)
 
 
 def at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
-    """The second of three in memory of one more dimension."""
+    """Place a tensor as the second of three slices of larger memory."""
     if tensor.numel() == 0:
         return None
-    base = _filled((3, *tensor.shape), tensor, _BELOW)
-    return _put(base[1], base, tensor)
+    base = _canary_memory((3, *tensor.shape), tensor, _BELOW)
+    return _embedded(base[1], base, tensor)
 
 
 def with_gaps_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
-    """The odd elements of the memory."""
+    """Place a tensor in the odd elements of memory."""
     if tensor.dim() == 0 or tensor.numel() < 2:
         return None
-    base = _filled((*tensor.shape, 2), tensor, _BELOW)
-    return _put(base[..., 1], base, tensor)
+    base = _canary_memory((*tensor.shape, 2), tensor, _BELOW)
+    return _embedded(base[..., 1], base, tensor)
 
 
 def transposed_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
-    """The first dimension innermost, after another tensor of the same size."""
+    """Place a tensor with reversed strides, at an offset of its own size."""
     if tensor.dim() < 2 or tensor.numel() < 2:
         return None
     order = tuple(reversed(range(tensor.dim())))
-    base = _filled((2, *(tensor.shape[i] for i in order)), tensor, _ABOVE)
-    return _put(base[1].permute(order), base, tensor)
+    base = _canary_memory((2, *(tensor.shape[i] for i in order)), tensor, _ABOVE)
+    return _embedded(base[1].permute(order), base, tensor)
 
 
 def channels_last_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
-    """Channels innermost, after another tensor of the same size; one place alone has no order."""
+    """Place a tensor with the channels innermost, at an offset of its own size.
+
+    A tensor with one channel or one pixel cannot have the layout, because its strides have no order.
+    """
     spatial = tensor.shape[2:]
     if tensor.dim() not in (4, 5) or tensor.numel() == 0 or tensor.shape[1] == 1 or spatial.numel() == 1:
         return None
-    base = _filled((2, tensor.shape[0], *spatial, tensor.shape[1]), tensor, _BELOW)
-    return _put(base[1].movedim(-1, 1), base, tensor)
+    base = _canary_memory((2, tensor.shape[0], *spatial, tensor.shape[1]), tensor, _BELOW)
+    return _embedded(base[1].movedim(-1, 1), base, tensor)
 
 
-def alike(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Return a tensor whose slices along its first dimension of several are all its first one; None if it
-    has no such dimension.
+def with_equal_slices(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return a tensor whose slices along its first dimension with several elements all equal the first slice.
+
+    The result is None if the tensor does not have such a dimension.
     """
-    several = [dimension for dimension, size in enumerate(tensor.shape) if size > 1]
-    if not several or tensor.numel() == 0:
+    dimensions = [dimension for dimension, size in enumerate(tensor.shape) if size > 1]
+    if not dimensions or tensor.numel() == 0:
         return None
-    return tensor.detach().narrow(several[0], 0, 1).expand(tensor.shape).clone()
+    return tensor.detach().narrow(dimensions[0], 0, 1).expand(tensor.shape).clone()
 
 
 def expanded(tensor: torch.Tensor) -> EmbeddedTensor | None:
-    """One slice for all along the first dimension of several, with a stride of zero."""
-    several = [dimension for dimension, size in enumerate(tensor.shape) if size > 1]
-    if not several or tensor.numel() == 0:
+    """Place one slice of a tensor, expanded with a stride of zero.
+
+    The expanded dimension is the first one that has several elements.
+    """
+    dimensions = [dimension for dimension, size in enumerate(tensor.shape) if size > 1]
+    if not dimensions or tensor.numel() == 0:
         return None
-    base = _filled(tuple(tensor.shape), tensor, _ABOVE)
-    first = base.narrow(several[0], 0, 1)
+    base = _canary_memory(tuple(tensor.shape), tensor, _ABOVE)
+    first = base.narrow(dimensions[0], 0, 1)
     with torch.no_grad():
-        first.copy_(tensor.narrow(several[0], 0, 1))
+        first.copy_(tensor.narrow(dimensions[0], 0, 1))
     return EmbeddedTensor(first.expand(tensor.shape), base)
 
 
-def _put(view: torch.Tensor, base: torch.Tensor, tensor: torch.Tensor) -> EmbeddedTensor:
+def _embedded(view: torch.Tensor, base: torch.Tensor, tensor: torch.Tensor) -> EmbeddedTensor:
     with torch.no_grad():
         view.copy_(tensor)
     return EmbeddedTensor(view, base)
 
 
-#: Layouts by the words that messages have for them.
+#: Layouts by their name in messages.
 LAYOUTS: Mapping[str, Layout] = {
     "gaps": with_gaps,
     "a storage offset": at_offset,

@@ -1,1 +1,1 @@
-"""Calls of overloads that are written by hand, for arguments that the recorded calls of operators do not reach."""
+"""Handmade overload calls, for arguments that the recorded calls of operators do not contain."""

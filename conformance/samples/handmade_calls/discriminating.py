@@ -1,7 +1,7 @@
-"""Calls whose results depend on each argument more than those of the calls that operators make.
+"""Discriminating calls: handmade calls whose result changes if any single argument is misread.
 
-They stand before these calls: whoever holds a layout or an option in the first call that takes it sees there
-what reading something else would give.
+These calls precede the recorded calls. Checks that use the first call for a layout or an option therefore use
+them.
 """
 
 from __future__ import annotations
@@ -12,221 +12,257 @@ from typing import Any
 
 import torch
 
-from conformance.samples.handmade_calls.calls import Build, Built, Maker
-from conformance.samples.handmade_calls.fractional_pooling import fractional_pooling
+from conformance.samples.handmade_calls.calls import Build, HandmadeCalls, Maker
+from conformance.samples.handmade_calls.fractional_pooling import fractional_pooling_calls
 
 aten = torch.ops.aten
 
 
-def _fractional(dimensions: int, *, into: bool = False) -> Build:
-    """Windows that lie elsewhere for other random numbers, which are so round that no dtype moves one.
+def _fractional_max_pool(dimensions: int, *, backward: bool = False) -> Build:
+    """Return pooling calls whose windows move if the random numbers are misread.
 
-    bfloat16 holds all values of the input, so that their indices are fixed.
+    The random numbers are multiples of 1/4, so no dtype rounds them. bfloat16 represents all input values
+    exactly, so the indices are specified.
     """
 
     def build(make: Maker) -> list[list[Any]]:
         size, pooled = ((13, 15), [5, 5]) if dimensions == 2 else ((7, 7, 5), [3, 3, 3])
         samples = (torch.arange(2 * dimensions) * 3 % 4 / 4).reshape(1, 2, dimensions).to(make.dtype)
-        return fractional_pooling(make, size, pooled, samples, into=into)
+        return fractional_pooling_calls(make, size, pooled, samples, backward=backward)
 
     return build
 
 
-def _half_of_them(limit: float) -> Build:
-    """Values of which about half lie within the limit."""
+def _values_around_limit(limit: float) -> Build:
+    """Return a call with values of which about half are within the limit."""
     return lambda make: [[make.values(4, 6), make.values(4, 6, low=-2 * limit, high=2 * limit), limit]]
 
 
-def _distances(make: Maker) -> list[list[Any]]:
+def _cdist(make: Maker) -> list[list[Any]]:
     return [[make.values(3, 4, 5), make.values(3, 6, 5), 2.0, 2]]
 
 
-def _distances_into(make: Maker) -> list[list[Any]]:
+def _cdist_backward(make: Maker) -> list[list[Any]]:
     x, y = make.values(3, 4, 5), make.values(3, 6, 5)
     return [[make.values(3, 4, 6), x, y, 2.0, aten._cdist_forward.default(x, y, 2.0, None)]]
 
 
-def _found_and_not(make: Maker) -> list[list[Any]]:
-    """Each row of the second tensor finds other elements, and what layouts leave around a tensor finds some.
+def _isin(make: Maker) -> list[list[Any]]:
+    """Return isin calls in which each row of test elements matches other elements.
 
-    The first tensor has 3, 96 and -96 among its elements, the second one does not.
+    Layouts fill the memory around a tensor with 3, 96 and -96. These numbers are elements, and not test
+    elements: a kernel that reads this memory finds wrong matches.
     """
     elements = torch.cat([torch.arange(21), torch.tensor([96, -96, 3])]).to(make.dtype).reshape(4, 6)
-    rows, row = [[1, 5, 7, 11], [2, 4, 8, 13], [0, 6, 9, 17]], [5, 7, 11, 13, 17]
-    return [[elements, torch.tensor(found).to(make.dtype)] for found in (row, rows)]
+    test_rows, test_row = [[1, 5, 7, 11], [2, 4, 8, 13], [0, 6, 9, 17]], [5, 7, 11, 13, 17]
+    return [[elements, torch.tensor(test_elements).to(make.dtype)] for test_elements in (test_row, test_rows)]
 
 
-def _matrix(make: Maker) -> list[list[Any]]:
+def _distinct_matrix(make: Maker) -> list[list[Any]]:
     return [[make.distinct(5, 6)]]
 
 
-def _into_a_part(make: Maker) -> list[list[Any]]:
+def _slice_scatter(make: Maker) -> list[list[Any]]:
     x = make.distinct(5, 6)
     return [[x, make.values(2, 6), 0, 1, 3, 1], [x, make.values(5, 3), 1, 0, 6, 2]]
 
 
-def _scattered(make: Maker) -> list[list[Any]]:
-    """Places of which each row names others, so that no two are the same."""
-    x, places = make.values(5, 6), torch.tensor([[0, 3, 1, 5], [2, 4, 0, 1], [5, 1, 3, 2]])
-    return [[x, 1, places, 2, {"reduce": "multiply"}], [x, 1, places, 2, {"reduce": "add"}]]
+def _scatter_with_reduction(make: Maker) -> list[list[Any]]:
+    """Return scatter calls whose index rows differ, with distinct indices in each row."""
+    x, indices = make.values(5, 6), torch.tensor([[0, 3, 1, 5], [2, 4, 0, 1], [5, 1, 3, 2]])
+    return [[x, 1, indices, 2, {"reduce": "multiply"}], [x, 1, indices, 2, {"reduce": "add"}]]
 
 
-def _as_many(make: Maker) -> list[list[Any]]:
-    """Repetitions that come to the same number in another order."""
-    some, others = (torch.tensor(times).to(make.dtype) for times in ([2, 0, 3, 1], [1, 3, 0, 2]))
-    return [[some, {"output_size": 6}], [others]]
+def _repeat_interleave(make: Maker) -> list[list[Any]]:
+    """Return repetition counts with the same sum in a different order."""
+    repetitions, reordered_repetitions = (
+        torch.tensor(times).to(make.dtype) for times in ([2, 0, 3, 1], [1, 3, 0, 2])
+    )
+    return [[repetitions, {"output_size": 6}], [reordered_repetitions]]
 
 
-def _searched(make: Maker) -> list[list[Any]]:
-    """A number that is found between others, and one that is one of them, of which both sides differ."""
+def _searchsorted(make: Maker) -> list[list[Any]]:
+    """Return searches for a number between two elements, and for an element, for which left and
+    right differ.
+    """
     row = torch.arange(0, 40, 2).to(make.dtype)
     return [[row, 17, {"out_int32": True}], [row, 8, {"right": True}], [row, 8, {"side": "right"}], [row, 8]]
 
 
-def _aligned(make: Maker, *, tensors: bool = False) -> list[list[Any]]:
-    """Sequences of full length; shorter ones with another blank, the last one too short for its target if
-    infinite losses are zeroes: no document says what the gradients of others are.
+def _ctc_loss(make: Maker, *, tensors: bool = False) -> list[list[Any]]:
+    """Return ctc_loss calls: full-length sequences, then shorter sequences with another blank.
+
+    With ``zero_infinity``, the last sequence is too short for its target. Without it, all sequences are long
+    enough, because the gradient of an infinite loss is undocumented.
     """
     steps = make.values(41, 3, 6).log_softmax(-1)
     targets = torch.tensor([[1, 2, 5, 4], [4, 4, 1, 2], [5, 2, 1, 5]])
     flat = torch.tensor([0, 1, 4, 2, 2, 5, 1])
     long: list[Any] = [[41, 41, 41], [4, 4, 4]]
     short: list[Any] = [[40, 7, 2], [2, 2, 3]]
-    enough: list[Any] = [[40, 7, 9], [2, 2, 3]]
+    long_enough: list[Any] = [[40, 7, 9], [2, 2, 3]]
     if tensors:
-        long, short, enough = ([torch.tensor(one) for one in both] for both in (long, short, enough))
-    return [[steps, targets, *long], [steps, flat, *short, 3, True], [steps, flat, *enough, 3]]
+        long, short, long_enough = (
+            [torch.tensor(length_list) for length_list in lengths] for lengths in (long, short, long_enough)
+        )
+    return [[steps, targets, *long], [steps, flat, *short, 3, True], [steps, flat, *long_enough, 3]]
 
 
-def _aligned_into(make: Maker, *, tensors: bool = False) -> list[list[Any]]:
+def _ctc_loss_backward(make: Maker, *, tensors: bool = False) -> list[list[Any]]:
     calls = []
-    for steps, targets, *rest in _aligned(make, tensors=tensors):
+    for steps, targets, *rest in _ctc_loss(make, tensors=tensors):
         lengths, options = rest[:2], [*rest[2:], *(0, False)[len(rest) - 2 :]]
         loss, alpha = aten._ctc_loss(steps, targets, *map(list, lengths), *options)
         for row, (steps_of, labels) in enumerate(zip(*map(list, lengths), strict=True)):
-            alpha[row, int(steps_of) :] = 0  # which the kernel has not written
+            alpha[row, int(steps_of) :] = 0  # the kernel does not write these elements
             alpha[row, :, 2 * int(labels) + 1 :] = 0
         calls.append([make.values(3, low=-2, high=2), steps, targets, *lengths, loss, alpha, *options])
     return calls
 
 
-def _scaled(make: Maker) -> list[list[Any]]:
-    """Products with a bias, with scales of rows and columns, in float32, and of a result in 8 bits.
+def _scaled_mm(make: Maker) -> list[list[Any]]:
+    """Return scaled products: with a bias, with row and column scales, with a float32 result, and with an
+    8-bit result.
 
-    But for one with seven columns, torch's Meta kernels let every device have them.
+    torch's Meta kernels accept all of them on every device, except the product with seven columns.
     """
     x = make.values(5, 16)
     y = make.values(16, 16).to(torch.float8_e4m3fn).t()
-    one, other, bias = torch.tensor(1.5), torch.tensor(0.25), (torch.arange(16.0) - 7).bfloat16()
+    left_scale, right_scale, bias = torch.tensor(1.5), torch.tensor(0.25), (torch.arange(16.0) - 7).bfloat16()
     rows, columns = torch.arange(1.0, 6).reshape(5, 1) / 2, torch.arange(1.0, 17).reshape(1, 16) / 8
     return [
-        [x, y, one, other, bias, None, torch.bfloat16],
+        [x, y, left_scale, right_scale, bias, None, torch.bfloat16],
         [x, y, rows, columns, bias, None, torch.bfloat16],
-        [x, y, one, other, None, None, torch.float32],
-        [x, y[:, :7].contiguous(), one, other],
-        [x, y, one, other],
+        [x, y, left_scale, right_scale, None, None, torch.float32],
+        [x, y[:, :7].contiguous(), left_scale, right_scale],
+        [x, y, left_scale, right_scale],
     ]
 
 
-def _scaled_by_recipe(make: Maker) -> list[list[Any]]:
-    """The same with lists of scales: of whole tensors, and of rows and columns."""
+def _scaled_mm_v2(make: Maker) -> list[list[Any]]:
+    """Return scaled products with lists of scales: for whole tensors, and for rows and columns."""
     calls = []
-    for x, y, one, other, bias, _, dtype in _scaled(make)[:2]:
-        recipe = [0] if one.dim() == 0 else [1]
-        calls.append([x, y, [one], recipe, [0], [other], recipe, [0], bias, dtype])
+    for x, y, left_scale, right_scale, bias, _, dtype in _scaled_mm(make)[:2]:
+        recipe = [0] if left_scale.dim() == 0 else [1]
+        calls.append([x, y, [left_scale], recipe, [0], [right_scale], recipe, [0], bias, dtype])
     return [*calls, [*calls[0][:8], None, torch.float32]]
 
 
-def _without_a_row(make: Maker) -> list[list[Any]]:
-    """Sums of rows by bags, one of the rows left out."""
+def _embedding_bag_with_padding(make: Maker) -> list[list[Any]]:
+    """Return an embedding_bag sum with a padding row."""
     indices, offsets = torch.tensor([4, 1, 0, 3, 1, 2, 4]), torch.tensor([0, 3, 3])
     return [[make.values(5, 3), indices, offsets, False, 0, False, make.values(7), False, 1]]
 
 
-def _weights_without_one(make: Maker) -> list[list[Any]]:
-    (given,) = _without_a_row(make)
-    bags = aten._embedding_bag(*given)[1]
-    return [[make.values(3, 3), *given[:3], bags, 0, 1]]
+def _sample_weights_backward_with_padding(make: Maker) -> list[list[Any]]:
+    (arguments,) = _embedding_bag_with_padding(make)
+    bags = aten._embedding_bag(*arguments)[1]
+    return [[make.values(3, 3), *arguments[:3], bags, 0, 1]]
 
 
-def _embedded_without_one(make: Maker) -> list[list[Any]]:
+def _embedding_backward_with_padding(make: Maker) -> list[list[Any]]:
     return [[make.values(6, 3), torch.tensor([4, 1, 0, 3, 1, 2]), 5, 1, False]]
 
 
-def _solved_from_the_right(make: Maker) -> list[list[Any]]:
+def _solve_from_the_right(make: Maker) -> list[list[Any]]:
     return [[make.matrix(4, 4), make.values(3, 4), {"left": False}]]
 
 
-def _normalised_without_statistics(make: Maker) -> list[list[Any]]:
+def _batch_norm_without_statistics(make: Maker) -> list[list[Any]]:
     return [[make.values(2, 3, 4), make.positive(3), make.values(3), True, 0.1, 1e-5]]
 
 
-def _resized_by_other_scales(make: Maker) -> list[list[Any]]:
-    """Scales that are not the quotient of the sizes, and choose other elements than it."""
+def _upsample_backward_with_scales(make: Maker) -> list[list[Any]]:
+    """Return an upsampling gradient whose scales differ from the quotient of the sizes and select other
+    elements.
+    """
     return [[make.values(1, 2, 5, 7), [5, 7], [1, 2, 3, 4], 1.25, 1.5]]
 
 
-def _normalised_as_learned(make: Maker) -> list[list[Any]]:
-    """The gradient of a normalisation by running statistics, which differ from those of the batch."""
-    kept = [make.values(3), make.positive(3), make.values(3), make.positive(3)]
+def _batch_norm_backward_in_evaluation(make: Maker) -> list[list[Any]]:
+    """Return the gradient of a normalisation by running statistics that differ from the statistics of the
+    batch.
+    """
+    statistics = [make.values(3), make.positive(3), make.values(3), make.positive(3)]
     mask, reserve = [True, True, True], torch.empty(0, dtype=torch.uint8)
     return [
-        [make.values(2, 3, 4), make.values(2, 3, 4), make.positive(3), *kept, False, 1e-5, mask, reserve],
+        [
+            make.values(2, 3, 4),
+            make.values(2, 3, 4),
+            make.positive(3),
+            *statistics,
+            False,
+            1e-5,
+            mask,
+            reserve,
+        ],
     ]
 
 
-def _drawn(make: Maker) -> list[list[Any]]:
-    """Draws with a number for a probability, which operators leave at its default in place."""
+def _bernoulli_with_probability(make: Maker) -> list[list[Any]]:
+    """Return bernoulli calls with an explicit probability. The operators' own in-place calls use
+    the default.
+    """
     return [[make.values(4, 6), 0.25], [make.values(24), 0.75]]
 
 
-def _into_segments(make: Maker) -> list[list[Any]]:
-    """Segments of each row that offsets and lengths name, which differ between rows."""
+def _segment_reduce_backward(make: Maker) -> list[list[Any]]:
+    """Return segment_reduce gradients whose offsets or lengths differ between rows."""
     data = make.positive(3, 6, 2)
     offsets = torch.tensor([[0, 2, 3, 6], [0, 1, 5, 6], [0, 3, 4, 6]])
     calls = []
-    for reduce, named in (("sum", {"offsets": offsets}), ("max", {"lengths": offsets.diff()})):
-        output = aten.segment_reduce(data, reduce, axis=1, **named)
-        calls.append([make.values(*output.shape, low=-2, high=2), output, data, reduce, {**named, "axis": 1}])
+    for reduce, segments in (("sum", {"offsets": offsets}), ("max", {"lengths": offsets.diff()})):
+        output = aten.segment_reduce(data, reduce, axis=1, **segments)
+        calls.append(
+            [make.values(*output.shape, low=-2, high=2), output, data, reduce, {**segments, "axis": 1}]
+        )
     return calls
 
 
-#: The calls, by the overload's name.
-TELLING: Mapping[str, Built] = {
-    "fractional_max_pool2d": Built("nn.functional.fractional_max_pool2d", _fractional(2)),
-    "fractional_max_pool2d_backward": Built("nn.functional.fractional_max_pool2d", _fractional(2, into=True)),
-    "fractional_max_pool3d": Built("nn.functional.fractional_max_pool3d", _fractional(3)),
-    "fractional_max_pool3d_backward": Built("nn.functional.fractional_max_pool3d", _fractional(3, into=True)),
-    "hardshrink_backward": Built("nn.functional.hardshrink", _half_of_them(0.5)),
-    "softshrink_backward": Built("nn.functional.softshrink", _half_of_them(0.5)),
-    "_cdist_forward": Built("cdist", _distances),
-    "_cdist_backward": Built("cdist", _distances_into),
-    "isin.Tensor_Tensor": Built("isin", _found_and_not),
-    "alias": Built("alias_copy", _matrix),
-    "alias_copy": Built("alias_copy", _matrix),
-    "lift_fresh": Built("clone", _matrix),
-    "t_copy": Built("t_copy", _matrix),
-    "slice_scatter": Built("slice_scatter", _into_a_part),
-    "scatter.value_reduce": Built("scatter", _scattered),
-    "repeat_interleave.Tensor": Built("repeat_interleave", _as_many),
-    "searchsorted.Scalar": Built("searchsorted", _searched),
-    "_embedding_bag_forward_only": Built("nn.functional.embedding_bag", _without_a_row),
-    "_embedding_bag_per_sample_weights_backward": Built("nn.functional.embedding_bag", _weights_without_one),
-    "embedding_dense_backward": Built("nn.functional.embedding", _embedded_without_one),
-    "_linalg_solve_ex": Built("linalg.solve_ex", _solved_from_the_right),
-    "_native_batch_norm_legit.no_stats": Built("nn.functional.instance_norm", _normalised_without_statistics),
-    "_upsample_nearest_exact2d_backward": Built(
-        "nn.functional.interpolate.nearest-exact", _resized_by_other_scales
+#: Discriminating calls by overload name.
+DISCRIMINATING_CALLS: Mapping[str, HandmadeCalls] = {
+    "fractional_max_pool2d": HandmadeCalls("nn.functional.fractional_max_pool2d", _fractional_max_pool(2)),
+    "fractional_max_pool2d_backward": HandmadeCalls(
+        "nn.functional.fractional_max_pool2d", _fractional_max_pool(2, backward=True)
     ),
-    "batch_norm_backward": Built("nn.functional.batch_norm", _normalised_as_learned),
-    "bernoulli.p": Built("nn.functional.dropout", _drawn),
-    "_ctc_loss": Built("nn.functional.ctc_loss", _aligned),
-    "_ctc_loss.Tensor": Built("nn.functional.ctc_loss", functools.partial(_aligned, tensors=True)),
-    "_ctc_loss_backward": Built("nn.functional.ctc_loss", _aligned_into),
-    "_ctc_loss_backward.Tensor": Built(
-        "nn.functional.ctc_loss", functools.partial(_aligned_into, tensors=True)
+    "fractional_max_pool3d": HandmadeCalls("nn.functional.fractional_max_pool3d", _fractional_max_pool(3)),
+    "fractional_max_pool3d_backward": HandmadeCalls(
+        "nn.functional.fractional_max_pool3d", _fractional_max_pool(3, backward=True)
     ),
-    "_segment_reduce_backward": Built("_segment_reduce.offsets", _into_segments),
-    "_scaled_mm": Built("torch._scaled_mm", _scaled),
-    "_scaled_mm_v2": Built("torch._scaled_mm_v2", _scaled_by_recipe),
+    "hardshrink_backward": HandmadeCalls("nn.functional.hardshrink", _values_around_limit(0.5)),
+    "softshrink_backward": HandmadeCalls("nn.functional.softshrink", _values_around_limit(0.5)),
+    "_cdist_forward": HandmadeCalls("cdist", _cdist),
+    "_cdist_backward": HandmadeCalls("cdist", _cdist_backward),
+    "isin.Tensor_Tensor": HandmadeCalls("isin", _isin),
+    "alias": HandmadeCalls("alias_copy", _distinct_matrix),
+    "alias_copy": HandmadeCalls("alias_copy", _distinct_matrix),
+    "lift_fresh": HandmadeCalls("clone", _distinct_matrix),
+    "t_copy": HandmadeCalls("t_copy", _distinct_matrix),
+    "slice_scatter": HandmadeCalls("slice_scatter", _slice_scatter),
+    "scatter.value_reduce": HandmadeCalls("scatter", _scatter_with_reduction),
+    "repeat_interleave.Tensor": HandmadeCalls("repeat_interleave", _repeat_interleave),
+    "searchsorted.Scalar": HandmadeCalls("searchsorted", _searchsorted),
+    "_embedding_bag_forward_only": HandmadeCalls("nn.functional.embedding_bag", _embedding_bag_with_padding),
+    "_embedding_bag_per_sample_weights_backward": HandmadeCalls(
+        "nn.functional.embedding_bag", _sample_weights_backward_with_padding
+    ),
+    "embedding_dense_backward": HandmadeCalls("nn.functional.embedding", _embedding_backward_with_padding),
+    "_linalg_solve_ex": HandmadeCalls("linalg.solve_ex", _solve_from_the_right),
+    "_native_batch_norm_legit.no_stats": HandmadeCalls(
+        "nn.functional.instance_norm", _batch_norm_without_statistics
+    ),
+    "_upsample_nearest_exact2d_backward": HandmadeCalls(
+        "nn.functional.interpolate.nearest-exact", _upsample_backward_with_scales
+    ),
+    "batch_norm_backward": HandmadeCalls("nn.functional.batch_norm", _batch_norm_backward_in_evaluation),
+    "bernoulli.p": HandmadeCalls("nn.functional.dropout", _bernoulli_with_probability),
+    "_ctc_loss": HandmadeCalls("nn.functional.ctc_loss", _ctc_loss),
+    "_ctc_loss.Tensor": HandmadeCalls("nn.functional.ctc_loss", functools.partial(_ctc_loss, tensors=True)),
+    "_ctc_loss_backward": HandmadeCalls("nn.functional.ctc_loss", _ctc_loss_backward),
+    "_ctc_loss_backward.Tensor": HandmadeCalls(
+        "nn.functional.ctc_loss", functools.partial(_ctc_loss_backward, tensors=True)
+    ),
+    "_segment_reduce_backward": HandmadeCalls("_segment_reduce.offsets", _segment_reduce_backward),
+    "_scaled_mm": HandmadeCalls("torch._scaled_mm", _scaled_mm),
+    "_scaled_mm_v2": HandmadeCalls("torch._scaled_mm_v2", _scaled_mm_v2),
 }

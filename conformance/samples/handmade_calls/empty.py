@@ -1,5 +1,6 @@
-"""Calls with an empty tensor, of overloads that trust their callers: operators may make them, and no sample
-of an operator leads to them.
+"""Handmade calls with an empty tensor, for unchecked overloads.
+
+Operators may make these calls, but no sample of an operator leads to them.
 """
 
 from __future__ import annotations
@@ -9,42 +10,46 @@ from typing import Any
 
 import torch
 
-from conformance.samples.handmade_calls.calls import Build, Built, Maker
+from conformance.samples.handmade_calls.calls import Build, HandmadeCalls, Maker
 
 aten = torch.ops.aten
 
 
-def _without_targets(*, tensors: bool) -> Build:
-    """Sequences that are to be read as nothing but blanks."""
+def _ctc_loss_backward_without_targets(*, tensors: bool) -> Build:
+    """Return ctc_loss gradients of sequences with empty targets."""
 
     def build(make: Maker) -> list[list[Any]]:
         steps, targets = make.values(9, 3, 6).log_softmax(-1), torch.empty(3, 0, dtype=torch.int64)
         lengths: list[Any] = [[9, 8, 7], [0, 0, 0]]
         loss, alpha = aten._ctc_loss(steps, targets, *lengths)
         for row, count in enumerate(lengths[0]):
-            alpha[row, count:] = 0  # which the kernel has not written
-        given = map(torch.tensor, lengths) if tensors else lengths
-        return [[make.values(3, low=-2, high=2), steps, targets, *given, loss, alpha, 0, False]]
+            alpha[row, count:] = 0  # the kernel does not write these elements
+        length_arguments = map(torch.tensor, lengths) if tensors else lengths
+        return [[make.values(3, low=-2, high=2), steps, targets, *length_arguments, loss, alpha, 0, False]]
 
     return build
 
 
-def _of_no_images(make: Maker) -> list[list[Any]]:
+def _convolution_of_no_images(make: Maker) -> list[list[Any]]:
     steps = [[1, 1], [0, 0], [1, 1], False, [0, 0], 1]
     return [[make.values(0, 4, 6, 5), make.values(6, 4, 3, 3), make.values(6), *steps, *[False] * 4]]
 
 
-#: The calls, by the overload's name.
-EMPTY: Mapping[str, Built] = {
-    "_ctc_loss_backward": Built("nn.functional.ctc_loss", _without_targets(tensors=False)),
-    "_ctc_loss_backward.Tensor": Built("nn.functional.ctc_loss", _without_targets(tensors=True)),
-    "_convolution": Built("nn.functional.conv2d", _of_no_images),
-    # Windows of nothing.
-    "unfold_backward": Built("add", lambda m: [[m.values(8, 2, 0), [7, 2], 0, 0, 1]]),
-    "multi_margin_loss_backward": Built(
+#: Calls with an empty tensor by overload name.
+EMPTY_CALLS: Mapping[str, HandmadeCalls] = {
+    "_ctc_loss_backward": HandmadeCalls(
+        "nn.functional.ctc_loss", _ctc_loss_backward_without_targets(tensors=False)
+    ),
+    "_ctc_loss_backward.Tensor": HandmadeCalls(
+        "nn.functional.ctc_loss", _ctc_loss_backward_without_targets(tensors=True)
+    ),
+    "_convolution": HandmadeCalls("nn.functional.conv2d", _convolution_of_no_images),
+    # Windows of size zero.
+    "unfold_backward": HandmadeCalls("add", lambda m: [[m.values(8, 2, 0), [7, 2], 0, 0, 1]]),
+    "multi_margin_loss_backward": HandmadeCalls(
         "nn.functional.multi_margin_loss",
         lambda m: [[m.values(), m.values(0, 5), torch.empty(0, dtype=torch.int64), 1, 1.0, None, 2]],
     ),
     # A matrix without columns.
-    "lu_unpack": Built("lu_unpack", lambda m: [[m.values(3, 0), torch.empty(0, dtype=torch.int32)]]),
+    "lu_unpack": HandmadeCalls("lu_unpack", lambda m: [[m.values(3, 0), torch.empty(0, dtype=torch.int32)]]),
 }

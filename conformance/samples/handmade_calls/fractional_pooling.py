@@ -1,4 +1,4 @@
-"""Calls of fractional pooling and of its backward pass."""
+"""Handmade calls of fractional pooling and its backward pass."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import torch
 from conformance.samples.handmade_calls.calls import Maker
 
 
-def fractional_pooling(
-    make: Maker, size: Sequence[int], pooled: Sequence[int], samples: torch.Tensor, *, into: bool
+def fractional_pooling_calls(
+    make: Maker, size: Sequence[int], pooled: Sequence[int], samples: torch.Tensor, *, backward: bool
 ) -> list[list[Any]]:
-    """Return a call with two channels of a size, pooled by windows of two that lie by ``samples``.
+    """Return a call with two channels of ``size``, pooled to ``pooled`` with windows of two, positioned by
+    ``samples``.
 
-    With ``into`` it is that of the backward pass.
+    With ``backward``, return the backward call.
     """
     x, kernel = make.distinct(1, 2, *size), [2] * len(size)
-    if not into:
+    if not backward:
         return [[x, kernel, pooled, samples]]
     forward = getattr(torch.ops.aten, f"fractional_max_pool{len(size)}d").default
     result, indices = forward(x, kernel, pooled, samples)

@@ -1,6 +1,7 @@
-"""Small programs of operators, views and writes: made from a seed, checked, written as Python, made smaller.
+"""Random programs: short sequences of calls, views and writes, generated from a seed, checked, shrunk and
+written as Python.
 
-A program is held to bits, so that its numbers are chosen to leave a device no freedom: they are whole, and no
-result or partial sum of one exceeds what the dtype (or a product in the precision class ``tf32``) holds
-exactly. Nothing is read that memory held before, and no element is written twice by one operator.
+The results of a program are compared bit by bit. Its numbers are integers, and all results and partial sums
+are exactly representable in the dtype (for products, in the precision class ``tf32``). No program reads
+uninitialised memory, and no operator writes an element twice.
 """

@@ -1,4 +1,4 @@
-"""Programs from a seed."""
+"""Generate random programs from a seed."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from random import Random
 import torch
 
 from conformance.samples.cache import SubjectCache
-from conformance.samples.random_programs.program import Given, Program, Step
-from conformance.samples.random_programs.step_arguments import Unfit
-from conformance.samples.random_programs.steps import FORMS, named
-from conformance.samples.random_programs.validity import Trace, memory
+from conformance.samples.random_programs.program import InputSpec, Program, Step
+from conformance.samples.random_programs.step_arguments import StepRejected
+from conformance.samples.random_programs.steps import FORMS, form_texts
+from conformance.samples.random_programs.validity import Trace, storage_id
 
-#: Programs of one dtype.
-COUNT = 100
+#: The number of programs of each dtype.
+PROGRAM_COUNT = 100
 DTYPES = ("float32", "bfloat16", "int64", "bool")
-#: Steps that are tried in one place before the program is begun anew.
-_TRIES = 40
-#: Most tensors that a program is given.
-_GIVEN = 5
-#: Forms that fit every tensor, of which there are enough if they are tried less often.
-_PLAIN = frozenset(
+#: The number of candidates for one step before the program is started again.
+_MAX_CANDIDATES = 40
+#: The maximal number of input tensors of a program.
+_MAX_INPUTS = 5
+#: Forms that fit every tensor. They are chosen less often, because they would dominate otherwise.
+_COMMON_FORMS = frozenset(
     {"{0}.detach()", "{0}.unbind({1})[0]", "{0}.split(1, {1})[-1]", "{0}.zero_()", "{0}.fill_({1})"}
 )
-#: What a call of torch raises for arguments that do not fit.
-REFUSED = (Unfit, RuntimeError, IndexError, TypeError, ValueError)
+#: The exceptions that torch or the rules raise for arguments that do not fit.
+REFUSED = (StepRejected, RuntimeError, IndexError, TypeError, ValueError)
 
 _cache: SubjectCache[tuple[str, str], list[Program]] = SubjectCache()
 
@@ -35,23 +35,27 @@ _cache: SubjectCache[tuple[str, str], list[Program]] = SubjectCache()
 def programs_of(subject: str, dtype: str) -> Sequence[Program]:
     """Return the shared programs of a dtype."""
     return _cache.value(
-        subject, ("programs", dtype), lambda: [generated(index, dtype) for index in range(COUNT)]
+        subject,
+        ("programs", dtype),
+        lambda: [generate_program(index, dtype) for index in range(PROGRAM_COUNT)],
     )
 
 
-def generated(index: int, dtype: str) -> Program:
-    """Return the program of that number in a dtype, the same in every process."""
+def generate_program(index: int, dtype: str) -> Program:
+    """Return the program with this index in a dtype. The result is the same in every process."""
     chance = Random(zlib.crc32(f"program {index} of {dtype}".encode()))
     for _ in itertools.count():
         builder = _Builder(index, dtype, chance)
         with torch.no_grad():
-            if all(map(builder.add, _kinds(chance))):
+            if all(map(builder.add, _step_kinds(chance))):
                 return builder.program()
     raise AssertionError
 
 
-def _kinds(chance: Random) -> list[str]:
-    """Return kinds of two to five steps: with a write, and if there are three or more, a view before it."""
+def _step_kinds(chance: Random) -> list[str]:
+    """Return the kinds of two to five steps. One is a write, and of three or more steps, a view precedes the
+    write.
+    """
     kinds = chance.choices(("call", "view", "write"), (3, 4, 4), k=chance.randint(2, 5))
     if "write" not in kinds:
         kinds[chance.randrange(len(kinds))] = "write"
@@ -63,89 +67,99 @@ def _kinds(chance: Random) -> list[str]:
 
 
 class _Builder:
-    """A program that grows: each step takes registers that are there, or what it is given anew."""
+    """A program under construction. Each step uses existing registers or new inputs."""
 
     def __init__(self, index: int, dtype: str, chance: Random) -> None:
         self.index = index
         self.dtype = dtype
         self.chance = chance
         self.trace = Trace(dtype)
-        self.given: list[Given] = []
+        self.input_specs: list[InputSpec] = []
         self.steps: list[Step] = []
-        self._give("value", tuple(chance.choices((1, 2, 3, 4), (1, 3, 4, 3), k=chance.choice((1, 2, 2, 3)))))
+        self._add_input(
+            "value", tuple(chance.choices((1, 2, 3, 4), (1, 3, 4, 3), k=chance.choice((1, 2, 2, 3))))
+        )
 
     def program(self) -> Program:
-        """Return what has been built."""
-        return Program(self.index, self.dtype, tuple(self.given), tuple(self.steps))
+        """Return the finished program."""
+        return Program(self.index, self.dtype, tuple(self.input_specs), tuple(self.steps))
 
     def add(self, kind: str) -> bool:
-        """Add a step of a kind; return whether one was found."""
-        texts = named(kind, self.dtype)
-        texts = [text for text in texts for _ in range(1 if text in _PLAIN else 3)]
-        for _ in range(_TRIES):
-            before = len(self.given)
+        """Add a step of the kind. Return False if no candidate fits."""
+        texts = form_texts(kind, self.dtype)
+        texts = [text for text in texts for _ in range(1 if text in _COMMON_FORMS else 3)]
+        for _ in range(_MAX_CANDIDATES):
+            before = len(self.input_specs)
             try:
-                step = self._step(kind, self.chance.choice(texts))
-                self.trace.step(step)
+                step = self._random_step(kind, self.chance.choice(texts))
+                self.trace.run_step(step)
             except REFUSED:
-                while len(self.given) > before:
-                    self.given.pop()
-                    self.trace.take(~len(self.given))
+                while len(self.input_specs) > before:
+                    self.input_specs.pop()
+                    self.trace.remove_input(~len(self.input_specs))
                 continue
             self.steps.append(step)
             return True
         return False
 
-    def _step(self, kind: str, text: str) -> Step:
+    def _random_step(self, kind: str, text: str) -> Step:
         form = FORMS[text]
-        first = self._first(kind)
+        first = self._choose_first_operand(kind)
         x = self.trace.registers[first]
         arguments = form.choose(self.chance, x)
-        others = [self._other(role, relation, x, arguments) for role, relation in form.others]
+        others = [
+            self._choose_further_operand(role, relation, x, arguments) for role, relation in form.others
+        ]
         return Step(text, (first, *others), arguments)
 
-    def _first(self, kind: str) -> int:
-        """Choose the first operand: the last result most often, and for writes one that others alias."""
+    def _choose_first_operand(self, kind: str) -> int:
+        """Return the first operand: often the last result, and for writes preferably a register that shares
+        memory.
+        """
         fit = [operand for operand in self.trace.registers if self.trace.fits(operand, "value")]
         last = self.trace.count - 1
         if last in fit and self.chance.random() < 0.5:
             return last
         if kind == "write":
-            held = [memory(x) for x in self.trace.registers.values()]
-            shared = [one for one in fit if held.count(memory(self.trace.registers[one])) > 1]
+            storages = [storage_id(x) for x in self.trace.registers.values()]
+            shared = [
+                operand for operand in fit if storages.count(storage_id(self.trace.registers[operand])) > 1
+            ]
             if shared and self.chance.random() < 0.7:
                 return self.chance.choice(shared)
         return self.chance.choice(fit)
 
-    def _other(self, role: str, relation: str, x: torch.Tensor, arguments: tuple[object, ...]) -> int:
-        """Choose a further operand: a register, or a new one of a shape that fits."""
+    def _choose_further_operand(
+        self, role: str, relation: str, x: torch.Tensor, arguments: tuple[object, ...]
+    ) -> int:
+        """Return a further operand: an existing register, or a new input with a matching shape."""
         registers = self.trace.registers
         if role != "order" and relation in ("like", "same") and self.chance.random() < 0.6:
-            fit = [one for one in registers if self.trace.fits(one, role)]
+            fit = [register for register in registers if self.trace.fits(register, role)]
             if relation == "same":
-                fit = [one for one in fit if registers[one].shape == x.shape]
+                fit = [register for register in fit if registers[register].shape == x.shape]
             if fit:
                 return self.chance.choice(fit)
         dim = arguments[0] if arguments and isinstance(arguments[0], int) else 0
         shape = list(x.shape)
         if relation == "line":
-            return self._give(role, (shape[dim],))
+            return self._add_input(role, (shape[dim],))
         if relation == "columns":
             if not shape:
-                raise Unfit
-            return self._give(role, (shape[-1], self.chance.randint(1, 3)))
+                raise StepRejected
+            return self._add_input(role, (shape[-1], self.chance.randint(1, 3)))
         if relation == "like":
             drop = self.chance.randint(0, len(shape)) if self.chance.random() < 0.3 else 0
             shape = [1 if self.chance.random() < 0.15 else size for size in shape[drop:]]
         if role == "order" and not shape:
-            raise Unfit
-        return self._give(role, tuple(shape), dim)
+            raise StepRejected
+        return self._add_input(role, tuple(shape), dim)
 
-    def _give(self, role: str, shape: tuple[int, ...], dim: int = 0) -> int:
-        if len(self.given) >= _GIVEN:
-            raise Unfit
-        given = Given(role, shape, self.chance.randrange(1 << 20), dim if role == "order" else 0)
-        operand = ~len(self.given)
-        self.given.append(given)
-        self.trace.give(operand, given)
+    def _add_input(self, role: str, shape: tuple[int, ...], dim: int = 0) -> int:
+        if len(self.input_specs) >= _MAX_INPUTS:
+            raise StepRejected
+        program_input = InputSpec(role, shape, self.chance.randrange(1 << 20), dim if role == "order" else 0)
+        operand = ~len(self.input_specs)
+        self.input_specs.append(program_input)
+        self.trace.add_input(operand, program_input)
         return operand

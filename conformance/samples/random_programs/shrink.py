@@ -1,4 +1,4 @@
-"""Smaller programs: fewer steps, fewer and smaller tensors, smaller arguments."""
+"""Shrink random programs: fewer steps, fewer and smaller tensors, smaller arguments."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from conformance.samples.random_programs.generator import REFUSED
-from conformance.samples.random_programs.program import Given, Program, Step
+from conformance.samples.random_programs.program import InputSpec, Program, Step
 from conformance.samples.random_programs.steps import FORMS
-from conformance.samples.random_programs.validity import Trace, traced
+from conformance.samples.random_programs.validity import Trace, trace_program
 
 
-def shorter(program: Program) -> Iterator[Program]:
-    """Yield programs that are smaller than this one and keep to the rules, the greatest changes first."""
-    size, seen = _size(program), {program}
+def smaller_programs(program: Program) -> Iterator[Program]:
+    """Yield smaller valid programs, the greatest reductions first."""
+    size, visited = _program_size(program), {program}
     for candidate in _candidates(program):
         if candidate is None:
             continue
         candidate = _without_unused(candidate)
-        if candidate in seen or not candidate.steps or _size(candidate) >= size:
+        if candidate in visited or not candidate.steps or _program_size(candidate) >= size:
             continue
-        seen.add(candidate)
+        visited.add(candidate)
         try:
-            traced(candidate)
+            trace_program(candidate)
         except REFUSED:
             continue
         yield candidate
 
 
-def _size(program: Program) -> tuple[int, int, int, int]:
-    """Return what must fall: steps, elements and dimensions, given tensors, arguments."""
-    shapes = [given.shape for given in program.given]
+def _program_size(program: Program) -> tuple[int, int, int, int]:
+    """Return the sizes to reduce: steps, elements and dimensions, inputs, arguments."""
+    shapes = [input_spec.shape for input_spec in program.input_specs]
     elements = sum(_product(shape) + len(shape) for shape in shapes)
     arguments = sum(abs(n) for step in program.steps for n in _integers(step.arguments))
     return len(program.steps), elements, len(shapes), arguments
@@ -53,24 +53,26 @@ def _integers(tree: Any) -> Iterator[int]:
 
 
 def _candidates(program: Program) -> Iterator[Program | None]:
-    trace = traced(program)
+    trace = trace_program(program)
     for number in reversed(range(len(program.steps))):
-        yield _without(program, number)
+        yield _without_step(program, number)
     for number in reversed(range(len(program.steps))):
-        yield _without(program, number, by=program.steps[number].operands[0])
-        yield _given_instead(program, number, trace)
-    yield from _resized(program)
-    yield from _other_arguments(program)
+        yield _without_step(program, number, replacement=program.steps[number].operands[0])
+        yield _input_instead_of_call(program, number, trace)
+    yield from _with_smaller_inputs(program)
+    yield from _with_smaller_arguments(program)
 
 
-def _without(program: Program, gone: int, by: int | None = None) -> Program | None:
-    """Return the program without a step: ``by`` takes its place, or what depends on it goes too."""
+def _without_step(program: Program, removed: int, replacement: int | None = None) -> Program | None:
+    """Return the program without a step: ``replacement`` replaces its result, or all steps that depend on it are
+    removed too.
+    """
     numbers: dict[int, int] = {}
     steps: list[Step] = []
     for number, step in enumerate(program.steps):
-        if number == gone:
-            if by is not None:
-                numbers[number] = by if by < 0 else numbers[by]
+        if number == removed:
+            if replacement is not None:
+                numbers[number] = replacement if replacement < 0 else numbers[replacement]
             continue
         if any(operand >= 0 and operand not in numbers for operand in step.operands):
             continue
@@ -80,55 +82,73 @@ def _without(program: Program, gone: int, by: int | None = None) -> Program | No
     return dataclasses.replace(program, steps=tuple(steps))
 
 
-def _given_instead(program: Program, number: int, trace: Trace) -> Program | None:
-    """Return the program with a given tensor in the place of a call's result."""
+def _input_instead_of_call(program: Program, number: int, trace: Trace) -> Program | None:
+    """Return the program with an input in place of a call's result, or None if the result has no
+    input role.
+    """
     result = trace.registers[number]
     role = "value" if result.dtype == trace.dtype else "mask" if trace.fits(number, "mask") else None
     if role is None or FORMS[program.steps[number].form].kind != "call":
         return None
-    given = (*program.given, Given(role, tuple(result.shape), number))
-    return _without(dataclasses.replace(program, given=given), number, by=~len(program.given))
+    input_specs = (*program.input_specs, InputSpec(role, tuple(result.shape), number))
+    return _without_step(
+        dataclasses.replace(program, input_specs=input_specs), number, replacement=~len(program.input_specs)
+    )
 
 
 def _without_unused(program: Program) -> Program:
-    """Return the program without given tensors that no step takes."""
+    """Return the program without the inputs that no step uses."""
     used = sorted({~operand for step in program.steps for operand in step.operands if operand < 0})
-    if len(used) == len(program.given):
+    if len(used) == len(program.input_specs):
         return program
-    places = {~old: ~new for new, old in enumerate(used)}
+    new_operands = {~old: ~new for new, old in enumerate(used)}
     steps = tuple(
-        dataclasses.replace(step, operands=tuple(places.get(operand, operand) for operand in step.operands))
+        dataclasses.replace(
+            step, operands=tuple(new_operands.get(operand, operand) for operand in step.operands)
+        )
         for step in program.steps
     )
-    return dataclasses.replace(program, given=tuple(program.given[one] for one in used), steps=steps)
+    return dataclasses.replace(
+        program, input_specs=tuple(program.input_specs[input_index] for input_index in used), steps=steps
+    )
 
 
-def _resized(program: Program) -> Iterator[Program]:
-    """Yield programs with fewer dimensions and shorter ones, in all given tensors alike or in one alone."""
-    given = program.given
-    for most in (1, 2):
+def _with_smaller_inputs(program: Program) -> Iterator[Program]:
+    """Yield programs with fewer or shorter dimensions, first in all inputs, then in a single input."""
+    input_specs = program.input_specs
+    for largest in (1, 2):
 
-        def cut(size: int, most: int = most) -> int:
+        def cut(size: int, most: int = largest) -> int:
             return min(size, most)
 
-        small = tuple(dataclasses.replace(one, shape=_mapped(one.shape, cut)) for one in given)
+        small = tuple(
+            dataclasses.replace(input_spec, shape=_map_integers(input_spec.shape, cut))
+            for input_spec in input_specs
+        )
         steps = tuple(
             dataclasses.replace(
-                step, arguments=tuple(_mapped(x, cut) if isinstance(x, tuple) else x for x in step.arguments)
+                step,
+                arguments=tuple(_map_integers(x, cut) if isinstance(x, tuple) else x for x in step.arguments),
             )
             for step in program.steps
         )
-        yield dataclasses.replace(program, given=small, steps=steps)
-    for rank in sorted({len(one.shape) for one in given if one.shape}, reverse=True):
+        yield dataclasses.replace(program, input_specs=small, steps=steps)
+    for rank in sorted(
+        {len(input_spec.shape) for input_spec in input_specs if input_spec.shape}, reverse=True
+    ):
         for part in (slice(1, None), slice(0, -1)):
             smaller = tuple(
-                dataclasses.replace(one, shape=one.shape[part], dim=min(one.dim, max(0, rank - 2)))
-                if len(one.shape) == rank
-                else one
-                for one in given
+                dataclasses.replace(
+                    input_spec, shape=input_spec.shape[part], dim=min(input_spec.dim, max(0, rank - 2))
+                )
+                if len(input_spec.shape) == rank
+                else input_spec
+                for input_spec in input_specs
             )
-            yield dataclasses.replace(program, given=smaller)
-    for old in sorted({size for one in given for size in one.shape if size > 1}, reverse=True):
+            yield dataclasses.replace(program, input_specs=smaller)
+    for old in sorted(
+        {size for input_spec in input_specs for size in input_spec.shape if size > 1}, reverse=True
+    ):
         for new in dict.fromkeys((1, 2, old // 2, old - 1)):
 
             def swap(number: int, old: int = old, new: int = new) -> int:
@@ -137,39 +157,49 @@ def _resized(program: Program) -> Iterator[Program]:
             if not 0 < new < old:
                 continue
             resized = tuple(
-                dataclasses.replace(one, shape=tuple(swap(size) for size in one.shape)) for one in given
+                dataclasses.replace(input_spec, shape=tuple(swap(size) for size in input_spec.shape))
+                for input_spec in input_specs
             )
-            yield dataclasses.replace(program, given=resized)
+            yield dataclasses.replace(program, input_specs=resized)
             steps = tuple(
-                dataclasses.replace(step, arguments=_mapped(step.arguments, swap)) for step in program.steps
+                dataclasses.replace(step, arguments=_map_integers(step.arguments, swap))
+                for step in program.steps
             )
-            yield dataclasses.replace(program, given=resized, steps=steps)
-    for place, one in enumerate(given):
-        for dim, size in enumerate(one.shape):
+            yield dataclasses.replace(program, input_specs=resized, steps=steps)
+    for input_index, input_spec in enumerate(input_specs):
+        for dim, size in enumerate(input_spec.shape):
             for new in dict.fromkeys((1, size // 2)):
                 if 0 < new < size:
-                    shape = (*one.shape[:dim], new, *one.shape[dim + 1 :])
-                    changed = dataclasses.replace(one, shape=shape)
-                    yield dataclasses.replace(program, given=(*given[:place], changed, *given[place + 1 :]))
+                    shape = (*input_spec.shape[:dim], new, *input_spec.shape[dim + 1 :])
+                    changed = dataclasses.replace(input_spec, shape=shape)
+                    yield dataclasses.replace(
+                        program,
+                        input_specs=(*input_specs[:input_index], changed, *input_specs[input_index + 1 :]),
+                    )
 
 
-def _other_arguments(program: Program) -> Iterator[Program]:
-    """Yield programs in which one number among the arguments is smaller."""
+def _with_smaller_arguments(program: Program) -> Iterator[Program]:
+    """Yield programs in which one integer argument is smaller."""
     for number, step in enumerate(program.steps):
         count = len(list(_integers(step.arguments)))
-        for place in range(count):
+        for argument_index in range(count):
             for new in (0, 1):
-                seen = iter(range(count))
+                counter = iter(range(count))
 
-                def change(value: int, seen: Iterator[int] = seen, place: int = place, new: int = new) -> int:
-                    return new if next(seen) == place and abs(value) > new else value
+                def change(
+                    value: int,
+                    counter: Iterator[int] = counter,
+                    argument_index: int = argument_index,
+                    new: int = new,
+                ) -> int:
+                    return new if next(counter) == argument_index and abs(value) > new else value
 
-                changed = dataclasses.replace(step, arguments=_mapped(step.arguments, change))
+                changed = dataclasses.replace(step, arguments=_map_integers(step.arguments, change))
                 steps = (*program.steps[:number], changed, *program.steps[number + 1 :])
                 yield dataclasses.replace(program, steps=steps)
 
 
-def _mapped(tree: Any, change: Callable[[int], int]) -> Any:
+def _map_integers(tree: Any, change: Callable[[int], int]) -> Any:
     if isinstance(tree, tuple):
-        return tuple(_mapped(item, change) for item in tree)
+        return tuple(_map_integers(item, change) for item in tree)
     return change(tree) if type(tree) is int else tree

@@ -1,4 +1,4 @@
-"""The forms of steps: their text, what they take, and how large the numbers become that they make."""
+"""The forms of program steps: argument choice, operand roles, and bounds of the resulting numbers."""
 
 from __future__ import annotations
 
@@ -15,26 +15,30 @@ NUMBERS = (*FLOATS, "int64")
 ALL = (*NUMBERS, "bool")
 
 Shape = tuple[int, ...]
-#: The arguments of a step for its first operand.
+#: Chooses the arguments of a step for its first operand.
 Choice = Callable[[Random, torch.Tensor], tuple[Any, ...]]
-#: The largest number among a form's results and their partial sums: of the largest of each operand, the
-#: operands and the arguments.
+#: Returns a bound of a form's results and partial sums, from (largest value of each operand, operands,
+#: arguments).
 Growth = Callable[[Sequence[float], Sequence[torch.Tensor], tuple[Any, ...]], float]
 
 
-class Unfit(Exception):
-    """A step does not fit: another one is chosen."""
+class StepRejected(Exception):
+    """A step violates a rule. The generator chooses another step."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """Everything about a form but its text.
+    """All properties of a form except its text.
 
-    ``kind`` is ``call`` (returns a tensor of its own), ``view`` or ``write`` (changes its first operand and
-    returns it). ``others`` are (role, relation) of the operands after the first, the relation to its shape:
-    ``like`` (broadcasts to it), ``same``, ``line`` (one dimension, that of the first argument) or ``columns``
-    (of a second factor). ``elementwise`` writes may read the very elements that they write. ``packed`` views
-    depend on strides, which documentation leaves free for results of calls.
+    ``kind`` is ``call`` (returns a new tensor), ``view`` or ``write`` (changes its first operand and returns
+    it).
+
+    ``others`` holds (role, relation) of each further operand. The relation to the shape of the first operand
+    is ``like`` (broadcasts to it), ``same``, ``line`` (one dimension, selected by the first argument) or
+    ``columns`` (the second factor of a matrix product).
+
+    If ``elementwise`` is true, a write may read the elements that it writes. If ``packed`` is true, the view
+    depends on strides, which documentation does not specify for results of calls.
     """
 
     kind: str
@@ -53,14 +57,14 @@ MASK = (("mask", "like"),)
 def a_dim(chance: Random, x: torch.Tensor) -> tuple[int]:
     """Choose a dimension."""
     if not x.dim():
-        raise Unfit
+        raise StepRejected
     return (chance.randrange(x.dim()),)
 
 
 def two_dims(chance: Random, x: torch.Tensor) -> tuple[int, int]:
     """Choose two dimensions."""
     if x.dim() < 2:
-        raise Unfit
+        raise StepRejected
     first, second = chance.sample(range(x.dim()), 2)
     return first, second
 
@@ -75,12 +79,12 @@ def a_part(chance: Random, x: torch.Tensor) -> tuple[int, int, int]:
 def a_slice(chance: Random, x: torch.Tensor) -> tuple[int, int]:
     """Choose a start and a step."""
     if not x.dim():
-        raise Unfit
+        raise StepRejected
     return chance.randint(0, 1), chance.choice((1, 2, 2, 3))
 
 
 def an_element(chance: Random, x: torch.Tensor) -> tuple[int, int]:
-    """Choose a dimension and a place in it."""
+    """Choose a dimension and an index in it."""
     (dim,) = a_dim(chance, x)
     return dim, chance.randrange(-x.shape[dim], x.shape[dim])
 
@@ -92,7 +96,7 @@ def a_larger_shape(chance: Random, x: torch.Tensor) -> tuple[Shape]:
 
 
 def another_shape(chance: Random, x: torch.Tensor) -> tuple[Shape]:
-    """Choose a shape of as many elements."""
+    """Choose a shape with the same number of elements."""
     count = x.numel()
     shape: list[int] = []
     while count > 1 and len(shape) < 2:
@@ -103,7 +107,7 @@ def another_shape(chance: Random, x: torch.Tensor) -> tuple[Shape]:
 
 
 def an_order(chance: Random, x: torch.Tensor) -> tuple[Shape]:
-    """Choose an order of the dimensions."""
+    """Choose a permutation of the dimensions."""
     return (tuple(chance.sample(range(x.dim()), x.dim())),)
 
 
@@ -114,9 +118,9 @@ def a_window(chance: Random, x: torch.Tensor) -> tuple[int, int, int]:
 
 
 def a_stride(chance: Random, x: torch.Tensor) -> tuple[Shape, Shape, int]:
-    """Choose sizes, strides and an offset within the memory of a packed tensor."""
+    """Choose sizes, strides and an offset within the memory of a contiguous tensor."""
     if x.numel() < 2:
-        raise Unfit
+        raise StepRejected
     step = chance.randint(1, 2)
     offset = chance.randrange(x.numel() - 1)
     count = chance.randint(1, (x.numel() - 1 - offset) // step + 1)
@@ -127,61 +131,65 @@ def a_stride(chance: Random, x: torch.Tensor) -> tuple[Shape, Shape, int]:
 def a_diagonal(chance: Random, x: torch.Tensor) -> tuple[int]:
     """Choose a diagonal of a matrix."""
     if x.dim() != 2:
-        raise Unfit
+        raise StepRejected
     return (chance.randint(-1, 1),)
 
 
-def nothing_of_a_matrix(chance: Random, x: torch.Tensor) -> tuple[()]:
-    """Choose nothing, for tensors of two dimensions or more."""
+def no_arguments_of_a_matrix(chance: Random, x: torch.Tensor) -> tuple[()]:
+    """Choose no arguments; reject tensors with fewer than two dimensions."""
     if x.dim() < 2:
-        raise Unfit
+        raise StepRejected
     return ()
 
 
 def the_first_dim(chance: Random, x: torch.Tensor) -> tuple[int]:
     """Choose the first dimension, which the text of the form implies."""
     if not x.dim():
-        raise Unfit
+        raise StepRejected
     return (0,)
 
 
-def number(chance: Random, x: torch.Tensor) -> tuple[Any, ...]:
-    """Choose a number that every dtype has."""
+def a_number(chance: Random, x: torch.Tensor) -> tuple[Any, ...]:
+    """Choose a number that every dtype represents."""
     return (chance.choice((True, False)) if x.dtype == torch.bool else chance.choice((-2, 1, 2)),)
 
 
-def dim_and_number(chance: Random, x: torch.Tensor) -> tuple[Any, ...]:
+def a_dim_and_number(chance: Random, x: torch.Tensor) -> tuple[Any, ...]:
     """Choose a dimension and a number."""
-    return (*a_dim(chance, x), *number(chance, x))
+    return (*a_dim(chance, x), *a_number(chance, x))
 
 
-def of_sum(sizes: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
-    """Return the sum of the sizes."""
+def sum_bound(sizes: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
+    """Return the sum of the operands' bounds."""
     return sum(sizes)
 
 
-def of_product(sizes: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
-    """Return the product of the sizes."""
+def product_bound(sizes: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
+    """Return the product of the operands' bounds."""
     return math.prod(sizes)
 
 
-def of_number(sizes: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
-    """Return the size of the first operand or of a number among the arguments."""
+def number_bound(sizes: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
+    """Return the larger of the first operand's bound and 2, the largest number argument."""
     return max(sizes[0], 2.0)
 
 
-def along(which: int) -> Growth:
-    """Return the growth of sums along the dimension that is the first argument."""
-    return lambda sizes, operands, arguments: sizes[which] * operands[which].shape[arguments[0]]
+def dimension_sum_bound(operand_index: int) -> Growth:
+    """Return the bound of sums of operand ``operand_index`` along the dimension in the first argument."""
+    return lambda sizes, operands, arguments: (
+        sizes[operand_index] * operands[operand_index].shape[arguments[0]]
+    )
 
 
-def of_all(sizes: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
-    """Return the size of a sum of all elements."""
+def total_sum_bound(sizes: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
+    """Return the bound of the sum of all elements."""
     return float(sizes[0] * operands[0].numel())
 
 
-def of_matmul(first: int) -> Growth:
-    """Return the growth of a matrix product; ``tf32`` rounds factors of more than eleven bits."""
+def matmul_bound(first: int) -> Growth:
+    """Return the bound of a matrix product. ``tf32`` rounds factors of more than eleven bits, so larger
+    factors are rejected.
+    """
 
     def growth(sizes: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:
         left, right = sizes[first], sizes[first + 1]

@@ -1,6 +1,6 @@
 "use strict";
 /* Single operators, properties, areas and results of all backends. data/index.js calls conformanceIndex, and each shard
-   conformanceShard. The part of the address after # says what is shown: op=, property=, result=, q= or diff=. */
+   conformanceShard. The fragment of the address selects the view: op=, property=, result=, q= or diff=. */
 let index;
 const shards = new Map(), waiting = new Map();
 const $ = (id) => document.getElementById(id);
@@ -13,7 +13,7 @@ const CRC = Array.from({ length: 256 }, (_, number) => {
   for (let bit = 0; bit < 8; bit++) value = value & 1 ? 0xedb88320 ^ (value >>> 1) : value >>> 1;
   return value >>> 0;
 });
-/* Which shard holds a subject: CRC-32 of its UTF-8 bytes, as conformance/site/explore.py has it. */
+/* Return the shard of a subject: the CRC-32 of its UTF-8 bytes, as in conformance/site/explore.py. */
 function shardOf(subject) {
   let value = 0xffffffff;
   for (const byte of new TextEncoder().encode(subject)) value = CRC[(value ^ byte) & 255] ^ (value >>> 8);
@@ -51,7 +51,7 @@ async function loadAll(which) {
 }
 const everything = () => Array.from({ length: index.shards }, (_, number) => number);
 
-/* Each case of the loaded shards: its name, and dtypes and letters of each line that has it. */
+/* Yield each case of the loaded shards: its name, and the dtypes and letters of each line that has the case. */
 function* cases(which) {
   for (const number of which) {
     const shard = shards.get(number);
@@ -85,7 +85,7 @@ const squares = ({ dtypes, letters }) => {
   return `<span class="squares" role="img" aria-label="${text(title)}" title="${text(title)}">` +
     [...marks].map((letter) => `<i class="v-${word(letter)}"></i>`).join("") + "</span>";
 };
-/* Backends on which a result fails, if others pass: a defect of the backend rather than of torch or the suite. */
+/* Return the backends on which a result fails while others pass: probably a defect of these backends. */
 function alone(found) {
   const failing = new Set(), passing = new Set();
   for (const [number, letters] of found.filter(([line]) => !index.lines[line].standIn)) ([...letters].some(bad) ? failing : passing).add(index.lines[number].backend);
@@ -94,7 +94,7 @@ function alone(found) {
 }
 const wide = (label, body) => `<div class="wide" tabindex="0" role="region" aria-label="${text(label)}"><table>${body}</table></div>`;
 
-/* Rows of cases × columns of lines, with what passed of each line in the first row. */
+/* Draw a table of cases × lines. The first row has the passed results of each line. */
 function grid(entries, label, nameOf) {
   const lines = [...new Set(entries.flatMap((entry) => [...entry.lines.keys()]))].sort((a, b) => a - b);
   const sums = lines.map((number) => {
@@ -151,7 +151,7 @@ async function showProperty(name) {
     grid(found, "subject", (entry) => link("op", subjectOf(entry)));
 }
 
-/* The stretches of one result on one line: since which night it has which verdict. */
+/* Return the history of one result on one line: each verdict with its first night. */
 function history(shard, id, number, letter) {
   const line = index.lines[number], noted = ((shard.history[id] || {})[number] || [[0, letter]]);
   return noted.map(([night, one], place) => {
@@ -186,7 +186,7 @@ async function showResult(id) {
       }).join("") + "</tbody>");
 }
 
-/* Shards that a query needs: those of its operators if it names them whole and joins all terms, else all. */
+/* Return the shards that a query needs: the shards of its complete operator names if all terms must match, else all. */
 function needed(query) {
   if (/[()*"]|\bor\b|\bnot\b/i.test(query)) return everything();
   const named = query.split(/\s+/).map((term) => /^(?:op|subject):(.+)$/i.exec(term)).find(Boolean);
@@ -241,7 +241,7 @@ async function showQuery(query) {
     (found.length > SHOWN ? `<p>and ${(found.length - SHOWN).toLocaleString()} more names; narrow the query</p>` : "");
 }
 
-/* A run is named by backend, mode, build and run: numbers of lines change from one site to the next. */
+/* Name a run by backend, mode, build and run: the index of a line changes whenever the site is rebuilt. */
 const runName = (line, night) => [line.backend, line.mode, line.slug, night.run].join("~");
 function findRun(name) {
   const parts = name.split("~"), run = parts.slice(3).join("~");

@@ -31,7 +31,7 @@ if (matrix) {
   apply();
 }
 
-// Ages are computed when the site is made. If it is no longer made, an old pass must not look fresh.
+// Ages are computed when the site is built. If the site is no longer rebuilt, an old pass must not look fresh.
 const made = document.documentElement.dataset.made;
 const days = made ? Math.floor((Date.now() - Date.parse(made)) / 86400000) : 0;
 if (days > 3) {

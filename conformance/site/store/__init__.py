@@ -1,1 +1,1 @@
-"""The compact store of the site: each backend's results by mode and build, as changes from night to night."""
+"""The store of the site: the published runs of each backend, mode and build, stored as deltas."""

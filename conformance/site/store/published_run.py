@@ -1,4 +1,4 @@
-"""One run of one leg as the site keeps it: the leg without its results, its sums, and where it came from."""
+"""A published run: one leg without its result rows, with its counts and its provenance."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from conformance.site.provenance import Provenance
 from conformance.site.submissions import Submission
 
 _GOOD = ("pass", "xfail")
-#: Regressed results that are named; all are counted.
+#: The maximum number of stored ids of regressed results. All regressions are counted.
 _NAMED = 1000
-#: Problems of a leg that are kept, and the characters of each.
+#: The maximum number of stored problems of a leg, and of characters of each.
 _PROBLEMS, _PROBLEM = 10, 500
 
 
 @dataclasses.dataclass(frozen=True)
 class PublishedRun:
-    """A leg in figures. ``leg`` has no results; ``level`` is the broadest level that it held.
+    """A leg of a published run, with its counts. In the site's data it is called a night.
 
-    ``passed`` and ``claimed`` count among the ``planned`` results of its own level. ``regressed`` are the ids
-    that regressed since the run ``compared_with``, at most a thousand of ``regressed_count``.
+    ``leg`` has no result rows. ``level`` is the broadest level that the leg holds. ``passed`` and ``claimed``
+    count the ``planned`` results of the level of the run. ``regressed`` has the ids of the results that
+    regressed since the run ``compared_with``: the first thousand of ``regressed_count``.
     """
 
     run: str
@@ -48,8 +49,10 @@ class PublishedRun:
 
     @property
     def when(self) -> datetime.datetime:
-        """The time by which runs are ordered and aged: for our own workflow its clock, which no backend can
-        set.
+        """The time that determines the order and the age of runs.
+
+        For this project's workflow it is the time of receipt, which no backend can set. For all others it is
+        the start of the run.
         """
         return self.provenance.received if self.provenance.channel == "our-workflow" else self.started
 
@@ -70,12 +73,12 @@ class PublishedRun:
 
     @property
     def ran(self) -> bool:
-        """True if the leg ran to its end, so that a later one can be compared with it."""
+        """True if the leg is complete, so that it can be compared with other runs."""
         return self.status in ("passed", "failed")
 
     @staticmethod
     def of(submission: Submission) -> PublishedRun:
-        """Sum up a run."""
+        """Return the published run of a submission."""
         leg = submission.leg
         totals, planned = leg["totals"], int(leg["planned"])
         return PublishedRun(
@@ -94,12 +97,15 @@ class PublishedRun:
     def compared(
         self, rows: Sequence[ResultRow], before: PublishedRun, rows_before: Sequence[ResultRow]
     ) -> PublishedRun:
-        """Return the same night with what regressed since one before it."""
+        """Return this run with the results that regressed since the run ``before``.
+
+        ``rows`` and ``rows_before`` are the result rows of the two runs.
+        """
         old = cast("Leg", {**before.leg, "results": rows_before})
         new = cast("Leg", {**self.leg, "results": rows})
         try:
-            report = diff.compare([old], [new])
-        except UsageError:  # nothing in common
+            report = diff.compare_runs([old], [new])
+        except UsageError:  # the runs have no leg in common
             return self
         regressed = tuple(change.id for pair in report.pairs for change in pair.counted)
         return dataclasses.replace(
@@ -107,12 +113,12 @@ class PublishedRun:
         )
 
     def comparable(self, earlier: PublishedRun) -> bool:
-        """Return True if an earlier night ran whole, on the same level and samples."""
+        """Return True if both runs are complete and have the same level and samples."""
         same = (self.leg["level"], self.leg["samples"]) == (earlier.leg["level"], earlier.leg["samples"])
         return same and self.ran and earlier.ran
 
     def to_json(self) -> dict[str, Any]:
-        """An object that :meth:`from_json` reads."""
+        """Return the run as JSON."""
         return {
             **{name: getattr(self, name) for name in _SIMPLE_FIELDS},
             "build": dataclasses.asdict(self.build),
@@ -125,7 +131,7 @@ class PublishedRun:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> PublishedRun:
-        """The inverse of :meth:`to_json`."""
+        """Return the run of a JSON object that :meth:`to_json` returned."""
         origin = data["provenance"]
         received = datetime.datetime.fromisoformat(origin["received"])
         simple_fields = {name: data[name] for name in _SIMPLE_FIELDS}
@@ -145,7 +151,7 @@ _SIMPLE_FIELDS = (
 
 
 def _leg_without_results(leg: Leg) -> Leg:
-    """The leg without its results, and without what the site does not show."""
+    """Return the leg without its result rows and without the fields that the site does not display."""
     fields = {key: value for key, value in leg.items() if key not in ("results", "cases", "expectations")}
     fields["problems"] = [text[:_PROBLEM] for text in leg["problems"][:_PROBLEMS]]
     fields["facts"] = {key: value for key, value in leg["facts"].items() if key != "environment"}
@@ -158,7 +164,10 @@ def _manifest() -> manifest.Manifest:
 
 
 def _broadest_level_held(leg: Leg) -> str | None:
-    """Return the broadest level that a leg holds, or None, also if the manifest does not know its torch."""
+    """Return the broadest level that a leg holds.
+
+    Return None if it holds no level, or the manifest has no entry for its torch minor.
+    """
     try:
         return level_assessment.broadest_level_held(leg, _manifest())
     except UsageError:

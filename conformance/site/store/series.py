@@ -1,4 +1,4 @@
-"""A line of the store: the nights of one backend in one mode on one build, in the order of their time."""
+"""A series of the store: the published runs of one backend, mode and build, ordered by time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from conformance.site.store.published_run import PublishedRun
 from conformance.site.store.verdict_table import TableDelta, VerdictTable
 
 SCHEMA = 1
-#: Nights of which all are kept, and those of which one a week is kept, in days; of older ones one a month.
+#: Ages in days: all runs up to ALL are stored, one run per week up to WEEKLY, and one run per month after
+#: that.
 ALL, WEEKLY = 30, 180
 
 
 @dataclasses.dataclass
 class Entry:
-    """A night, and what changed since the one before it; ``settled`` if it is compared with that."""
+    """A published run and the table delta from the run before it.
+
+    ``is_compared`` is True if the regressions of the run are up to date.
+    """
 
     night: PublishedRun
     change: TableDelta
@@ -28,7 +32,7 @@ class Entry:
 
 @dataclasses.dataclass
 class Series:
-    """The nights of one backend, mode and build, the oldest first."""
+    """The published runs of one backend, mode and build, the oldest first."""
 
     backend: str
     mode: str
@@ -36,18 +40,18 @@ class Series:
 
     @property
     def nights(self) -> list[PublishedRun]:
-        """The nights, the oldest first."""
+        """The published runs, the oldest first."""
         return [entry.night for entry in self.entries]
 
     def tables(self) -> Iterator[tuple[PublishedRun, VerdictTable]]:
-        """Yield each night with its table, which the next step changes."""
+        """Yield each run with its table. The next iteration changes this table object."""
         table = VerdictTable()
         for entry in self.entries:
             table.apply(entry.change)
             yield entry.night, table
 
     def table_of(self, run: PublishedRun) -> VerdictTable:
-        """The table of one of the nights."""
+        """Return the verdict table of one of the runs."""
         table = VerdictTable()
         for entry in self.entries:
             table.apply(entry.change)
@@ -56,8 +60,8 @@ class Series:
         raise ValueError(f"{self.backend}, {self.mode}, has no run {run.run}")
 
     def add(self, run: PublishedRun, table: VerdictTable) -> None:
-        """Put a night in its place in time; :meth:`settle` compares it."""
-        # Of runs with one time the name decides, whichever arrives first.
+        """Insert a run in the order of time. Call :meth:`compare_pending` afterwards."""
+        # The name orders runs with equal times, so that the order does not depend on their arrival.
         moment = (run.when, run.run)
         position = sum((entry.night.when, entry.night.run) <= moment for entry in self.entries)
         before = VerdictTable()
@@ -73,7 +77,7 @@ class Series:
             following.is_compared = False
 
     def compare_pending(self) -> None:
-        """Compare each new night, and the next one after it, with the last one before that fits."""
+        """Compute the regressions of all pending runs, each against its newest comparable predecessor."""
         ran: list[tuple[PublishedRun, VerdictTable]] = []
         table = VerdictTable()
         for entry in self.entries:
@@ -89,10 +93,10 @@ class Series:
                 ran.append((entry.night, table.copy()))
 
     def thin(self, today: datetime.date) -> None:
-        """Drop nights that are old: of those over 30 days one a week is kept, over 180 days one a month.
+        """Remove old runs: keep one run per week after 30 days, and one run per month after 180 days.
 
-        Of each period and channel the last night stays that ran to its end, or the last one. A kept night is
-        compared with the kept one before it.
+        For each period and channel the last complete run stays, or the last run if none is complete. The
+        remaining runs are compared again if their comparison run was removed.
         """
         kept_entries = self._entries_to_keep(today)
         if len(kept_entries) == len(self.entries):
@@ -118,7 +122,7 @@ class Series:
         return list(periods.values())
 
     def write(self, file: Path) -> None:
-        """Write the line, a night on each line of the file; unchanged nights keep their bytes."""
+        """Write the series with one run per line of the file. The bytes of unchanged runs stay equal."""
         head = {"schema": SCHEMA, "backend": self.backend, "mode": self.mode}
         lines = [json.dumps(head, sort_keys=True)]
         lines += [
@@ -135,7 +139,7 @@ class Series:
 
     @staticmethod
     def read(file: Path) -> Series:
-        """Read a line; UsageError if the file is not one."""
+        """Read a series. Raise UsageError if the file is not a valid series."""
         try:
             head, *lines = file.read_text().splitlines()
             header = json.loads(head)
@@ -149,12 +153,12 @@ class Series:
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             why = str(error) if type(error) is ValueError else repr(error)[:200]
             raise UsageError(
-                f"{file} is no line of the store ({why}); make the store anew from the results"
+                f"{file} is not a valid series of the store ({why}); recreate the store from the results"
             ) from None
 
 
 def _period(run: PublishedRun, today: datetime.date) -> tuple[object, ...]:
-    """The stretch of time of which one night is kept; of a young night, the night itself."""
+    """Return the period of which one run is kept. A young run is its own period."""
     day = run.when.date()
     age = (today - day).days
     if age <= ALL:

@@ -1,4 +1,4 @@
-"""The whole store: lines, schedules and refusals, folded from the folder of results a run at a time."""
+"""The store of the site: series, schedules and refused runs, updated from the results folder run by run."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ from conformance.site.store.series import SCHEMA, Series
 from conformance.site.store.verdict_table import VerdictTable
 from conformance.site.submissions import Refused
 
-#: The file that marks a folder as a store, and holds what belongs to no line.
+#: The file that marks a folder as a store. It contains the data that belongs to no series.
 MARK = "store.json"
 _SCHEDULES = "schedules.jsonl"
-#: Days for which schedules are kept, and the number of refused runs.
+#: The number of days for which schedules are stored, and the maximum number of stored refused runs.
 _KEPT, _REFUSED = 180, 500
 
-#: Backend, build and mode.
+#: The key of a series: backend, build and mode.
 Key = tuple[str, Build, str]
 
 
 @dataclasses.dataclass
 class Store:
-    """All lines by backend, build and mode. ``seen`` are the runs that were folded, as ``BACKEND/RUN``."""
+    """All series by key. ``stored_runs`` are the runs that were added, as ``BACKEND/RUN``."""
 
     lines: dict[Key, Series] = dataclasses.field(default_factory=dict)
     schedules: list[Schedule] = dataclasses.field(default_factory=list)
     refused: list[Refused] = dataclasses.field(default_factory=list)
     stored_runs: set[str] = dataclasses.field(default_factory=set)
-    #: Lines that differ from their files.
+    #: The series that differ from their files.
     changed: set[Key] = dataclasses.field(default_factory=set)
-    #: Lines whose files are to be removed.
+    #: The series whose files must be removed.
     removed: set[Key] = dataclasses.field(default_factory=set)
 
     def add_results(
         self, folder: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str = ""
     ) -> int:
-        """Add the runs of a folder of results that are not in the store yet; return their number.
+        """Add the new runs of a results folder to the store, and return their number.
 
-        UsageError if there is no such folder. A run that is refused is looked at again the next time: the
-        registry, the repository's name or the day may be to blame.
+        A refused run is checked again the next time, because the registry, the repository name or the date
+        may be the reason. Raise UsageError if the folder does not exist.
         """
         self.rename(registry)
         new = set()
@@ -60,8 +60,10 @@ class Store:
             label = submissions.run_label(legs[0].folder)
             try:
                 nights = [(PublishedRun.of(leg), VerdictTable.of(leg.leg["results"])) for leg in legs]
-            except Exception as error:  # one submission never keeps the others from being shown
-                refused.append(Refused(label, f"it cannot be summed up ({type(error).__name__})"))
+            except (
+                Exception
+            ) as error:  # an error in one submission must not prevent the display of the others
+                refused.append(Refused(label, f"it cannot be summarised ({type(error).__name__})"))
                 continue
             for run, table in nights:
                 self._add(legs[0].backend.id, run, table)
@@ -78,13 +80,13 @@ class Store:
     def _add(self, backend: str, run: PublishedRun, table: VerdictTable) -> None:
         key = (backend, run.build, run.mode)
         line = self.lines.setdefault(key, Series(backend, run.mode))
-        # A store whose writing was cut off may have the night already.
+        # An interrupted write may have stored the run already.
         if all(earlier_run.run != run.run for earlier_run in line.nights):
             line.add(run, table)
             self.changed.add(key)
 
     def rename(self, registry: Mapping[str, Backend]) -> None:
-        """Give lines and schedules of former ids the new ones."""
+        """Replace the former backend ids of series and schedules by the current ids."""
         former = {name: backend.id for backend in registry.values() for name in backend.renamed_from}
         for key in [key for key in self.lines if key[0] in former and key[0] not in registry]:
             line = self.lines.pop(key)
@@ -100,9 +102,7 @@ class Store:
         ]
 
     def thin(self, today: datetime.date) -> None:
-        """Drop what is old: nights as :meth:`Line.thin` says, schedules and runs that are gone after half a
-        year.
-        """
+        """Remove old runs (see :meth:`Series.thin`), and schedules older than half a year."""
         for key, line in self.lines.items():
             before = len(line.entries)
             line.thin(today)
@@ -113,7 +113,7 @@ class Store:
         self.schedules = [schedule for schedule in self.schedules if schedule.received >= oldest]
 
     def missing(self) -> dict[CellKey, list[datetime.datetime]]:
-        """The nights on which a cell was scheduled and left nothing that is shown."""
+        """Return, for each cell, the times of the schedules that left no displayed result."""
         shown_runs = {
             (backend, run.run, build, mode)
             for (backend, build, mode), line in self.lines.items()
@@ -122,9 +122,9 @@ class Store:
         return tables.missing_cells(self.schedules, shown_runs)
 
     def write(self, folder: Path) -> None:
-        """Write what has changed into the store's folder.
+        """Write the changed series, the schedules and the refused runs into a folder.
 
-        UsageError if the folder is something else, or cannot be written.
+        Raise UsageError if the folder is not a store, or cannot be written.
         """
         check_folder(folder)
         try:
@@ -144,18 +144,21 @@ class Store:
                 )
             ]
             _write_atomically(folder / _SCHEDULES, "".join(f"{line}\n" for line in lines))
-            # Last, so that a run counts as seen only if all of it is there.
+            # Written last, so that a run counts as stored only after all of its series were written.
             _write_atomically(folder / MARK, _head_json(self.stored_runs, self.refused))
         except OSError as error:
             raise UsageError(
-                f"the store {folder} cannot be written ({error.strerror}); name another folder"
+                f"the store {folder} cannot be written ({error.strerror}); choose another folder"
             ) from None
         self.changed.clear()
         self.removed.clear()
 
     @staticmethod
     def read(folder: Path) -> Store:
-        """Read a store; one that does not exist yet is empty. UsageError if the folder is something else."""
+        """Read a store. A missing or empty folder is an empty store.
+
+        Raise UsageError if the folder is not a valid store.
+        """
         check_folder(folder)
         if not (folder / MARK).exists():
             return Store()
@@ -174,7 +177,7 @@ class Store:
                 store.schedules.append(Schedule.from_json(str(data["backend"]), data))
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise UsageError(
-                f"{folder} is no store that can be read ({error}); make it anew from the results"
+                f"{folder} is not a readable store ({error}); recreate it from the results"
             ) from None
         for file in sorted(folder.glob("*/*.jsonl")):
             line = Series.read(file)
@@ -184,17 +187,19 @@ class Store:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise UsageError for a place that is there, and is neither an empty folder nor a store."""
+    """Raise UsageError if a path exists and is neither an empty folder nor a store."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UsageError(f"{folder} is not a folder; name another one for the store")
+        raise UsageError(f"{folder} is not a folder; choose another folder for the store")
     if folder.exists() and any(folder.iterdir()) and not (folder / MARK).is_file():
-        raise UsageError(f"{folder} is neither empty nor a store; name another folder")
+        raise UsageError(f"{folder} is neither empty nor a store; choose another folder")
     if folder.exists() and (links := [path for path in folder.rglob("*") if path.is_symlink()]):
-        raise UsageError(f"{links[0]} is a link, and a store has none; make the store anew from the results")
+        raise UsageError(
+            f"{links[0]} is a link, which a store must not contain; recreate the store from the results"
+        )
 
 
 def replace_store(folder: Path, store: Store) -> None:
-    """Put a store that was made anew in place of a folder's. UsageError if that is something else."""
+    """Replace the store in a folder. Raise UsageError if the folder is not a store."""
     check_folder(folder)
     scratch = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(scratch, ignore_errors=True)
@@ -214,7 +219,7 @@ def _head_json(stored_runs: set[str], refused: Sequence[Refused]) -> str:
 
 
 def _write_atomically(file: Path, text: str) -> None:
-    """Write a file so that it is there whole, or as before."""
+    """Write a file atomically."""
     scratch = file.with_name(f"{file.name}.part")
     scratch.write_text(text)
     scratch.replace(file)
@@ -222,11 +227,11 @@ def _write_atomically(file: Path, text: str) -> None:
 
 def _file_name(key: Key) -> str:
     backend, build, mode = key
-    # Two builds may have one slug.
+    # Two builds may have the same slug, so the name contains a digest.
     digest = hashlib.sha256(repr(key).encode()).hexdigest()[:8]
     return f"{backend}/{re.sub('[^a-z0-9-]+', '-', mode)[:40]}@{build.slug}-{digest}.jsonl"
 
 
 def sorted_keys(store: Store) -> Iterator[Key]:
-    """The lines in a fixed order."""
+    """Return the keys of all series, sorted by backend, mode and build."""
     return iter(sorted(store.lines, key=lambda key: (key[0], key[2], key[1].slug)))

@@ -1,4 +1,4 @@
-"""The verdicts of one night as a table, and the change from one table to the next."""
+"""The verdict table of one published run, and the delta between two tables."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from conformance.model.verdicts import Verdict
 from conformance.report.page_data import LETTERS
 from conformance.results import scrub
 
-#: Letters of verdicts, as in the report.
+#: The letters of the verdicts, as in the report.
 LETTER_OF = {verdict.value: letter for verdict, letter in LETTERS.items()}
 VERDICT_OF = {letter: verdict for verdict, letter in LETTER_OF.items()}
-#: Failures beside the first of each kind, characters of a message, and failed samples that are kept.
+#: Limits of a stored row: the number of failures (the first of each kind is always stored), the characters of
+#: a message, and the number of failed samples.
 _FAILURES, _MESSAGE, _SAMPLES = 10, 300, 2000
-#: Characters of a result's id; the suite gives no longer name.
+#: The maximum length of a result id. The ids of the suite are shorter.
 _ID = 240
 
-#: Dtypes of a case and a letter for each.
+#: The dtypes of a case, and a verdict letter for each dtype.
 Verdicts = tuple[tuple[str, ...], str]
 
 
 @dataclasses.dataclass
 class VerdictTable:
-    """Verdicts by case, what results that are no pass say by id, and placements by case."""
+    """The verdicts and placements of a run by case, and the reduced rows of its non-passing results by id."""
 
     cases: dict[str, Verdicts] = dataclasses.field(default_factory=dict)
     details: dict[str, ResultRow] = dataclasses.field(default_factory=dict)
@@ -33,7 +34,7 @@ class VerdictTable:
 
     @staticmethod
     def of(rows: Sequence[ResultRow]) -> VerdictTable:
-        """Make the table of a leg's results; private paths and long texts are cut."""
+        """Return the table of the result rows of a leg. Private paths are removed, long texts are cut."""
         table = VerdictTable()
         by_case: dict[str, tuple[list[str], list[str]]] = {}
         for row in rows:
@@ -51,7 +52,7 @@ class VerdictTable:
         return table
 
     def rows(self) -> Iterator[ResultRow]:
-        """Yield the results again, as far as they are kept."""
+        """Yield a result row for each result, with the details that the table has."""
         for case, (dtypes, letters) in self.cases.items():
             for dtype, letter in zip(dtypes, letters, strict=True):
                 name = f"{case}@{dtype}"
@@ -59,19 +60,19 @@ class VerdictTable:
                 yield self.details.get(name, passed)
 
     def apply(self, change: TableDelta) -> None:
-        """Make this table that of the next night."""
+        """Apply a delta in place: the table becomes the table of the next run."""
         _apply(self.cases, change.cases)
         _apply(self.details, change.details)
         _apply(self.placements, change.placements)
 
     def copy(self) -> VerdictTable:
-        """Return a table that later changes leave alone."""
+        """Return a copy of the table."""
         return VerdictTable(dict(self.cases), dict(self.details), dict(self.placements))
 
 
 @dataclasses.dataclass
 class TableDelta:
-    """The values of a table that differ from those of the night before; None for what is gone."""
+    """The changed values between the tables of two runs. None marks a removed key."""
 
     cases: dict[str, Verdicts | None] = dataclasses.field(default_factory=dict)
     details: dict[str, ResultRow | None] = dataclasses.field(default_factory=dict)
@@ -79,7 +80,7 @@ class TableDelta:
 
     @staticmethod
     def between(old: VerdictTable, new: VerdictTable) -> TableDelta:
-        """Return the change that makes ``new`` of ``old``."""
+        """Return the delta that changes ``old`` to ``new``."""
         return TableDelta(
             _changed_values(old.cases, new.cases),
             _changed_values(old.details, new.details),
@@ -87,7 +88,7 @@ class TableDelta:
         )
 
     def then(self, later: TableDelta) -> TableDelta:
-        """Return both changes as one."""
+        """Return the combination of this delta and a later delta."""
         return TableDelta(
             {**self.cases, **later.cases},
             {**self.details, **later.details},
@@ -95,7 +96,7 @@ class TableDelta:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """A compact object: lists of dtypes are shared among cases."""
+        """Return the delta as compact JSON, in which cases share lists of dtypes."""
         lists: dict[tuple[str, ...], int] = {}
         cases: dict[str, Any] = {}
         for case, verdicts in self.cases.items():
@@ -114,7 +115,7 @@ class TableDelta:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> TableDelta:
-        """The inverse of :meth:`to_json`."""
+        """Return the delta of a JSON object that :meth:`to_json` returned."""
         lists = [tuple(dtypes) for dtypes in data["dtypes"]]
         cases: dict[str, Verdicts | None] = {}
         for case, entry in data["cases"].items():
@@ -140,16 +141,16 @@ def _apply(values: dict[str, Any], changed: Mapping[str, Any]) -> None:
 
 
 def _reduced_row(row: ResultRow) -> ResultRow:
-    """The part of a result that is kept: enough to tell one failure from another."""
+    """Return the stored part of a result row, which suffices to distinguish failures."""
     reduced: ResultRow = {"id": row["id"], "verdict": row["verdict"], "seconds": 0.0}
     failures: list[FailureRow] = [
-        {"kind": failure["kind"][:20], "message": scrub.text(failure["message"][:_MESSAGE])}
+        {"kind": failure["kind"][:20], "message": scrub.scrub_text(failure["message"][:_MESSAGE])}
         for failure in _first_of_each_kind(row.get("failures", []))
     ]
     if failures:
         reduced["failures"] = failures
     elif row.get("notes"):
-        reduced["notes"] = [scrub.text(row["notes"][-1][:_MESSAGE])]
+        reduced["notes"] = [scrub.scrub_text(row["notes"][-1][:_MESSAGE])]
     if samples := row.get("failed_samples", [])[:_SAMPLES]:
         reduced["failed_samples"] = samples
     if "pattern" in row:
@@ -162,7 +163,7 @@ def _reduced_row(row: ResultRow) -> ResultRow:
 
 
 def _first_of_each_kind(failures: Sequence[FailureRow]) -> list[FailureRow]:
-    """The first failures, and the first one of every kind: a new kind is another failure."""
+    """Return the first failures, and the first failure of every kind."""
     kinds: set[str] = set()
     selected = []
     for number, failure in enumerate(failures):
@@ -173,5 +174,5 @@ def _first_of_each_kind(failures: Sequence[FailureRow]) -> list[FailureRow]:
 
 
 def subject_of(case: str) -> str:
-    """The subject of a case."""
+    """Return the subject of a case."""
     return case.partition("/")[2]

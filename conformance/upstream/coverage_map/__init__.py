@@ -1,8 +1,8 @@
-"""The map of upstream's device-generic test methods to the suite's properties that cover them.
+"""The coverage map: upstream's device-generic test methods and the properties that cover them.
 
-``test_names/*.json`` pin the names of upstream's test methods, file by file, with the commit that they were read
-from. ``maps/*.toml`` give for each method the properties that cover it, or the reason, of a closed list, why
-none does. A method without an entry is uncovered. Both are data of the suite: names, no code.
+``test_names/*.json`` pins the names of the upstream test methods in each file, with the commit of PyTorch.
+``maps/*.toml`` lists for each method the properties that cover it, or one of ``REASONS`` why no property is
+needed. A method without an entry is uncovered. Both contain names only, no code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ else:
 
 FOLDER = Path(__file__).parent
 
-#: Why a method needs no property here. Anything else is uncovered.
+#: The reasons why a method needs no property. A method without properties and without a reason is uncovered.
 REASONS: dict[str, str] = {
     "cuda-internal": "about kernels, flags or versions of CUDA and ROCm",
     "other-device": "about one other device (MPS, XPU, NPU, XLA, mkldnn) alone",
@@ -38,14 +38,16 @@ REASONS: dict[str, str] = {
 
 
 class CoverageError(ValueError):
-    """The map contradicts itself, the pinned names, or the suite."""
+    """The coverage map contradicts itself, the pinned names, or the suite."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """A test method of upstream: ``covered_by`` names properties (``write-through-select/views``, or
-    ``value`` alone for one over a database), ``reason`` a word of :data:`REASONS`; neither means uncovered.
-    ``wheel`` says that the data it runs over is in the torch wheel.
+    """An upstream test method.
+
+    ``covered_by`` lists properties: ``write-through-select/views`` for a behaviour, ``value`` alone for a
+    property of all database entries. ``reason`` is a key of :data:`REASONS`. The method is uncovered if both
+    are empty. ``wheel`` is True if the torch wheel contains the data that the method runs over.
     """
 
     file: str
@@ -57,19 +59,20 @@ class Method:
 
 
 def file_stems() -> list[str]:
-    """List the names under which upstream's files are pinned, in order."""
+    """Return the stems of the pinned files, sorted."""
     return sorted(path.stem for path in (FOLDER / "test_names").glob("*.json"))
 
 
 def pinned_names(stem: str) -> dict[str, Any]:
-    """Read ``file``, ``commit`` (None if the names come from ports) and ``classes`` of a pinned file."""
+    """Return ``file``, ``commit`` (None if the names come from ports) and ``classes`` of a pinned file."""
     data: dict[str, Any] = json.loads((FOLDER / "test_names" / f"{stem}.json").read_text())
     return data
 
 
 def methods(stem: str) -> list[Method]:
-    """List the methods of a file with their entries in the map; CoverageError if the map names anything
-    else.
+    """Return the methods of a file with their entries in the map.
+
+    Raise CoverageError if the map contains a name that is not pinned.
     """
     names = pinned_names(stem)
     path = FOLDER / "maps" / f"{stem}.toml"

@@ -36,7 +36,7 @@ class ReadImageDatasetFromDir(Node):
             label_dtype: dtype of the class numbers.
             num_slices: number of slices that ranks share.
             slice_index: the slice that this reader reads.
-            others: hardware arguments, not used.
+            unused_options: hardware arguments, not used.
 
         Raises:
             FileNotFoundError: the folder does not exist or contains no matching file.
@@ -121,7 +121,7 @@ class ImageDecoder(Node):
             ratio_min: minimum width / height.
             ratio_max: maximum width / height.
             seed: seed of the random crops.
-            others: hardware arguments, not used.
+            unused_options: hardware arguments, not used.
 
         Raises:
             ValueError: ``resize`` is missing.
@@ -237,7 +237,7 @@ class CropMirrorNorm(Node):
             crop_pos_y: vertical position of the crop, from 0 (top) to 1 (bottom).
             mirror: swap left and right.
             dtype: dtype of the result.
-            others: hardware arguments, not used.
+            unused_options: hardware arguments, not used.
         """
         super().__init__()
         self.size, self.place, self.mirror = (crop_h, crop_w), (crop_pos_y, crop_pos_x), bool(mirror)

@@ -23,7 +23,7 @@ class MediaPipe:
             prefetch_depth: not used: batches are computed when requested.
             batch_size: number of images per batch.
             pipe_name: name for messages.
-            others: hardware arguments, not used.
+            unused_options: hardware arguments, not used.
         """
         self._device, self._batch_size, self._name = device or "hpu", batch_size, pipe_name
         self._outputs: list[graph.Value] | None = None

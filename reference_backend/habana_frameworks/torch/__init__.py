@@ -29,9 +29,9 @@ _autoload_switch.autoload_requested()
 _lazy_mode = _mode.check_lazy_mode(str(_torch.__version__))
 bridge_config.check_environment()
 _loader.refuse_real_bridge(_namespace.__path__)
-_compile_threads.refuse_workers()
+_compile_threads.disable_worker_processes()
 _C = _loader.load_core(_torch)
-logs.start(_C)
+logs.start_log(_C)
 engine.start(_C, _lazy_mode)
 
 from . import activity_profiler, core, distributed, dynamo, hpu, low_overhead_profiler, utils  # noqa: E402
@@ -41,8 +41,8 @@ from .internal import process_trace as _process_profile  # noqa: E402
 from .version import __version__  # noqa: E402
 
 gpu_migration.load_if_requested()
-torchvision_ops.install()
-quantized_decomposed.install()
+torchvision_ops.define_operators()
+quantized_decomposed.register_kernels()
 _operators.register()
 exit_after_backward.let_backward_finish(_C)
 _process_profile.start_if_requested()

@@ -58,8 +58,8 @@ def check_build(
     Raises:
         ImportError: they differ; the message names both and the package to install.
     """
-    built = _describe(built_version, built_cxx11_abi, built_for_fork)
-    running = _describe(torch_version, torch_cxx11_abi, is_fork_like(torch_version))
+    built = _describe_build(built_version, built_cxx11_abi, built_for_fork)
+    running = _describe_build(torch_version, torch_cxx11_abi, is_fork_like(torch_version))
     if built != running:
         raise ImportError(
             f"this build of the hpu backend is for {built} but torch {torch_version} is running ({running}). "
@@ -96,11 +96,11 @@ def load_core(torch: ModuleType) -> ModuleType:
     """
     package = str(__package__)
     refuse_other_accelerator(torch)
-    core_package = choose(_builds(package), torch)
+    core_package = choose_core(_builds(package), torch)
     try:
         if core_package == package:
             return importlib.import_module(f"{package}._C")
-        return _open(f"{core_package}._C", f"{package}._C")
+        return _open_core(f"{core_package}._C", f"{package}._C")
     except ImportError as error:
         raise ImportError(
             f"the compiled core of {package} could not be opened ({error}). Build or install it again for "
@@ -109,7 +109,7 @@ def load_core(torch: ModuleType) -> ModuleType:
         ) from error
 
 
-def choose(builds: dict[str, ModuleType], torch: ModuleType) -> str:
+def choose_core(builds: dict[str, ModuleType], torch: ModuleType) -> str:
     """Return the name of the package whose core fits the running torch.
 
     Args:
@@ -121,9 +121,9 @@ def choose(builds: dict[str, ModuleType], torch: ModuleType) -> str:
     """
     version = str(torch.__version__)
     cxx11_abi = bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
-    running = _describe(version, cxx11_abi, is_fork_like(version))
+    running = _describe_build(version, cxx11_abi, is_fork_like(version))
     described = {
-        core_package: _describe(info.TORCH_VERSION, bool(info.CXX11_ABI), bool(info.FORK))
+        core_package: _describe_build(info.TORCH_VERSION, bool(info.CXX11_ABI), bool(info.FORK))
         for core_package, info in builds.items()
     }
     for core_package, built in described.items():
@@ -173,7 +173,7 @@ def _same_binaries(info: ModuleType, torch: ModuleType) -> bool:
     return bool(torch_build.binaries(str(torch.__file__), version) == recorded)
 
 
-def _open(source_name: str, name: str) -> ModuleType:
+def _open_core(source_name: str, name: str) -> ModuleType:
     """Import an extension module from another package under the name that all modules use."""
     origin_spec = importlib.util.find_spec(source_name)
     if origin_spec is None or origin_spec.origin is None:
@@ -195,6 +195,6 @@ def _release(version: str) -> str:
     return ".".join(version.split("+")[0].split(".")[:2])
 
 
-def _describe(version: str, cxx11_abi: bool, fork: bool) -> str:
+def _describe_build(version: str, cxx11_abi: bool, fork: bool) -> str:
     kind = "fork-like" if fork else "public"
     return f"{kind} torch {_release(version)} with C++11 ABI {int(cxx11_abi)}"

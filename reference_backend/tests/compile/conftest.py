@@ -1,4 +1,4 @@
-"""Tests of ``torch.compile(backend="hpu_backend")``. They need the built backend and nothing else."""
+"""Fixtures for ``torch.compile(backend="hpu_backend")``. The tests need only the built backend."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Compile = Callable[..., Callable[..., Any]]
 
 @pytest.fixture(autouse=True)
 def _fresh(device_works: None) -> None:
-    """Each test compiles for itself, and leaves a device that works."""
+    """Clear Dynamo's caches before each test, and assert a working device after it."""
     torch._dynamo.reset()
     torch.manual_seed(0)
 
 
 def compiling(executable: str) -> Compile:
-    """`torch.compile` with recipes of one form: ``compile(function, dynamic=..., option=...)``."""
+    """Return `torch.compile` with recipes of one form: ``compile(function, dynamic=..., option=...)``."""
 
     def compile_for(function: Callable[..., Any], dynamic: bool | None = None, **options: Any) -> Any:
         options = {"executable": executable, **options}
@@ -31,17 +31,17 @@ def compiling(executable: str) -> Compile:
 
 @pytest.fixture
 def interpreted() -> Compile:
-    """Compiles to interpreted recipes, which is quick."""
+    """Compile to interpreted recipes, which is fast."""
     return compiling("interpreted")
 
 
 @pytest.fixture
 def fused() -> Compile:
-    """Compiles to fused recipes, which takes a second and more."""
+    """Compile to fused recipes, which takes a second or more."""
     return compiling("fused")
 
 
 @pytest.fixture(params=["interpreted", "fused"])
 def compiled(request: pytest.FixtureRequest) -> Compile:
-    """Compiles to recipes of each form."""
+    """Compile to recipes of each form."""
     return compiling(request.param)

@@ -1,4 +1,6 @@
-"""The passes see every way in which tensors of a program share memory; see `helpers.compile_programs`."""
+"""The compiler passes detect all shared memory between the tensors of a program; see
+`helpers.compile_programs`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ INPUTS = (
     "x1 = numbers(step, 2, (4, 4)).to(device)",
     "x2 = numbers(step, 7, (4, 4)).to(device)",
 )
-#: Two additions, of which each could overwrite what it reads.
+#: Two additions, each of which could overwrite its input.
 SUM = ("v9 = x0 * 2", "v0 = v9 + x1")
 ROWS = "torch.tensor([1, 0, 3, 2], device=x0.device)"
 
@@ -191,7 +193,7 @@ def test_an_expanded_result_keeps_its_strides(executable: str) -> None:
 
     x = torch.tensor([[3.0]], device="hpu")
     torch.compiler.reset()
-    found = torch.compile(expanded, backend="hpu_backend", options={"executable": executable})(x)
-    for one, due in zip(found, expanded(x), strict=True):
-        assert torch.equal(one.cpu(), due.cpu())
-        assert [s for s, n in zip(one.stride(), one.shape, strict=True) if n > 1] == [0, 0]
+    outputs = torch.compile(expanded, backend="hpu_backend", options={"executable": executable})(x)
+    for output, expected in zip(outputs, expanded(x), strict=True):
+        assert torch.equal(output.cpu(), expected.cpu())
+        assert [s for s, n in zip(output.stride(), output.shape, strict=True) if n > 1] == [0, 0]

@@ -1,4 +1,4 @@
-"""A factor in front of a matrix product is not lost by fused code (docs/torch-bugs.md#alpha)."""
+"""Fused code keeps the factor of a matrix product (docs/torch-bugs.md#alpha)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The backend as torch and tools see it: registration, fallbacks, passes, logs, summaries."""
+"""The backend's interface to torch and to tools: registration, fallbacks, passes, logs, summaries."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ STATIC_CALLS = {
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", STATIC_CALLS)
 def test_a_call_whose_shape_follows_from_shapes_is_no_fallback(name: str, dynamic: bool, compiled) -> None:
-    """The same operators have results whose shape depends on data, with other arguments."""
+    """With other arguments the result shapes of the same operators depend on data."""
     function, indices = STATIC_CALLS[name]
     program = compiled(function, dynamic=dynamic, use_eager_fallback=0)
     x, i = torch.randn(4, device="hpu"), torch.tensor(indices, device="hpu")
@@ -110,7 +110,7 @@ def test_a_mask_is_a_fallback(compiled) -> None:
 
 
 def test_a_size_that_is_checked_still_depends_on_data(interpreted) -> None:
-    """The check makes the size a known number in the graph."""
+    """The check turns the size into a constant of the graph."""
 
     def function(x: torch.Tensor) -> torch.Tensor:
         positions = x.nonzero()
@@ -247,8 +247,8 @@ def test_interpreted_recipes_are_replayed(interpreted, monkeypatch: pytest.Monke
         run = by_calls(cluster)
         return lambda inputs: runs.append(1) or run(inputs)
 
-    by_calls = module.by_calls
-    monkeypatch.setattr(module, "by_calls", counting)
+    by_calls = module.run_one_by_one
+    monkeypatch.setattr(module, "run_one_by_one", counting)
     program = interpreted(lambda x, y: (x * y).sum())
     for i in range(4):
         assert program(torch.full((3,), float(i), device="hpu"), torch.ones(3, device="hpu")).item() == 3 * i

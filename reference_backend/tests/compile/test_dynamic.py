@@ -1,4 +1,4 @@
-"""Symbolic sizes."""
+"""Dynamic shapes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_sizes_change_without_a_new_compilation(compiled) -> None:
     calls = []
 
     def function(x: torch.Tensor) -> torch.Tensor:
-        calls.append(x.shape)  # runs when Dynamo traces only
+        calls.append(x.shape)  # runs only while Dynamo traces
         return (x * x.shape[0] + x.sum()).relu()
 
     program = compiled(lambda x: (x * x.shape[0] + x.sum()).relu(), dynamic=True)
@@ -46,8 +46,8 @@ def test_training_with_changing_batches(compiled) -> None:
 def test_dropout_with_changing_sizes(fused) -> None:
     program = fused(lambda x: F.dropout(x + 1, 0.5, training=True) * x.shape[0], dynamic=True)
     for size in (100, 200, 300):
-        kept = (program(torch.zeros(size, device="hpu")) != 0).sum().item()
-        assert 0.2 * size < kept < 0.8 * size
+        retained_count = (program(torch.zeros(size, device="hpu")) != 0).sum().item()
+        assert 0.2 * size < retained_count < 0.8 * size
 
 
 def test_calls_between_recipes_with_changing_sizes(compiled, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Options: their words, their sources, their effects."""
+"""Compile options: their values, their sources and their effects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from habana_frameworks.torch.dynamo.compile_backend import compilers, config
 from habana_frameworks.torch.dynamo.compile_backend.config import configuration_flags
 from torch import nn
 
-#: The table of the contract: option, default, variable.
+#: The table of the public contract: option, default, environment variable.
 TABLE = {
     "use_compiled_recipes": (True, "PT_HPU_COMPILE_USE_RECIPES"),
     "decomposition_mode": ("habana", "PT_HPU_COMPILE_DECOMPOSITION_MODE"),
@@ -43,19 +43,19 @@ def test_defaults() -> None:
 def test_variables(python) -> None:
     changed = {name: not default for name, (default, _) in TABLE.items() if isinstance(default, bool)}
     changed["decomposition_mode"] = "none"
-    words = {
+    environment = {
         TABLE[name][1]: {True: "Yes", False: "oFF", "none": "None"}[value] for name, value in changed.items()
     }
-    done = python(PRINT_ALL % sorted(TABLE), **words)
+    done = python(PRINT_ALL % sorted(TABLE), **environment)
     assert eval(done.stdout) == changed, done.stderr
 
 
 @pytest.mark.parametrize(
-    ("name", "word"), [("PT_HPU_REINPLACE_ADD", "maybe"), ("PT_HPU_COMPILE_DECOMPOSITION_MODE", "some")]
+    ("name", "value"), [("PT_HPU_REINPLACE_ADD", "maybe"), ("PT_HPU_COMPILE_DECOMPOSITION_MODE", "some")]
 )
-def test_unknown_word_names_the_variable(name: str, word: str, python) -> None:
-    done = python("import habana_frameworks.torch.dynamo.compile_backend.config", **{name: word})
-    assert "AssertionError" in done.stderr and name in done.stderr and word in done.stderr
+def test_unknown_word_names_the_variable(name: str, value: str, python) -> None:
+    done = python("import habana_frameworks.torch.dynamo.compile_backend.config", **{name: value})
+    assert "AssertionError" in done.stderr and name in done.stderr and value in done.stderr
 
 
 def test_configuration_flags_are_the_options() -> None:
@@ -147,7 +147,7 @@ def test_parameters_are_in_the_graph_with_inductors_freezing(compiled, discard, 
 
 
 def test_frozen_parameters_and_inputs_that_do_not_come_in_one_list(compiled) -> None:
-    """The part of a graph behind a break takes frozen parameters and an activation."""
+    """The part of a graph after a graph break has frozen parameters and an activation as inputs."""
     layer = nn.Linear(4, 4).to("hpu").eval()
     x = torch.randn(2, 4, device="hpu")
     program = compiled(lambda t: layer(t).cpu().sin() + 1, use_graph_freezing=1, use_boxed_input=0)

@@ -1,6 +1,6 @@
-"""Random programs, full of tensors that share memory, give eager's bits and eager's aliasing when compiled.
+"""Random programs with shared memory have the same bits and the same aliasing when compiled as in eager mode.
 
-A failure prints the seed and the smallest program that still fails, as a script.
+A failure prints the seed, and the smallest program that still fails as a script.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from helpers.compile_programs import Author, check
 from tests.support.nightly import NIGHTLY
 
 CHUNK = 20
-#: An interpreted program costs a tenth of a second; a fused one, a C++ compilation or two.
+#: An interpreted program takes a tenth of a second; a fused one takes one or two C++ compilations.
 INTERPRETED = 2000 if NIGHTLY else 80
 FUSED = range(100) if NIGHTLY else (36, 43)
 

@@ -1,4 +1,4 @@
-"""Random numbers of compiled programs come from the generator of the device."""
+"""Compiled programs draw random numbers from the generator of the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Gradients by state that the forward pass overwrites: the backward pass has what the forward pass had."""
+"""Gradients that depend on state which the forward pass overwrites: the backward pass uses the values of the
+forward pass.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from torch import nn
 
 
 class _Scaled(torch.autograd.Function):
-    """x times a number, whose gradient changes the state of a module too if it has one."""
+    """A function that multiplies by a number. Its gradient also changes the state of a module, if there is
+    one.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, factor: torch.Tensor, module: nn.Module | None) -> torch.Tensor:
@@ -30,7 +34,7 @@ class _Scaled(torch.autograd.Function):
 
 
 class Model(nn.Module):
-    """A weight times what the program makes of a state, which it writes in the same pass."""
+    """A weight times a function of a state. The forward pass writes the state."""
 
     def __init__(
         self, program: Callable[[Model, torch.Tensor], torch.Tensor], strides: tuple[int, int]
@@ -134,9 +138,9 @@ def test_an_operator_whose_result_has_gaps_beside_a_write() -> None:
         class Squared(torch.autograd.Function):
             @staticmethod
             def forward(ctx: Any, x: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
-                made = torch.ops.test_saved.padded(x.detach(), row)
-                ctx.save_for_backward(made)
-                return x * made
+                padded = torch.ops.test_saved.padded(x.detach(), row)
+                ctx.save_for_backward(padded)
+                return x * padded
 
             @staticmethod
             def backward(ctx: Any, *grads: torch.Tensor) -> Any:
@@ -148,21 +152,21 @@ def test_an_operator_whose_result_has_gaps_beside_a_write() -> None:
                 state[0].add_(1)
             return result
 
-        seen = []
+        gradient_sets = []
         for call in (program, torch.compile(program, backend="hpu_backend")):
             x = torch.arange(8.0, device="hpu").view(2, 4).requires_grad_()
             state = torch.arange(1.0, 9.0, device="hpu").view(2, 4)
             call(x, state).sum().backward()
-            seen.append((x.grad, state))
-        torch.testing.assert_close(seen[1], seen[0])
+            gradient_sets.append((x.grad, state))
+        torch.testing.assert_close(gradient_sets[1], gradient_sets[0])
 
 
 def test_copies_are_known_to_hooks_of_saved_tensors(interpreted: Any) -> None:
-    """AOTAutograd looks up in the backward graph, by name, what hooks that are graphs get."""
-    made = torch.fx.symbolic_trace(lambda x: x * 1)
+    """AOTAutograd finds the inputs of graph hooks by name in the backward graph."""
+    traced_identity = torch.fx.symbolic_trace(lambda x: x * 1)
     model = Model(of_the_new_state, (4, 1)).to("hpu")
-    with torch.autograd.graph.saved_tensors_hooks(made, made):
+    with torch.autograd.graph.saved_tensors_hooks(traced_identity, traced_identity):
         result = interpreted(model)(torch.arange(1.0, 5.0, device="hpu"))
-        found = torch.autograd.grad(result.sum(), model.weight)[0]
+        gradient = torch.autograd.grad(result.sum(), model.weight)[0]
     new = 2 * torch.arange(1.0, 17.0).view(4, 4) + 1
-    torch.testing.assert_close(found.cpu(), (torch.arange(1.0, 5.0) / new).sum(0))
+    torch.testing.assert_close(gradient.cpu(), (torch.arange(1.0, 5.0) / new).sum(0))

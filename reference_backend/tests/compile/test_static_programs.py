@@ -1,4 +1,4 @@
-"""Fused recipes that run without Python: results, aliases, order and errors are as with Python."""
+"""Fused recipes that run without Python: results, aliasing, order and errors match the Python path."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 class Programs(list[Any]):
-    """Programs that were made, None for functions that have none."""
+    """The created programs, with None for functions without a program."""
 
     def runs(self) -> list[int]:
-        """Runs of each program so far."""
+        """Return the number of runs of each program so far."""
         return [program.runs for program in self if program is not None]
 
 
 @pytest.fixture(autouse=True)
 def _first_runs_are_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """AOTAutograd watches the operators of the first run of a graph, so that Python runs it."""
+    """Disable AOTAutograd's check of a graph's first run, for which Python runs the graph."""
     import torch._functorch._aot_autograd.runtime_wrappers as wrappers
 
     if hasattr(wrappers, "_AnalyzeCustomOpInputOutputMode"):
@@ -35,20 +35,20 @@ def _first_runs_are_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Programs]:
-    """Collects the programs that compilations make from now on."""
-    made = Programs()
+    """Collect the programs that compilations create from now on."""
+    created = Programs()
     make = static_program_builder.program_of
 
     def collect(*arguments: Any) -> Any:
-        made.append(make(*arguments))
-        return made[-1]
+        created.append(make(*arguments))
+        return created[-1]
 
     monkeypatch.setattr(static_program_builder, "program_of", collect)
-    yield made
+    yield created
 
 
 def train(model: nn.Module, function: Callable[..., Any], x: torch.Tensor) -> list[torch.Tensor]:
-    """Gradients of a step."""
+    """Return the gradients of a training step."""
     for parameter in model.parameters():
         parameter.grad = None
     function(x).square().mean().backward()
@@ -95,8 +95,8 @@ def test_results_that_are_inputs_or_share_memory(fused, programs: Programs) -> N
         assert b.data_ptr() == x.data_ptr()
         assert f.data_ptr() == x[1:].data_ptr()
         assert c.data_ptr() == d.data_ptr() == e.data_ptr()
-        for one, other in zip((a, b, c, d, e, f), expected, strict=True):
-            torch.testing.assert_close(one, other)
+        for actual, expected_output in zip((a, b, c, d, e, f), expected, strict=True):
+            torch.testing.assert_close(actual, expected_output)
     assert sum(programs.runs()) == 2
 
 
@@ -116,7 +116,7 @@ def test_inputs_are_written_and_may_share_memory(fused, programs: Programs) -> N
 
 
 def test_other_layouts_of_inputs(fused, programs: Programs) -> None:
-    """A gradient may come in another layout than the traced one; offsets differ from call to call."""
+    """A gradient may have a different memory layout than the traced one. Offsets differ between calls."""
     layer = nn.Linear(4, 4).to("hpu")
     function = fused(layer)
     memory = torch.randn(40, device="hpu")
@@ -139,7 +139,7 @@ def test_work_waits_for_its_inputs(fused, programs: Programs) -> None:
             _C.enqueue_delay(0.02)
             for _ in range(10):
                 x = x * 2
-        # Another stream's work: the memory orders the two.
+        # Work of another stream, ordered by the memory that both use.
         z = program(x, y)
         with hpu.stream(stream):
             x.fill_(0)
@@ -171,10 +171,10 @@ def test_operators_are_seen_by_those_who_watch(fused, programs: Programs) -> Non
     assert programs.runs() == [1]
     program(x, y)
     assert programs.runs() == [2]
-    (made,) = programs
+    (static_program,) = programs
     with FlopCounterMode(display=False):
-        assert made([x, y]) is None
-    assert made([x, y]) is not None
+        assert static_program([x, y]) is None
+    assert static_program([x, y]) is not None
 
 
 def test_threads_share_a_program(fused, programs: Programs) -> None:

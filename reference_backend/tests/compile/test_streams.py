@@ -52,9 +52,9 @@ def _with_a_new_event(x: torch.Tensor) -> torch.Tensor:
     with hpu.stream(STREAM):
         y = x + 1
         event.record()
-        other = STREAM.record_event()
+        completed_event = STREAM.record_event()
     event.wait()
-    hpu.current_stream().wait_event(other)
+    hpu.current_stream().wait_event(completed_event)
     event.synchronize()
     return y * 2
 
@@ -83,13 +83,13 @@ def test_the_current_stream_is_that_of_the_call(interpreted) -> None:
 
 
 def test_a_break_inside_a_block_stays_on_its_stream(interpreted) -> None:
-    seen = []
+    stream_ids = []
 
     def function(x: torch.Tensor) -> torch.Tensor:
         with hpu.stream(STREAM):
             y = x * 2
             torch._dynamo.graph_break()
-            seen.append(hpu.current_stream().stream_id)
+            stream_ids.append(hpu.current_stream().stream_id)
             torch._dynamo.graph_break()
             y = y + 1
         return y
@@ -97,7 +97,7 @@ def test_a_break_inside_a_block_stays_on_its_stream(interpreted) -> None:
     program = interpreted(function)
     for _ in range(2):
         assert program(torch.ones(2, device="hpu")).tolist() == [3, 3]
-    assert seen == [STREAM.stream_id] * 2
+    assert stream_ids == [STREAM.stream_id] * 2
     assert hpu.current_stream() == hpu.default_stream()
 
 

@@ -1,4 +1,4 @@
-"""Training loops: optimizers in graphs, dropout, the MNIST example of the documentation on random data."""
+"""Training loops: optimizers in graphs, dropout, and the documentation's MNIST example on random data."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_checkpointed_dropout(compiled) -> None:
     x = torch.full((1000,), 2.0, device="hpu", requires_grad=True)
     y = program(x)
     y.sum().backward()
-    # Elements with mask zero have the result one; the recomputed mask must be the same.
+    # Elements with mask zero have result one, so the recomputed mask must be equal.
     assert torch.equal(y == 1, x.grad == 0)
     assert 300 < int((y == 1).sum()) < 700
 

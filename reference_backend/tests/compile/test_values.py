@@ -1,4 +1,4 @@
-"""Compiled programs give the values, gradients, strides and side effects of eager ones."""
+"""Compiled programs have the values, gradients, strides and side effects of eager programs."""
 
 from __future__ import annotations
 
@@ -75,24 +75,24 @@ def test_inputs_are_changed_in_place(compiled) -> None:
         return x * y
 
     tensors = [torch.arange(4.0, device="hpu"), torch.ones(4, device="hpu")]
-    others = [tensor.clone() for tensor in tensors]
+    copies = [tensor.clone() for tensor in tensors]
     function = compiled(step)
     for _ in range(3):
-        assert torch.equal(function(*tensors), step(*others))
-        assert torch.equal(tensors[0], others[0])
-        assert torch.equal(tensors[1], others[1])
+        assert torch.equal(function(*tensors), step(*copies))
+        assert torch.equal(tensors[0], copies[0])
+        assert torch.equal(tensors[1], copies[1])
 
 
 def test_views_of_inputs_share_memory(compiled) -> None:
     function = compiled(lambda x: (x[1:], x.t(), x, x + 1))
     for _ in range(3):
         x = torch.zeros(3, 3, device="hpu")
-        rows, transposed, same, fresh = function(x)
+        rows, transposed, same, new_tensor = function(x)
         x.add_(1)
         assert rows.sum().item() == 6
         assert transposed.sum().item() == 9
         assert same.sum().item() == 9
-        assert fresh.sum().item() == 9
+        assert new_tensor.sum().item() == 9
         rows.zero_()
         assert x.sum().item() == 3
 
@@ -125,7 +125,7 @@ def test_one_tensor_may_be_given_twice(compiled) -> None:
 
 
 def test_inputs_may_overlap(compiled) -> None:
-    # Programs of their own: Dynamo does not notice when inputs begin or cease to overlap.
+    # The programs are separate, because Dynamo does not notice when inputs begin or cease to overlap.
     base = torch.zeros(4, device="hpu")
     assert compiled(add_to_first)(base[:3], base[1:]).tolist() == [2, 2, 1]
     assert base.tolist() == [1, 1, 1, 0]

@@ -1,4 +1,4 @@
-"""Operators of a program's own in C++: built against the public headers, run eagerly and compiled."""
+"""Custom C++ operators: built against the public headers, run eagerly and compiled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def built(file: str, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def operators(tmp_path_factory: pytest.TempPathFactory):
-    """The operators of topk.cpp."""
+    """Return the operators of topk.cpp."""
     built("topk.cpp", tmp_path_factory.mktemp("operators"))
     return torch.ops.example
 
@@ -32,8 +32,8 @@ def operators(tmp_path_factory: pytest.TempPathFactory):
 def test_an_operator_by_the_older_interface(tmp_path: Path) -> None:
     built("legacy.cpp", tmp_path)
     a, b = torch.randn(3, 1), torch.randn(4)
-    found = torch.ops.legacy.scaled_add(a.to("hpu"), b.to("hpu"), 0.5)
-    assert found.device.type == "hpu" and torch.allclose(found.cpu(), a + 0.5 * b)
+    scaled = torch.ops.legacy.scaled_add(a.to("hpu"), b.to("hpu"), 0.5)
+    assert scaled.device.type == "hpu" and torch.allclose(scaled.cpu(), a + 0.5 * b)
     with pytest.raises(RuntimeError, match="describes an input 1, but the number of inputs is 1"):
         torch.ops.legacy.few(a.to("hpu"))
     with pytest.raises(RuntimeError, match="the operator legacy::unknown is not registered"):
@@ -47,17 +47,17 @@ def test_the_folders_exist() -> None:
 
 def test_an_operator_computes_what_its_guid_does(operators) -> None:
     x = torch.randn(5, 9)
-    values, places = operators.topk(x.to("hpu").t(), 3)
-    due = torch.topk(x.t(), 3)
-    assert values.device.type == places.device.type == "hpu"
-    assert torch.equal(values.cpu(), due.values)
-    assert torch.equal(places.cpu(), due.indices)
+    values, indices = operators.topk(x.to("hpu").t(), 3)
+    expected = torch.topk(x.t(), 3)
+    assert values.device.type == indices.device.type == "hpu"
+    assert torch.equal(values.cpu(), expected.values)
+    assert torch.equal(indices.cpu(), expected.indices)
 
 
 def test_an_operator_is_one_node_of_a_compiled_graph(operators) -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
-        values, places = operators.topk(x * 2, 2)
-        return values + places
+        values, indices = operators.topk(x * 2, 2)
+        return values + indices
 
     x = torch.randn(4, 6, device="hpu")
     compiled = torch.compile(program, backend="hpu_backend", fullgraph=True)
@@ -71,7 +71,7 @@ def test_an_error_of_the_sizes_names_the_cause(operators) -> None:
 
 def test_a_guid_without_a_kernel_is_one_sentence(operators) -> None:
     with pytest.raises(
-        RuntimeError, match="the kernel example_nothing is not registered. Call registerKernel"
+        RuntimeError, match=r"the kernel example_nothing is not registered\. Call registerKernel"
     ):
         operators.lost(torch.ones(2, device="hpu"), 1)
 

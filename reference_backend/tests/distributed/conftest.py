@@ -1,4 +1,4 @@
-"""Ranks as processes of their own."""
+"""Fixture that runs ranks in separate processes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from helpers.ranks import Ended, run_ranks
 
 @pytest.fixture
 def on_ranks(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., list[Ended]]:
-    """Function that runs one of the test's module on several ranks, and asserts that all succeed.
+    """Return a function that runs a function of the test module on several ranks, and asserts that all
+    succeed.
 
-    ``fails``: ranks that may end as they like. ``limit``: seconds after which the ranks are killed.
+    ``fails``: ranks that may end in any way. ``limit``: seconds after which the ranks are killed.
     """
 
     def run(function, size=2, *, limit=90, timeout=60, fails=(), **environment):

@@ -1,4 +1,6 @@
-"""Ranks that share the magnitudes of fp8: their scales are those of the largest, in a group or the world."""
+"""Ranks that share the maximum magnitudes of fp8: their scales follow the largest magnitude, in a group or
+over all ranks.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from habana_frameworks.torch.hpex.experimental.transformer_engine.recipe import 
 
 
 def scales(rank: int, recipe: DelayedScaling, group: dist.ProcessGroup | None = None) -> list[float]:
-    """Scales of the input and of the output's gradient after a step, whose numbers are the rank's."""
+    """Return the scales of the input and of the output gradient after a step on rank-dependent numbers."""
     torch.manual_seed(1)
     module = te.Linear(8, 4)
     for _ in range(2):
@@ -27,7 +29,7 @@ def agree(rank: int, size: int) -> None:
     assert shared == pytest.approx([largest / size, of_gradients / size])
     own = scales(rank, DelayedScaling(reduce_amax=False))
     assert own == pytest.approx([largest / (rank + 1), of_gradients / (rank + 1)])
-    groups = [dist.new_group([one]) for one in range(size)]
+    groups = [dist.new_group([member]) for member in range(size)]
     alone = scales(rank, DelayedScaling(reduce_amax=True), groups[rank])
     assert alone == pytest.approx(own)
 

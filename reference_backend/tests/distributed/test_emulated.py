@@ -1,4 +1,4 @@
-"""Ranks without peers: one rank of four runs alone, and every collective ends."""
+"""Emulated peers: one rank of four runs alone, and every collective finishes."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ dist.destroy_process_group()
 
 
 def test_a_rank_of_four_runs_alone(output_of) -> None:
-    found = output_of(
+    output_text = output_of(
         PROGRAM, PT_HPU_EMULATE_DISTRIBUTED="1", WORLD_SIZE="4", RANK="1", LOCAL_RANK="1", timeout=120
     ).splitlines()
-    assert found == [
+    assert output_text == [
         "1 4 hccl",
         "[3.0, 3.0]",
         str([[3.0, 3.0]] * 4),
@@ -59,8 +59,8 @@ def test_a_rank_of_four_runs_alone(output_of) -> None:
 
 def test_a_process_without_a_launcher_is_the_first_rank(output_of) -> None:
     variables = {"PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK": "1", "WORLD_SIZE": "4", "RANK": "3"}
-    found = output_of(PROGRAM, **variables, timeout=120).splitlines()
-    assert found[:3] == ["0 4 hccl", "[3.0, 3.0]", str([[3.0, 3.0]] * 4)]
+    output_lines = output_of(PROGRAM, **variables, timeout=120).splitlines()
+    assert output_lines[:3] == ["0 4 hccl", "[3.0, 3.0]", str([[3.0, 3.0]] * 4)]
 
 
 PART = """

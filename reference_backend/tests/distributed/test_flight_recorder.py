@@ -1,4 +1,4 @@
-"""The flight recorder: what each rank has issued, and that torch's analysis reads it."""
+"""The flight recorder: the collectives that each rank issued. Torch's analysis tool reads the dumps."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def test_torch_reads_the_dumps(on_ranks: Any, tmp_path: Path, capsys: pytest.Cap
     finally:
         gc.enable()  # torch's reader turns it off
     _, database = pickle.loads(out.read_bytes())
-    assert [(one.pass_check, one.missing_ranks) for one in database.collectives] == [(True, None)] * 4
+    assert [(collective.pass_check, collective.missing_ranks) for collective in database.collectives] == [
+        (True, None)
+    ] * 4
 
 
 def diverges(rank: int, size: int) -> None:

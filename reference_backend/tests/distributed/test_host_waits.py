@@ -1,4 +1,4 @@
-"""Flags that make the host wait in collectives; by default it goes on."""
+"""Flags that make the host wait in collectives. By default the host continues."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def late() -> tuple[bool, bool]:
         time.sleep(1.5)
         store.set("came", "")
     work = dist.all_reduce(x, async_op=True)
-    found = store.check(["came"]), work.is_completed()
+    state = store.check(["came"]), work.is_completed()
     work.wait()
     assert x.sum().item() == x.numel() * dist.get_world_size()
     dist.barrier()
-    return found
+    return state
 
 
 def goes_on(rank, size):
@@ -63,13 +63,13 @@ def everything(rank, size):
     with dist._coalescing_manager(device=parts[0].device):
         for part in parts:
             dist.all_reduce(part)
-    other = 1 - rank
+    peer = 1 - rank
     received = torch.zeros(2, device="hpu")
-    sends = [dist.isend(torch.full((2,), float(rank), device="hpu"), other)]  # both send first
-    dist.recv(received, other)
+    sends = [dist.isend(torch.full((2,), float(rank), device="hpu"), peer)]  # both send first
+    dist.recv(received, peer)
     for work in sends:
         work.wait()
-    assert received.tolist() == [float(other)] * 2
+    assert received.tolist() == [float(peer)] * 2
     group = dist.new_group([0, 1])
     for _ in range(5):
         dist.all_reduce(received, group=group)
@@ -89,13 +89,13 @@ def some_exchange_messages(rank, size):
 
     dist.barrier()
     if rank < 2:
-        given, taken = torch.full((2,), float(rank), device="hpu"), torch.zeros(2, device="hpu")
-        batch = [dist.P2POp(dist.isend, given, 1 - rank), dist.P2POp(dist.irecv, taken, 1 - rank)]
+        sent, received = torch.full((2,), float(rank), device="hpu"), torch.zeros(2, device="hpu")
+        batch = [dist.P2POp(dist.isend, sent, 1 - rank), dist.P2POp(dist.irecv, received, 1 - rank)]
         for work in dist.batch_isend_irecv(batch):
             work.wait()
-        assert taken.tolist() == [1.0 - rank] * 2
-        (work,) = dist.batch_isend_irecv([dist.P2POp(dist.isend, given, 1 - rank)])
-        dist.recv(taken, 1 - rank)  # both send in a batch first
+        assert received.tolist() == [1.0 - rank] * 2
+        (work,) = dist.batch_isend_irecv([dist.P2POp(dist.isend, sent, 1 - rank)])
+        dist.recv(received, 1 - rank)  # both send in a batch first
         work.wait()
     whole = torch.ones(2, device="hpu")
     for _ in range(3):

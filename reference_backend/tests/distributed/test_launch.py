@@ -1,4 +1,4 @@
-"""The variables of a rank: the module that it gets, and its error if there are too few."""
+"""The environment variables of a rank: the module that the rank gets, and the error for missing variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of several ranks: a file for each, with its collectives."""
+"""The log of several ranks: one file per rank, with the collectives of the rank."""
 
 from __future__ import annotations
 

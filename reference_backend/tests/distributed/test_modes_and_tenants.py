@@ -1,4 +1,4 @@
-"""Collectives beside lazy graphs, captured graphs and other jobs, and at the end of a process."""
+"""Collectives together with lazy graphs, captured graphs and other jobs, and at process exit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from habana_frameworks.torch import _C
 
 
 def in_a_lazy_graph(rank, size):
-    """Work recorded before a collective has run when it is issued, and later work sees its result."""
+    """Check that recorded work runs before a collective is issued, and that later work uses the collective's
+    result.
+    """
     _C.lazy_start(1, 5)
     x = torch.full((4,), rank + 1.0, device="hpu")
     y = x * 2
@@ -55,18 +57,18 @@ LAZY_WRAPPERS = {
 
 
 def lazy_training(rank, size):
-    """Steps of AdamW, one of which only accumulates, are those of one process on the CPU on whole batches."""
+    """Compare AdamW steps, one of which only accumulates gradients, with one CPU process on whole batches."""
     _C.lazy_start(1, 5)
     for options in LAZY_WRAPPERS.values():
         torch.manual_seed(3)
         layers = [torch.nn.Linear(5, 7), torch.nn.LayerNorm(7), torch.nn.GELU(), torch.nn.Linear(7, 2)]
-        plain = torch.nn.Sequential(*layers)
-        ddp = torch.nn.parallel.DistributedDataParallel(copy.deepcopy(plain).to("hpu"), **options)
-        optimizers = [torch.optim.AdamW(m.parameters(), lr=0.01) for m in (plain, ddp)]
+        reference_net = torch.nn.Sequential(*layers)
+        ddp = torch.nn.parallel.DistributedDataParallel(copy.deepcopy(reference_net).to("hpu"), **options)
+        optimizers = [torch.optim.AdamW(m.parameters(), lr=0.01) for m in (reference_net, ddp)]
         for step in range(4):
             accumulates = step == 1 and "static_graph" not in options
             x = torch.randn(4 * size, 5, generator=torch.Generator().manual_seed(step))
-            plain(x).square().mean().backward()
+            reference_net(x).square().mean().backward()
             with ddp.no_sync() if accumulates else contextlib.nullcontext():
                 ddp(x[4 * rank : 4 * (rank + 1)].to("hpu")).square().mean().backward()
             _C.lazy_flush(False)
@@ -76,8 +78,8 @@ def lazy_training(rank, size):
                 optimizer.step()
                 optimizer.zero_grad()
             _C.lazy_flush(False)
-        for mine, due in zip(ddp.parameters(), plain.parameters(), strict=True):
-            torch.testing.assert_close(mine.detach().cpu(), due.detach(), rtol=1e-4, atol=1e-5)
+        for mine, expected in zip(ddp.parameters(), reference_net.parameters(), strict=True):
+            torch.testing.assert_close(mine.detach().cpu(), expected.detach(), rtol=1e-4, atol=1e-5)
 
 
 def test_data_parallel_training_in_lazy_mode(on_ranks):
@@ -102,7 +104,7 @@ def test_captured_graphs_do_not_lose_collectives_silently(on_ranks):
 
 
 def between_graphs(rank, size):
-    """Captured graphs on both sides of a collective."""
+    """Run captured graphs before and after a collective."""
     x = torch.zeros(3, device="hpu")
     before, after = torch.hpu.HPUGraph(), torch.hpu.HPUGraph()
     with torch.hpu.graph(before):
@@ -122,34 +124,36 @@ def test_collectives_between_captured_graphs(on_ranks):
 
 
 def inside_of_graphs(rank, size):
-    """A graph with three collectives, and tensors that are made before one and used behind the next."""
+    """Capture a graph with three collectives, with tensors that are created before one and used after the
+    next.
+    """
     x = torch.full((4,), float(rank), device="hpu")
     graph = torch.hpu.HPUGraph()
     with torch.hpu.graph(graph):
-        kept = x + 1
-        y = kept * 2
+        shared_value = x + 1
+        y = shared_value * 2
         dist.all_reduce(y)
         gathered = torch.empty(4 * size, device="hpu")
         work = dist.all_gather_into_tensor(gathered, y * (rank + 1), async_op=True)
         work.wait()
-        z = kept + y
+        z = shared_value + y
         dist.broadcast(z, src=size - 1)
         out = z * 10
-    del y, z, kept
+    del y, z, shared_value
     for step in range(4):
         x.fill_(float(rank + step))
         graph.replay(asynchronous=bool(step % 2))
         total = sum(2.0 * (r + step + 1) for r in range(size))
         assert out.cpu().tolist() == [10 * (size - 1 + step + 1 + total)] * 4
-        due = [total * (r + 1) for r in range(size) for _ in range(4)]
-        assert gathered.cpu().tolist() == due
+        expected = [total * (r + 1) for r in range(size) for _ in range(4)]
+        assert gathered.cpu().tolist() == expected
     dry = torch.hpu.HPUGraph()
     with (
         pytest.raises(RuntimeError, match="a dry run cannot contain collectives"),
         torch.hpu.graph(dry, dry_run=True),
     ):
         dist.all_reduce(x)
-    dist.all_reduce(x)  # nothing is left of it
+    dist.all_reduce(x)  # the graph has no effect afterwards
 
 
 def test_collectives_inside_of_captured_graphs(on_ranks):
@@ -157,7 +161,9 @@ def test_collectives_inside_of_captured_graphs(on_ranks):
 
 
 def inside_of_graphs_of_two_threads(rank, size):
-    """Each collective belongs to the graph that its thread captures, in whatever order they begin and end."""
+    """Check that each collective belongs to the graph that its thread captures, in any order of begin and
+    end.
+    """
     turns = [threading.Event() for _ in range(3)]
     results, errors = {}, []
 
@@ -171,7 +177,7 @@ def inside_of_graphs_of_two_threads(rank, size):
                 y = x * 2
                 turns[then].set()
                 assert turns[1].wait(60)
-                if number == 2:  # the first one has ended its capture meanwhile
+                if number == 2:  # the first thread has ended its capture by now
                     assert turns[2].wait(60)
                 dist.all_reduce(y)
                 z = y + number
@@ -201,7 +207,7 @@ def test_collectives_inside_of_graphs_of_two_threads(on_ranks):
 
 
 class Split(torch.nn.Module):
-    """A pair of linear modules, split over ranks by columns and by rows, with a sum behind them."""
+    """Two linear modules, split over ranks by columns and by rows, followed by a sum."""
 
     def __init__(self, rank, size):
         super().__init__()
@@ -218,15 +224,15 @@ class Split(torch.nn.Module):
 
 
 def wrapped_inference(rank, size):
-    """A module with a collective that becomes a graph by itself, for several kinds of input."""
+    """Turn a module with a collective into one graph per kind of input."""
     module = Split(rank, size).eval()
     up, down = module.whole
     module = torch.hpu.wrap_in_hpu_graph(module.to("hpu"))
     with torch.no_grad():
         for step in range(6):
             x = torch.randn(2 + step % 2, 6, generator=torch.Generator().manual_seed(step))
-            found = module(x.to("hpu")).cpu()
-            torch.testing.assert_close(found, torch.relu(x @ up.t()) @ down.t() + 1)
+            result = module(x.to("hpu")).cpu()
+            torch.testing.assert_close(result, torch.relu(x @ up.t()) @ down.t() + 1)
 
 
 def test_modules_with_collectives_in_hpu_graphs(on_ranks):
@@ -234,25 +240,25 @@ def test_modules_with_collectives_in_hpu_graphs(on_ranks):
 
 
 def graphed_ddp(rank, size):
-    """Forward and backward of a module as graphs, under DDP, against one process with all of the batch."""
+    """Compare graphed forward and backward passes under DDP with one process on the whole batch."""
     torch.manual_seed(0)
-    plain = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 2))
+    reference_net = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 2))
     net = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 2))
-    net.load_state_dict(plain.state_dict())
+    net.load_state_dict(reference_net.state_dict())
     net = net.to("hpu")
     net = torch.hpu.make_graphed_callables(net, (torch.randn(4, 5, device="hpu"),))
     ddp = torch.nn.parallel.DistributedDataParallel(net)
-    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (plain, ddp)]
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (reference_net, ddp)]
     for step in range(4):
         x = torch.randn(4 * size, 5, generator=torch.Generator().manual_seed(step))
         for optimizer in optimizers:
             optimizer.zero_grad()
-        plain(x).square().mean().backward()
+        reference_net(x).square().mean().backward()
         ddp(x[4 * rank : 4 * (rank + 1)].to("hpu")).square().mean().backward()
         for optimizer in optimizers:
             optimizer.step()
-    for mine, due in zip(ddp.parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(mine.detach().cpu(), due.detach())
+    for mine, expected in zip(ddp.parameters(), reference_net.parameters(), strict=True):
+        torch.testing.assert_close(mine.detach().cpu(), expected.detach())
 
 
 def test_graphed_modules_under_ddp(on_ranks):
@@ -293,14 +299,14 @@ def test_two_jobs_side_by_side_have_modules_of_their_own():
             variables.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", OMP_NUM_THREADS="1")
             command = [sys.executable, "-c", TENANT, number]
             jobs.append(subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True))
-    said = [job.communicate(timeout=120)[0].split() for job in jobs]
+    job_outputs = [job.communicate(timeout=120)[0].split() for job in jobs]
     assert [job.returncode for job in jobs] == [0] * 4
-    assert [words[0] for words in said] == ["0", "1", "5", "6"]
-    assert [float(words[1]) for words in said] == [21.0, 21.0, 41.0, 41.0]
+    assert [fields[0] for fields in job_outputs] == ["0", "1", "5", "6"]
+    assert [float(fields[1]) for fields in job_outputs] == [21.0, 21.0, 41.0, 41.0]
 
 
 def ends_while_waiting(rank, size):
-    """Leave with a collective on its way that the others never join."""
+    """Exit with a pending collective that the other ranks never join."""
     if rank == 0:
         dist.all_reduce(torch.ones(3, device="hpu"), async_op=True)
         print("leaving", flush=True)

@@ -1,4 +1,4 @@
-"""``c10d::check_for_nan``, and that the doctor finds nothing lacking, which images have as health check."""
+"""``c10d::check_for_nan``, and the doctor on the images, which use it as their health check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A training step of two ranks, compiled, under everything that shows it: torch's tools read all of it."""
+"""A compiled training step of two ranks under all profiling and logging tools. Torch's tools read
+all files.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +44,9 @@ def train(rank: int, size: int) -> None:
         profile_memory=True,
         with_stack=True,
         on_trace_ready=tensorboard_trace_handler(str(folder / "tensorboard"), worker_name=f"rank{rank}"),
-    ) as found:
+    ) as recorded:
         step()
-    assert "Self HPU time total" in found.key_averages().table(sort_by="self_device_time_total")
+    assert "Self HPU time total" in recorded.key_averages().table(sort_by="self_device_time_total")
     torch.hpu.memory._dump_snapshot(folder / f"memory{rank}.pickle")
     flight_recorder.dump(str(folder / "flight" / "trace_"))
     dist.barrier()
@@ -57,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def observed(on_ranks: Any, folder: Path) -> Path:
-    """The files of a step; the first test that asks makes them."""
+    """Return the files of a step. The first test that uses the fixture creates them."""
     if not (folder / "flight").exists():
         on_ranks(train, FOLDER=str(folder), limit=180)
     return folder
@@ -115,11 +117,13 @@ def test_the_plug_in_of_tensorboard_reads_the_traces(observed: Path, tmp_path: P
 def test_perfetto_reads_the_traces(observed: Path, tmp_path: Path) -> None:
     for path in sorted((observed / "tensorboard").iterdir()):
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        plain = tmp_path / path.name.removesuffix(".gz")
-        plain.write_bytes(data)
+        unpacked_file = tmp_path / path.name.removesuffix(".gz")
+        unpacked_file.write_bytes(data)
         events = [event for event in json.loads(data)["traceEvents"] if event["ph"] == "X"]
-        found = perfetto.slices(plain)
-        # torch rounds the ends of Python's frames, on any device: some seem to overlap by a nanosecond.
+        slice_counts = perfetto.slices(unpacked_file)
+        # On any device torch rounds the ends of Python frames, so some seem to overlap by a nanosecond.
         rounded = "error: slice_drop_overlapping_complete_event"
-        assert not [name for name in found if name.startswith("error") and name != rounded], found
-        assert found["hpu_op"] == sum(event.get("cat") == "hpu_op" for event in events) > 0
+        assert not [name for name in slice_counts if name.startswith("error") and name != rounded], (
+            slice_counts
+        )
+        assert slice_counts["hpu_op"] == sum(event.get("cat") == "hpu_op" for event in events) > 0

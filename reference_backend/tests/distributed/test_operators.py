@@ -1,4 +1,6 @@
-"""The operators of torch.ops.hccl on two ranks: what torch.distributed gives, in a group and in the world."""
+"""The operators of torch.ops.hccl on two ranks give the results of torch.distributed, in a group and over all
+ranks.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ SUM, MAX = int(dist.ReduceOp.SUM), int(dist.ReduceOp.MAX)
 
 
 def collectives(rank: int, size: int) -> None:
-    world = operators.comm_id()
+    default_group = operators.comm_id()
     pair = dist.new_group([1, 0])
-    assert (world, operators.comm_id(pair)) == (0, 1)
+    assert (default_group, operators.comm_id(pair)) == (0, 1)
     for number in (0, 1):
         x = torch.full((3,), rank + 1.0, device="hpu")
         assert hccl.allreduce_(x, SUM, number) is x and x.tolist() == [3.0] * 3
@@ -39,11 +41,11 @@ def collectives(rank: int, size: int) -> None:
         sizes = [1, 1] if rank == 0 else [2, 2]
         hccl.alltoall_out(torch.arange(3.0, device="hpu") + 10 * rank, number, sizes, [1, 2], uneven)
         assert uneven.tolist() == [[0, 10], [1, 2, 11, 12]][rank]
-        one = torch.full((2,), 5.0 + rank, device="hpu")
+        message = torch.full((2,), 5.0 + rank, device="hpu")
         if rank == 0:
-            hccl.send_(one, 1, 7, number)
+            hccl.send_(message, 1, 7, number)
         else:
-            assert hccl.recv_(one, 0, 7, number).tolist() == [5, 5]
+            assert hccl.recv_(message, 0, 7, number).tolist() == [5, 5]
     try:
         hccl.allreduce_(torch.ones(1, device="hpu"), SUM, 9)
     except RuntimeError as error:
@@ -61,9 +63,9 @@ def test_with_the_switch_of_lazy_collectives_on(on_ranks) -> None:
 
 
 def test_without_values_they_return_what_they_write() -> None:
-    given, into = torch.ones(2, device="meta"), torch.ones(4, device="meta")
-    assert hccl.allgather_out(given, 0, into) is into
-    assert hccl.allreduce_(given, SUM, 0) is given
+    source, into = torch.ones(2, device="meta"), torch.ones(4, device="meta")
+    assert hccl.allgather_out(source, 0, into) is into
+    assert hccl.allreduce_(source, SUM, 0) is source
 
 
 def test_numbers_are_of_groups_that_are_there() -> None:
@@ -72,7 +74,9 @@ def test_numbers_are_of_groups_that_are_there() -> None:
 
 
 def checked(rank: int, size: int) -> None:
-    """Ask torch's checks of each operator, in the same order on both ranks, as each runs the operator."""
+    """Run torch's checks of each operator in the same order on both ranks, because each check runs the
+    operator.
+    """
 
     def x(count: int = 4) -> torch.Tensor:
         return torch.arange(float(count), device="hpu") + rank
@@ -88,11 +92,12 @@ def checked(rank: int, size: int) -> None:
     }
     for name, arguments in samples.items():
         operator = getattr(hccl, name).default
-        # `test_autograd_registration` has nothing to ask, as no operator has a derivative.
+        # `test_autograd_registration` does not apply, because no operator has a derivative.
         checks = ("test_schema", "test_faketensor")
-        found = torch.library.opcheck(operator, arguments, test_utils=checks)
-        assert found == dict.fromkeys(checks, "SUCCESS")
-        # torch puts no operator into a graph whose schema returns what it writes, as the contract has these.
+        check_results = torch.library.opcheck(operator, arguments, test_utils=checks)
+        assert check_results == dict.fromkeys(checks, "SUCCESS")
+        # Torch does not put an operator into a graph if its schema returns a written argument, as these
+        # schemas do.
         with pytest.raises(OpCheckError, match="output has alias annotations"):
             torch.library.opcheck(operator, arguments, test_utils="test_aot_dispatch_dynamic")
 

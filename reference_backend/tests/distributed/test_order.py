@@ -1,4 +1,4 @@
-"""Collectives are ordered on the stream: the host does not wait, and memory is not used again under them."""
+"""Collectives are ordered on the stream: the host does not wait, and their memory is not reused early."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ C, hpu = ht._C, ht.hpu
 
 
 def known(call):
-    """Run a call until the engine knows what it gives: what it does not know makes the host wait.
+    """Run a call until the engine has cached its output metadata. An uncached call makes the host wait.
 
-    A call behind a closed gate learns the first operator that is not known, and runs the others at once.
+    A call behind a closed gate learns only its first uncached operator, and runs the rest immediately.
     """
     before = -1
     while before != C.engine_counters()["learned"]:
@@ -34,7 +34,7 @@ def host_goes_on(rank, size):
     dist.all_reduce(x)
     known(lambda: x.fill_(rank + 1.0) * 2)
     gate = C.Gate()
-    gate.enqueue()  # rank 0's stream stands still: so does the collective, on all ranks
+    gate.enqueue()  # rank 0's stream is blocked, and so is the collective on all ranks
     if rank != 0:
         gate.open()
     x.fill_(rank + 1.0)
@@ -53,7 +53,7 @@ def host_goes_on(rank, size):
 
 
 def value_at_issue(rank, size):
-    """A collective sends the values that the stream had when it was issued, on a side stream too."""
+    """Check that a collective sends the values of the stream at the time of issue, also on a side stream."""
     side = hpu.Stream()
     x = torch.zeros(1000, device="hpu")
     known(lambda: x.add_(rank + 1).add_(-rank - 1))
@@ -73,11 +73,11 @@ def memory_is_kept(rank, size):
         out = torch.empty(50_000 * size, device="hpu")
         work = dist.all_gather_into_tensor(out, x, async_op=True)
         del x
-        others = [torch.full((50_000,), 77.0, device="hpu") for _ in range(4)]
+        other_tensors = [torch.full((50_000,), 77.0, device="hpu") for _ in range(4)]
         work.wait()
-        wanted = torch.cat([torch.full((50_000,), other + 1.0) for other in range(size)])
+        wanted = torch.cat([torch.full((50_000,), peer + 1.0) for peer in range(size)])
         assert torch.equal(out.cpu(), wanted)
-        del others, work, out
+        del other_tensors, work, out
 
 
 def futures(rank, size):
@@ -88,7 +88,7 @@ def futures(rank, size):
 
 
 def barriers(rank, size):
-    """A barrier is the host's business: no rank goes on before the last has come."""
+    """Check that a barrier blocks the host: no rank continues before the last one arrives."""
     store = dist.distributed_c10d._get_default_store()
     if rank == size - 1:
         time.sleep(0.5)
@@ -99,7 +99,7 @@ def barriers(rank, size):
 
 def subgroups(rank, size):
     pair = dist.new_group([0, size - 1])
-    alone = [dist.new_group([other]) for other in range(size)]
+    alone = [dist.new_group([member]) for member in range(size)]
     x = torch.full((3,), rank + 1.0, device="hpu")
     dist.all_reduce(x, group=alone[rank])
     if rank in (0, size - 1):
@@ -111,7 +111,7 @@ def subgroups(rank, size):
 
 
 def again(rank, size):
-    """A group can be destroyed and made again."""
+    """Check that a group can be destroyed and created again."""
     store = dist.distributed_c10d._get_default_store()
     for turn in range(5):
         dist.destroy_process_group()

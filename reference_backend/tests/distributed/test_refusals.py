@@ -1,4 +1,4 @@
-"""Refusals of hccl, in the words of its contract, and collectives that cannot end."""
+"""Refusals of hccl with the messages of its contract, and collectives that cannot finish."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def arguments(rank, size):
             lambda: dist.recv(x),
         ),
     ]
-    for kind, words, call in refused:
-        with pytest.raises(kind, match=words):
+    for kind, message, call in refused:
+        with pytest.raises(kind, match=message):
             call()
-    dist.all_reduce(x)  # the group is as good as before
+    dist.all_reduce(x)  # the group still works
 
 
 def soon(make):
-    """Options of a collective that gives up after two seconds."""
+    """Return options of a collective with a timeout of two seconds."""
     options = make()
     options.timeout = datetime.timedelta(seconds=2)
     return options
 
 
 def late(rank, size):
-    """A rank that does not come is named."""
+    """Check that the error names a missing rank."""
     x = torch.ones(4, device="hpu")
     dist.all_reduce(x)
     x.cpu()
@@ -67,19 +67,21 @@ def late(rank, size):
         time.sleep(12)
         os._exit(0)
     dist.group.WORLD.allreduce([x], soon(dist.AllreduceOptions)).wait()
-    words = r"ALLREDUCE \(number 2 of .*, rank 0 of 2, timeout 2000 ms\) failed: no sign of rank 1"
-    with pytest.raises(dist.DistBackendError, match=words):
+    message = r"ALLREDUCE \(number 2 of .*, rank 0 of 2, timeout 2000 ms\) failed: no sign of rank 1"
+    with pytest.raises(dist.DistBackendError, match=message):
         x.cpu()
     os._exit(0)
 
 
 def elsewhere(rank, size):
-    """A rank that is at another collective is named with it."""
+    """Check that the error names a rank and its different collective."""
     x = torch.ones(4, device="hpu")
     dist.all_reduce(x)
     x.cpu()
-    other = "BROADCAST" if rank == 0 else "ALLREDUCE"
-    with pytest.raises(dist.DistBackendError, match=rf"number 2 of .* rank {1 - rank} is at {other}"):
+    called_operation = "BROADCAST" if rank == 0 else "ALLREDUCE"
+    with pytest.raises(
+        dist.DistBackendError, match=rf"number 2 of .* rank {1 - rank} is at {called_operation}"
+    ):
         if rank == 1:
             options = soon(dist.BroadcastOptions)
             options.rootRank = 0
@@ -91,7 +93,7 @@ def elsewhere(rank, size):
 
 
 def waits_in_the_store(rank, size):
-    """A rank waits in the group's store for what another one writes after a slow collective."""
+    """Wait in the group's store for a value that another rank writes after a slow collective."""
     meeting = dist.distributed_c10d._get_default_store()
     if rank == 0:
         store = dist.TCPStore("127.0.0.1", 0, size, is_master=True, wait_for_workers=False)
@@ -107,9 +109,9 @@ def waits_in_the_store(rank, size):
     start = time.monotonic()
     if rank == 0:
         works = [dist.all_reduce(x, async_op=True) for _ in range(2)]
-        store.get("go")  # this client of the store is taken until then
+        store.get("go")  # this client of the store is busy until then
     else:
-        time.sleep(2.5)  # longer than a rank waits before it answers the roll call
+        time.sleep(2.5)  # longer than the delay of a missing-rank report
         works = [dist.all_reduce(x, async_op=True) for _ in range(2)]
         for work in works:
             work.wait()
@@ -122,7 +124,7 @@ def waits_in_the_store(rank, size):
 
 
 def dies(rank, size):
-    """The others end with a clear error, well before the timeout."""
+    """Check that the remaining ranks end with a clear error, long before the timeout."""
     x = torch.ones(4, device="hpu")
     dist.all_reduce(x)
     x.cpu()

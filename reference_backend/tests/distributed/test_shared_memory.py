@@ -1,4 +1,4 @@
-"""All-reduce in the memory that ranks of one machine share: values, and what happens when a rank fails."""
+"""All-reduce in the shared memory of ranks on one machine: values, and the behaviour when a rank fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ C = ht._C
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 WHOLE = (torch.uint8, torch.int8, torch.int32, torch.int64)
 OPERATIONS = (dist.ReduceOp.SUM, dist.ReduceOp.PRODUCT, dist.ReduceOp.MIN, dist.ReduceOp.MAX)
-#: Elements: none, one, odd, the largest that is small for one dtype and not for others, several chunks.
+#: Element counts: none, one, an odd count, the largest small size of one dtype that is not small for others,
+#: and several chunks.
 COUNTS = (0, 1, 7, 1025, 262_144, 262_145, 900_001)
 
 
@@ -30,7 +31,7 @@ def shared(group=None):
 
 
 def part(count, dtype, rank):
-    """Numbers of a rank whose sum depends on the order in which it is made."""
+    """Return numbers of a rank whose sum depends on the order of the additions."""
     generator = torch.Generator().manual_seed(1000 * rank + count)
     if dtype in WHOLE:
         return torch.randint(0, 120, (count,), generator=generator).to(dtype)
@@ -38,7 +39,9 @@ def part(count, dtype, rank):
 
 
 def in_rank_order(count, dtype, operation, size):
-    """The result by the documented rule: in the order of ranks, 16-bit floats in float32, rounded once."""
+    """Return the result by the documented rule: added in rank order, 16-bit floats in float32,
+    rounded once.
+    """
     combine = {
         dist.ReduceOp.SUM: torch.add,
         dist.ReduceOp.PRODUCT: torch.mul,
@@ -53,7 +56,7 @@ def in_rank_order(count, dtype, operation, size):
 
 
 def values(rank, size):
-    """To the bit, on every rank; every call on the stream and in the queue."""
+    """Check the result bit for bit on every rank, for calls on the stream and in the queue."""
     assert shared()
     for dtype, count, operation in itertools.product((*FLOATS, *WHOLE), COUNTS, OPERATIONS):
         tensor = part(count, dtype, rank).to("hpu")
@@ -78,7 +81,7 @@ def beside_gloo(rank, size):
 
 
 def specials(rank, size):
-    """A NaN of any rank stays; parts of a larger tensor; a scalar."""
+    """Check NaNs of any rank, parts of a larger tensor, and a scalar."""
     for bad, operation in itertools.product(range(size), OPERATIONS):
         tensor = torch.full((3,), float("nan") if rank == bad else 1.0, device="hpu")
         dist.all_reduce(tensor, operation)
@@ -94,7 +97,7 @@ def specials(rank, size):
 
 
 def many_at_once(rank, size):
-    """Several groups and sizes, many on their way, waited for in another order."""
+    """Run several groups and sizes with many pending calls, and wait for them in a different order."""
     groups = [dist.group.WORLD, dist.new_group(list(range(size))), dist.new_group([0, size - 1])]
     assert shared(groups[1])
     works = []
@@ -106,18 +109,20 @@ def many_at_once(rank, size):
             count = (5, 300, 400_000)[(number + index) % 3]
             tensor = torch.full((count,), float(number), device="hpu")
             works.append((dist.all_reduce(tensor, group=group, async_op=True), tensor, members * number))
-    for work, tensor, due in reversed(works):
+    for work, tensor, expected in reversed(works):
         work.wait()
-        assert (tensor == due).all().item()
+        assert (tensor == expected).all().item()
 
 
 def other_order(rank, size):
-    """Two groups in opposite orders, and a collective that others join only after a message of the host."""
-    one, two = dist.new_group(list(range(size))), dist.new_group(list(range(size)))
+    """Use two groups in opposite orders, and a collective that others join only after a message of
+    the host.
+    """
+    first_group, two = dist.new_group(list(range(size))), dist.new_group(list(range(size)))
     gloo = dist.new_group(backend="gloo")
     for turn, count in itertools.product(range(20), (4, 1_000_000)):
         first, second = torch.ones(count, device="hpu"), torch.full((count,), 2.0, device="hpu")
-        order = [(first, one), (second, two)]
+        order = [(first, first_group), (second, two)]
         works = [
             dist.all_reduce(tensor, group=group, async_op=True)
             for tensor, group in (order if (rank + turn) % 2 else reversed(order))
@@ -137,27 +142,27 @@ def other_order(rank, size):
 
 
 def from_threads(rank, size):
-    """Each thread has a group and a stream of its own: on one stream all ranks would need one order."""
+    """Use one group and one stream per thread. On a single stream all ranks would need the same order."""
     groups = [dist.new_group(list(range(size))) for _ in range(4)]
-    found = []
+    checks = []
 
     def reduce(group, value):
         with torch.hpu.stream(torch.hpu.Stream()):
             for count in (3, 1000, 600_000) * 10:
                 tensor = torch.full((count,), value, device="hpu")
                 dist.all_reduce(tensor, group=group)
-                found.append((tensor == value * size).all().item())
+                checks.append((tensor == value * size).all().item())
 
     threads = [threading.Thread(target=reduce, args=(g, i + 1.0)) for i, g in enumerate(groups)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [True] * 120
+    assert checks == [True] * 120
 
 
 def late_ranks(rank, size):
-    """Ranks that come long after the first; the host of those goes on meanwhile."""
+    """Let ranks arrive long after the first one, whose host continues meanwhile."""
     for turn, count in enumerate((4, 500_000, 4, 500_000)):
         tensor = torch.full((count,), 1.0, device="hpu")
         if turn % size == rank:
@@ -179,7 +184,7 @@ def stays_with_gloo(rank, size):
 
 
 def unlike_ranks(rank, size):
-    """One rank has the shared memory switched off: none uses it."""
+    """Disable the shared memory on one rank, so that no rank uses it."""
     os.environ["HPU_REFERENCE_SHARED_REDUCE"] = "0" if rank == size - 1 else "1"
     group = dist.new_group(list(range(size)))
     assert shared() and not shared(group)
@@ -190,7 +195,7 @@ def unlike_ranks(rank, size):
 
 
 def alone(rank, size):
-    group = [dist.new_group([other]) for other in range(size)][rank]
+    group = [dist.new_group([member]) for member in range(size)][rank]
     for count in (0, 4, 1_000_000):
         tensor = torch.full((count,), 3.0, device="hpu")
         dist.all_reduce(tensor, group=group)
@@ -198,14 +203,14 @@ def alone(rank, size):
 
 
 def unlike_calls(rank, size):
-    """Ranks that bring different tensors get an error at once, and the group goes on."""
-    for mine, other in (
+    """Check that ranks with different tensors get an immediate error, and that the group still works."""
+    for mine, theirs in (
         (torch.ones(4), torch.ones(5)),
         (torch.ones(4), torch.ones(4, dtype=torch.int32)),
         (torch.ones(4), torch.ones(1_000_000)),
         (torch.ones(2_000_000), torch.ones(1_000_000)),
     ):
-        tensor = (mine if rank == 0 else other).to("hpu")
+        tensor = (mine if rank == 0 else theirs).to("hpu")
         start = time.monotonic()
         with pytest.raises(dist.DistBackendError, match=r"ALLREDUCE .*rank 1 has .* bytes of"):
             dist.all_reduce(tensor)
@@ -221,7 +226,7 @@ def names_in_shared_memory():
 
 
 def killed(rank, size):
-    """A rank dies in the middle of its collectives: the others end long before the timeout."""
+    """Kill a rank during its collectives. The remaining ranks end long before the timeout."""
     count = int(os.environ["TEST_COUNT"])
     tensor = torch.ones(count, device="hpu")
     dist.all_reduce(tensor)
@@ -241,7 +246,7 @@ def killed(rank, size):
 
 
 def stopped(rank, size):
-    """A rank that stands still costs its timeout, no more."""
+    """Check that a rank that hangs costs only its timeout."""
     tensor = torch.ones(int(os.environ["TEST_COUNT"]), device="hpu")
     dist.all_reduce(tensor)
     tensor.cpu()
@@ -265,7 +270,7 @@ def stops(rank, size):
 
 
 def aborted(rank, size):
-    """Another thread ends a collective that waits."""
+    """Abort a waiting collective from another thread."""
     tensor = torch.ones(int(os.environ["TEST_COUNT"]), device="hpu")
     store = dist.distributed_c10d._get_default_store()
     if rank == 0:
@@ -288,7 +293,7 @@ def aborted(rank, size):
 
 
 def leaves(rank, size):
-    """A rank whose group is gone, in a process that lives on, is named."""
+    """Check that the error names a rank whose group is gone while its process lives on."""
     group = dist.new_group(list(range(size)))
     tensor = torch.ones(4, device="hpu")
     dist.all_reduce(tensor, group=group)
@@ -306,12 +311,14 @@ def leaves(rank, size):
 
 
 def forks(rank, size):
-    """A child of a rank does not have the memory, and its end is not taken for that of the rank."""
+    """Check that a child of a rank does not have the shared memory, and that its exit is not mistaken for the
+    rank's.
+    """
     tensor = torch.ones(4, device="hpu")
     dist.all_reduce(tensor)
     large = torch.ones(1_000_000, device="hpu")
     dist.all_reduce(large)
-    large.cpu(), tensor.cpu()  # the child has no thread that would end what is on its way
+    large.cpu(), tensor.cpu()  # the child has no thread that could finish pending work
     child = os.fork()
     if child == 0:
         maps = Path("/proc/self/maps").read_text()
@@ -322,7 +329,7 @@ def forks(rank, size):
 
 
 def memory_of_groups(rank, size):
-    """Groups give their memory back."""
+    """Check that groups free their shared memory."""
 
     def views():
         return Path("/proc/self/maps").read_text().count("hpu-ranks")
@@ -342,7 +349,7 @@ def memory_of_groups(rank, size):
     dist.barrier()
 
 
-#: Three ranks have a first, a middle and a last one. Other sizes of a world take the same way.
+#: Three ranks have a first, a middle and a last rank. Other world sizes use the same code path.
 SIZES = [3, *(pytest.param(size, marks=pytest.mark.nightly("as with three ranks")) for size in (2, 4))]
 
 

@@ -1,1 +1,1 @@
-"""Tests of the engine, which holds calls back: queues, errors, stress, ends of processes."""
+"""Tests of the engine, which defers calls: queues, errors, stress, process exit."""

@@ -1,4 +1,4 @@
-"""Errors of work that runs behind the host: they come at the next synchronisation, once, with a name."""
+"""Errors of deferred work: raised at the next synchronisation, once, with the operator's name."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ C, hpu = ht._C, ht.hpu
 
 @pytest.fixture
 def source(warm):
-    """A tensor, an index that fits and one that does not, with index_select known to the engine."""
+    """Return a tensor, a valid index and an invalid index. The engine has cached the metadata of
+    index_select.
+    """
     tensor = torch.arange(4.0, device="hpu")
-    good = torch.tensor([0, 3], device="hpu")
+    valid_index = torch.tensor([0, 3], device="hpu")
     bad = torch.tensor([0, 9], device="hpu")
-    warm(lambda: (tensor.index_select(0, good) + 1, tensor + 1, good + 1))
-    return tensor, good, bad
+    warm(lambda: (tensor.index_select(0, valid_index) + 1, tensor + 1, valid_index + 1))
+    return tensor, valid_index, bad
 
 
 @pytest.fixture
 def stream():
-    made = hpu.Stream()
-    with hpu.stream(made):
-        yield made
+    side_stream = hpu.Stream()
+    with hpu.stream(side_stream):
+        yield side_stream
 
 
-def _fail(source, gate):
+def _queue_failing_call(source, gate):
     tensor, _, bad = source
-    held = gate()
+    closed_gate = gate()
     result = tensor.index_select(0, bad)  # launched: no error here
-    held.open()
+    closed_gate.open()
     return result
 
 
@@ -50,7 +52,7 @@ SURFACES = {
 @pytest.mark.parametrize("settled", [False, True])
 @pytest.mark.parametrize("surface", SURFACES)
 def test_surfaces_once(source, gate, stream, surface, settled):
-    result = _fail(source, gate)
+    result = _queue_failing_call(source, gate)
     event = hpu.Event()
     event.record(stream)
     while settled and not event.query():  # the queue is empty by then
@@ -60,17 +62,17 @@ def test_surfaces_once(source, gate, stream, surface, settled):
     hpu.synchronize()
     stream.synchronize()
     event.synchronize()
-    tensor, good, _ = source
-    assert tensor.index_select(0, good).tolist() == [0.0, 3.0]
+    tensor, valid_index, _ = source
+    assert tensor.index_select(0, valid_index).tolist() == [0.0, 3.0]
 
 
 def test_the_first_of_several_is_told(source, gate, stream):
     tensor, _, bad = source
-    held = gate()
+    closed_gate = gate()
     tensor.index_select(0, bad)
     tensor.index_select(0, bad)
     fine = tensor + 1
-    held.open()
+    closed_gate.open()
     with pytest.raises(IndexError):
         hpu.synchronize()
     hpu.synchronize()
@@ -78,13 +80,13 @@ def test_the_first_of_several_is_told(source, gate, stream):
 
 
 def test_later_work_of_the_stream_still_runs(source, gate, stream):
-    tensor, good, bad = source
-    held = gate()
+    tensor, valid_index, bad = source
+    closed_gate = gate()
     tensor.index_select(0, bad)
-    after = tensor.index_select(0, good)
+    after = tensor.index_select(0, valid_index)
     event = stream.record_event()
     assert not event.query()
-    held.open()
+    closed_gate.open()
     with pytest.raises(IndexError):
         event.synchronize()
     assert event.query()
@@ -92,20 +94,20 @@ def test_later_work_of_the_stream_still_runs(source, gate, stream):
 
 
 def test_an_error_belongs_to_its_stream(source, gate, stream):
-    tensor, good, bad = source
-    other = hpu.Stream()
-    held = gate()
+    tensor, valid_index, bad = source
+    second_stream = hpu.Stream()
+    closed_gate = gate()
     tensor.index_select(0, bad)
-    with hpu.stream(other):
-        assert tensor.index_select(0, good).tolist() == [0.0, 3.0]
-        other.synchronize()
-    held.open()
+    with hpu.stream(second_stream):
+        assert tensor.index_select(0, valid_index).tolist() == [0.0, 3.0]
+        second_stream.synchronize()
+    closed_gate.open()
     with pytest.raises(IndexError, match=rf"queued on stream {(stream.id() - 1) % 32 + 1}"):
         stream.synchronize()
 
 
 def test_query_does_not_throw_and_does_not_lose_the_error(source, gate, stream):
-    _fail(source, gate)
+    _queue_failing_call(source, gate)
     event = stream.record_event()
     while not event.query():
         pass
@@ -179,30 +181,34 @@ def test_lazy_graphs_name_the_operator(output_of):
 
 
 def test_errors_of_replays(source, gate, stream):
-    tensor, good, bad = source
-    static = good.clone()
+    tensor, valid_index, bad = source
+    static = valid_index.clone()
     graph = C.Graph()
     graph.begin()
     result = (tensor + 1).index_select(0, static)
     graph.end()
     static.copy_(bad)
-    held = gate()
+    closed_gate = gate()
     graph.replay(asynchronous=True)
-    held.open()
+    closed_gate.open()
     with pytest.raises(IndexError, match="aten::index_select"):
         stream.synchronize()
-    static.copy_(good)
+    static.copy_(valid_index)
     graph.replay(asynchronous=True)
     assert result.tolist() == [1.0, 4.0]
 
 
 def test_what_refuses_some_numbers_is_learned_for_each(gate, warm):
     x = torch.ones(3, 4, device="hpu")
-    good = [lambda: x.renorm(2, 0, 1.0), lambda: torch.linalg.vector_norm(x[:, :0], 2.0), lambda: x.add(0.5)]
-    warm(lambda: [call() for call in good])
-    held = gate()
-    x.add(0.75)  # held back: arithmetic takes any number
-    held.open()
+    valid_calls = [
+        lambda: x.renorm(2, 0, 1.0),
+        lambda: torch.linalg.vector_norm(x[:, :0], 2.0),
+        lambda: x.add(0.5),
+    ]
+    warm(lambda: [call() for call in valid_calls])
+    closed_gate = gate()
+    x.add(0.75)  # deferred: arithmetic accepts any number
+    closed_gate.open()
     for bad in (lambda: x.renorm(2, 0, -1.0), lambda: torch.linalg.vector_norm(x[:, :0], float("inf"))):
         with pytest.raises(RuntimeError):
             bad()
@@ -218,8 +224,8 @@ def test_a_call_that_warns_warns_each_time(gate, warm):
             return x.var()
 
     warm(call)
-    held = gate()
-    opener = threading.Timer(0.1, held.open)  # the call waits for the stream
+    closed_gate = gate()
+    opener = threading.Timer(0.1, closed_gate.open)  # the call waits for the stream
     opener.start()
     assert torch.isnan(call()).item()
     opener.join()

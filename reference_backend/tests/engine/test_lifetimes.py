@@ -1,4 +1,4 @@
-"""Ends of processes while queues are full: each must end, in time, with the right exit code."""
+"""Process exit with full queues: each process must exit in time with the right exit code."""
 
 from __future__ import annotations
 
@@ -35,33 +35,35 @@ def fill(held):
 """
 TIMEOUT = 45
 
-held = pytest.mark.parametrize("held", ["gate", "delay"])
+blockers = pytest.mark.parametrize("blocker", ["gate", "delay"])
 
 
-@held
-def test_exit_with_full_queues(run_python, held):
-    done = run_python(START + f"fill('{held}')\nprint(C.engine_counters()['pending'] > 100)", timeout=TIMEOUT)
+@blockers
+def test_exit_with_full_queues(run_python, blocker):
+    done = run_python(
+        START + f"fill('{blocker}')\nprint(C.engine_counters()['pending'] > 100)", timeout=TIMEOUT
+    )
     assert (done.returncode, done.stdout.strip()) == (0, "True"), done.stderr
 
 
-@held
-def test_exit_code_is_kept(run_python, held):
-    done = run_python(START + f"fill('{held}')\nsys.exit(7)", timeout=TIMEOUT)
+@blockers
+def test_exit_code_is_kept(run_python, blocker):
+    done = run_python(START + f"fill('{blocker}')\nsys.exit(7)", timeout=TIMEOUT)
     assert done.returncode == 7, done.stderr
 
 
-@held
-def test_exception_with_full_queues(run_python, held):
-    done = run_python(START + f"fill('{held}')\nraise KeyError('mine')", timeout=TIMEOUT)
+@blockers
+def test_exception_with_full_queues(run_python, blocker):
+    done = run_python(START + f"fill('{blocker}')\nraise KeyError('mine')", timeout=TIMEOUT)
     assert done.returncode == 1
     assert done.stderr.strip().endswith("KeyError: 'mine'")
 
 
-@held
-def test_exit_of_a_thread_with_full_queues(run_python, held):
+@blockers
+def test_exit_of_a_thread_with_full_queues(run_python, blocker):
     code = (
         START
-        + f"import threading\nt = threading.Thread(target=fill, args=('{held}',))\nt.start(); t.join()\n"
+        + f"import threading\nt = threading.Thread(target=fill, args=('{blocker}',))\nt.start(); t.join()\n"
     )
     done = run_python(code + "kept.clear(); gates.clear(); del x", timeout=TIMEOUT)
     assert done.returncode == 0, done.stderr
@@ -111,7 +113,7 @@ def test_fork_with_full_queues(output_of, use):
 
 
 def test_forked_child_ends_the_ordinary_way(output_of):
-    """With all destructors: of tensors, events, gates and queued work that the parent has."""
+    """The child runs all destructors of the parent's tensors, events, gates and queued work."""
     code = (
         START + "fill('gate')\n" + FORK.replace("USE", "kept.clear(); x + 1").replace("os.EXIT", "sys.exit")
     )
@@ -179,7 +181,7 @@ def test_fork_while_recording(output_of):
 @pytest.mark.parametrize("use", ["graph.end()", "graph.replay()", "x + 1"])
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_fork_while_capturing(output_of, dry_run, use):
-    """The child has the capture but not the memory whose contents a dry run gives back."""
+    """The child has the capture, and not the memory whose contents a dry run restores."""
     code = START + (
         f"graph = C.Graph(); graph.begin({dry_run})\n"
         "x.add_(1); pinned.copy_(x, non_blocking=True)\n"
@@ -226,7 +228,7 @@ def test_exit_while_capturing(run_python):
 
 
 def test_work_after_shutdown_does_not_hang(run_python):
-    """Destructors and handlers that run late may still touch the device."""
+    """Late destructors and exit handlers may still use the device."""
     code = START + "import atexit\nfill('gate')\nC.shutdown()\nprint((torch.ones(2) + 1).tolist())"
     done = run_python(code, timeout=TIMEOUT)
     assert (done.returncode, done.stdout.strip()) == (0, "[2.0, 2.0]"), done.stderr
@@ -273,6 +275,8 @@ x = torch.ones(64, device="hpu")
     ids=["replays", "lazy"],
 )
 def test_reading_results_keeps_no_finished_work(output_of, program, count):
-    """Without a call that synchronises. Kept work took 1.8 KB for each replay, 28 KB for each lazy step."""
+    """The program never synchronises. Retained work took 1.8 KB for each replay and 28 KB for each
+    lazy step.
+    """
     start = "import os, torch, habana_frameworks.torch as ht\nC = ht._C\n"
     assert int(output_of(start + GROWTH + program + f"growth(step, {count})")) < 4

@@ -1,4 +1,4 @@
-"""HPU_REFERENCE_STREAM_ORDER=events: the check that names missing waits between streams."""
+"""HPU_REFERENCE_STREAM_ORDER=events: the check that reports missing waits between streams."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def reports():
 
 @pytest.fixture
 def reported(output_of):
-    """Function that runs code with the check on: the reports that it prints, as a list."""
+    """Return a function that runs code with the check enabled and returns the printed reports."""
 
     def run(code, **environment):
         code = START + code + "\nhpu.synchronize()\nreports()\n"
@@ -67,7 +67,7 @@ def test_a_missing_wait_is_named(reported):
 
 @pytest.mark.parametrize("queued", [False, True])
 def test_it_does_not_matter_what_runs_first(reported, queued):
-    """The first operator has run long ago, or has not: the report is the same."""
+    """The report is the same whether or not the first operator has finished."""
     delay = "with hpu.stream(side): C.enqueue_delay(0.1)\n" if queued else ""
     between = "" if queued else "import time; time.sleep(0.2)\n"
     assert len(reported(delay + PRODUCE + between + CONSUME)) == 1
@@ -153,7 +153,7 @@ def test_nothing_is_checked_by_default(output_of):
 
 
 def test_memory_of_blocks_that_were_joined(reported):
-    """The memory counts, not the pool's object for it, which other memory may get."""
+    """The check follows the memory and not the pool's block object, which may be reused for other memory."""
     code = """
 first, y, guard = (torch.ones(25600, device='hpu') for _ in range(3))
 assert y.data_ptr() - first.data_ptr() == guard.data_ptr() - y.data_ptr() == 102400
@@ -165,7 +165,7 @@ del first, y
 """
     (report,) = reported(code.format(use="kept = torch.ones(51200, device='hpu')"))
     assert "freed without record_stream(SIDE), and another one has its memory" in report
-    # The first split after the two were joined takes a spare object.
+    # The first split after the two blocks were joined reuses a block object.
     elsewhere = "kept = [torch.empty(n * 20000, device='hpu').fill_(1) for n in range(5, 9)]"
     assert reported(code.format(use=elsewhere)) == []
 
@@ -190,10 +190,10 @@ hpu.synchronize(); C.take_order_reports()
 @pytest.mark.parametrize(
     "code",
     [
-        # `between` dies before its graph is launched; another stream gets its memory when that has run.
+        # `between` is freed before its graph is launched. Another stream gets its memory after the launch.
         "kept = step(); ran(); more = x * 7; ran()\n"
         "with hpu.stream(third): others = [x + i for i in range(20)]; ran()\n",
-        # The same for memory of another stream, which the graph is ordered behind.
+        # The same for memory of another stream, which precedes the graph.
         "z = x + 3; ran(); side.wait_stream(hpu.current_stream())\n"
         "with hpu.stream(side): kept = z * 2; del z; ran()\n"
         "others = [x + i for i in range(20)]; ran()\n",
@@ -210,7 +210,7 @@ def test_lazy_graphs_are_checked(reported):
 
 
 def test_its_warning_is_not_the_operators_own(reported):
-    """An operator that warns is run by the host each time, so that it warns each time."""
+    """The host runs an operator that warns each time, so that it warns each time."""
     code = """
 C.set_queue_all(0)
 with hpu.stream(side):

@@ -1,4 +1,4 @@
-"""Operators of torch's own database behind a queue give what they give inline, bit by bit."""
+"""Operators of torch's database give bit-identical results when queued and when run inline."""
 
 from __future__ import annotations
 
@@ -122,18 +122,18 @@ SAMPLES = 6
 
 
 def _to(device, value):
-    """Tensors of the sample on the device, with the views they are."""
-    known = {}
+    """Return the sample's tensors on the device, with their views."""
+    copied_bases = {}
 
     def move(tensor):
         if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
             return tensor
         key = tensor.untyped_storage().data_ptr()
-        if key not in known:
+        if key not in copied_bases:
             count = tensor.untyped_storage().nbytes() // tensor.element_size()
             base = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage(), 0, (count,), (1,))
-            known[key] = (tensor.dtype, base.to(device))
-        dtype, base = known[key]
+            copied_bases[key] = (tensor.dtype, base.to(device))
+        dtype, base = copied_bases[key]
         if dtype != tensor.dtype or tensor.is_conj() or tensor.is_neg():
             return tensor.to(device)
         return base.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
@@ -148,7 +148,7 @@ def _samples(info, dtype):
 
 
 def _describe(value):
-    """The properties of a result that its caller can see."""
+    """Return the properties of a result that a caller can observe."""
     leaves, spec = pytree.tree_flatten(value)
     result = [str(spec)]
     for leaf in leaves:
@@ -161,8 +161,8 @@ def _describe(value):
                 leaf.is_conj(),
                 leaf.is_neg(),
             )
-            plain = leaf.cpu().resolve_conj().resolve_neg().contiguous().flatten()
-            result += [metadata, plain.view(torch.uint8).tolist() if plain.numel() else []]
+            flat = leaf.cpu().resolve_conj().resolve_neg().contiguous().flatten()
+            result += [metadata, flat.view(torch.uint8).tolist() if flat.numel() else []]
         else:
             result.append(leaf)
     return result
@@ -170,18 +170,18 @@ def _describe(value):
 
 def _run(function, sample):
     torch.manual_seed(11)
-    given = _to("hpu", (sample.input, sample.args, sample.kwargs))
+    arguments = _to("hpu", (sample.input, sample.args, sample.kwargs))
     try:
-        made = function(given[0], *given[1], **given[2])
+        result = function(arguments[0], *arguments[1], **arguments[2])
     except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError) as error:
         return type(error)
-    hpu.synchronize()  # copies to the CPU may be behind the host, too
+    hpu.synchronize()  # copies to the CPU may be deferred, too
     shares = [
-        leaf.untyped_storage().data_ptr() == given[0].untyped_storage().data_ptr()
-        for leaf in pytree.tree_leaves(made)
-        if isinstance(leaf, torch.Tensor) and isinstance(given[0], torch.Tensor)
+        leaf.untyped_storage().data_ptr() == arguments[0].untyped_storage().data_ptr()
+        for leaf in pytree.tree_leaves(result)
+        if isinstance(leaf, torch.Tensor) and isinstance(arguments[0], torch.Tensor)
     ]
-    return _describe((made, given)), shares
+    return _describe((result, arguments)), shares
 
 
 def _out_variant(info):
@@ -225,7 +225,7 @@ def test_queued_is_inline(info):
     "name", ["masked_select", "nonzero", "unique", "bincount", "index_put", "embedding_bag"]
 )
 def test_sizes_that_depend_on_data(name):
-    """The same metadata with other data: nothing may be taken from the call before."""
+    """The metadata is equal and the data differ, so no result of the earlier call may be reused."""
     C.set_queue_all(20, 1)
     for seed in range(6):
         generator = torch.Generator().manual_seed(seed)
@@ -251,12 +251,12 @@ def test_sizes_that_depend_on_data(name):
                 weight = torch.arange(40.0).reshape(10, 4).to(device)
                 starts = torch.tensor([0, 3 + seed, 10], device=device)
                 results.append([torch.nn.functional.embedding_bag(x, weight, starts, mode="sum")])
-        for expected, found in zip(*results, strict=True):
-            assert torch.equal(found.cpu(), expected), seed
+        for expected, actual in zip(*results, strict=True):
+            assert torch.equal(actual.cpu(), expected), seed
 
 
 def test_the_small_set_is_queued():
-    """The operators above do go through the queue, or nothing would be tested."""
+    """Without queued operators the tests above would test nothing."""
     x = torch.rand(4, 4, device="hpu")
     C.set_queue_all(0)
     before = C.engine_counters()

@@ -1,4 +1,4 @@
-"""Queued and recorded work runs with the settings of its issue, whatever the program sets behind it."""
+"""Queued and recorded work uses the settings at its issue, whatever the program sets later."""
 
 from __future__ import annotations
 

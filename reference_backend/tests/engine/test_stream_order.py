@@ -1,4 +1,4 @@
-"""Streams are ordered by the memory that their work uses, without waits of the program (contract, 1.4)."""
+"""Streams are ordered by the memory that their work uses, without explicit waits (contract, 1.4)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ SIZE = 2000
 
 @pytest.fixture
 def side(warm):
-    """A stream, with what the tests do known to the engine."""
+    """Return a stream. The engine has cached the operators of these tests."""
     value = torch.ones(SIZE, device="hpu")
-    other = torch.ones(SIZE, device="hpu")
+    second_tensor = torch.ones(SIZE, device="hpu")
     whole = torch.zeros(2 * SIZE, device="hpu")
-    warm(lambda: (value * 2, value + 1, value.sum(), other.copy_(value), whole[:SIZE].copy_(value)))
+    warm(lambda: (value * 2, value + 1, value.sum(), second_tensor.copy_(value), whole[:SIZE].copy_(value)))
     warm(lambda: (whole.view(2, SIZE)[0] + 1, [value.fill_(number) for number in (-1, 4, 8)]))
     return hpu.Stream()
 
@@ -25,8 +25,8 @@ def _full(value):
     return torch.full((SIZE,), float(value), device="hpu")
 
 
-def _held_on(stream, gate, work):
-    """Return what `work` returns, issued on the stream behind a closed gate."""
+def _start_behind_gate(stream, gate, work):
+    """Issue `work` on the stream behind a closed gate, and return the gate and the result."""
     with hpu.stream(stream):
         closed = gate()
         return closed, work()
@@ -34,24 +34,24 @@ def _held_on(stream, gate, work):
 
 def test_read_after_write(side, gate):
     source = _full(3)
-    closed, made = _held_on(side, gate, lambda: source * 2)
-    read = made + 1
+    closed, doubled = _start_behind_gate(side, gate, lambda: source * 2)
+    read = doubled + 1
     closed.open()
     assert read.eq(7).all()
 
 
 def test_write_after_read(side, gate):
     source = _full(3)
-    closed, made = _held_on(side, gate, lambda: source * 2)
+    closed, doubled = _start_behind_gate(side, gate, lambda: source * 2)
     source.fill_(-1)
     closed.open()
     side.synchronize()
-    assert made.eq(6).all() and source.eq(-1).all()
+    assert doubled.eq(6).all() and source.eq(-1).all()
 
 
 def test_write_after_write(side, gate):
     target, source = _full(0), _full(5)
-    closed, _ = _held_on(side, gate, lambda: target.copy_(source))
+    closed, _ = _start_behind_gate(side, gate, lambda: target.copy_(source))
     target.fill_(8)
     closed.open()
     side.synchronize()
@@ -60,17 +60,17 @@ def test_write_after_write(side, gate):
 
 def test_readers_do_not_wait_for_each_other(side, gate):
     source = _full(3)
-    closed, made = _held_on(side, gate, lambda: source * 2)
-    assert (source + 1).eq(4).all()  # comes to the host while the gate is closed
+    closed, doubled = _start_behind_gate(side, gate, lambda: source * 2)
+    assert (source + 1).eq(4).all()  # returns to the host while the gate is closed
     closed.open()
     side.synchronize()
-    assert made.eq(6).all()
+    assert doubled.eq(6).all()
 
 
 def test_views_are_their_memory(side, gate):
     whole = torch.zeros(2 * SIZE, device="hpu")
     source = _full(5)
-    closed, _ = _held_on(side, gate, lambda: whole[:SIZE].copy_(source))
+    closed, _ = _start_behind_gate(side, gate, lambda: whole[:SIZE].copy_(source))
     read = whole.view(2, SIZE)[0] + 1
     closed.open()
     assert read.eq(6).all()
@@ -80,63 +80,63 @@ def test_views_are_their_memory(side, gate):
 def test_the_host_waits_for_what_it_reads(side, read):
     with hpu.stream(side):
         C.enqueue_delay(0.05)
-        made = _full(1) * 2
+        doubled = _full(1) * 2
     if read == "item":
-        assert made.sum().item() == 2 * SIZE
+        assert doubled.sum().item() == 2 * SIZE
     elif read == "cpu":
-        assert made.cpu().eq(2).all()
+        assert doubled.cpu().eq(2).all()
     elif read == "nonzero":
-        assert len(made.nonzero()) == SIZE
+        assert len(doubled.nonzero()) == SIZE
     elif read == "new operator":
-        assert torch.logit(made / 4, 0.125).eq(0).all()
+        assert torch.logit(doubled / 4, 0.125).eq(0).all()
     elif read == "pinned":
         host = torch.empty(SIZE).pin_memory()
-        host.copy_(made, non_blocking=True)
+        host.copy_(doubled, non_blocking=True)
         hpu.current_stream().synchronize()
         assert host.eq(2).all()
     else:
-        made.untyped_storage().resize_(8 * SIZE)
-        assert made.cpu().eq(2).all()
+        doubled.untyped_storage().resize_(8 * SIZE)
+        assert doubled.cpu().eq(2).all()
 
 
 def test_a_copy_from_the_host_waits_for_readers(side, gate):
     source = _full(3)
     host = torch.full((SIZE,), 9.0).pin_memory()
-    closed, made = _held_on(side, gate, lambda: source * 2)
+    closed, doubled = _start_behind_gate(side, gate, lambda: source * 2)
     source.copy_(host, non_blocking=True)
     closed.open()
     hpu.synchronize()
-    assert made.eq(6).all() and source.eq(9).all()
+    assert doubled.eq(6).all() and source.eq(9).all()
 
 
 def test_freed_memory_stays_until_its_readers_have_run(side, gate):
     source = [_full(3)]
-    closed, made = _held_on(side, gate, lambda: source[0] * 2)
+    closed, doubled = _start_behind_gate(side, gate, lambda: source[0] * 2)
     source.clear()
     with hpu.stream(hpu.Stream()):
-        kept = [_full(-1) for _ in range(8)]
-    kept += [_full(-1) for _ in range(8)]
+        new_tensors = [_full(-1) for _ in range(8)]
+    new_tensors += [_full(-1) for _ in range(8)]
     closed.open()
     side.synchronize()
-    assert made.eq(6).all() and all(tensor.eq(-1).all() for tensor in kept)
+    assert doubled.eq(6).all() and all(tensor.eq(-1).all() for tensor in new_tensors)
 
 
 def test_freed_memory_comes_back(side, gate):
     hpu.synchronize()
     before = hpu.memory_allocated()
     source = [_full(3)]
-    closed, made = _held_on(side, gate, lambda: source[0] * 2)
+    closed, doubled = _start_behind_gate(side, gate, lambda: source[0] * 2)
     source.clear()
     closed.open()
     side.synchronize()
-    del made
+    del doubled
     assert hpu.memory_allocated() == before
 
 
 def test_a_chain_over_three_streams(side, gate):
     streams = [side, hpu.Stream(), hpu.Stream()]
     value = _full(1)
-    closed, value = _held_on(side, gate, lambda: value + 1)
+    closed, value = _start_behind_gate(side, gate, lambda: value + 1)
     for turn in range(9):
         with hpu.stream(streams[turn % 3]):
             value = value * 2
@@ -149,7 +149,7 @@ def test_a_replay_reads_what_another_stream_writes(side, gate):
     graph = hpu.HPUGraph()
     with hpu.graph(graph):
         y = x * 2
-    closed, _ = _held_on(side, gate, lambda: x.fill_(4))
+    closed, _ = _start_behind_gate(side, gate, lambda: x.fill_(4))
     graph.replay()
     closed.open()
     assert y.eq(8).all()
@@ -161,7 +161,7 @@ def test_a_replay_on_another_stream_writes_what_is_read_here(side, gate):
     with hpu.graph(graph):
         y = x * 2
     x.fill_(4)
-    closed, _ = _held_on(side, gate, graph.replay)
+    closed, _ = _start_behind_gate(side, gate, graph.replay)
     read = y + 1
     closed.open()
     assert read.eq(9).all()
@@ -194,7 +194,7 @@ def test_a_gradient_that_a_side_stream_reduces(side):
 
 @pytest.mark.parametrize("late", [False, True])
 def test_an_error_is_thrown_by_the_reader_of_its_values(side, warm, late):
-    """Once, after the failed work has run as well as before."""
+    """The error is raised once, whether or not the failed work has already run."""
     index, bad = torch.tensor([3], device="hpu"), torch.tensor([SIZE], device="hpu")
     source, target = _full(1), torch.zeros(1, device="hpu")
     warm(lambda: torch.index_select(source, 0, index, out=target))
@@ -204,7 +204,7 @@ def test_an_error_is_thrown_by_the_reader_of_its_values(side, warm, late):
     if late:
         while not side.query():
             pass
-    assert source.cpu().eq(1).all()  # not what the failed work wrote
+    assert source.cpu().eq(1).all()  # not the values of the failed work
     with pytest.raises(IndexError, match="out of range"):
         target.cpu()
     target.cpu()
@@ -240,7 +240,7 @@ for function in (produced, freed):
 
 @pytest.mark.parametrize("order", [None, "memory", "events"])
 def test_the_order_is_chosen_by_the_environment(output_of, order):
-    """With CUDA's rules a program that forgets a wait computes wrong values."""
+    """With CUDA's rules a program without a wait computes wrong values."""
     environment = {} if order is None else {"HPU_REFERENCE_STREAM_ORDER": order}
     lines = output_of("import torch, habana_frameworks.torch as ht\n" + PROGRAM, **environment).splitlines()
     right = order != "events"

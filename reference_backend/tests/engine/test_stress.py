@@ -1,4 +1,4 @@
-"""Many threads, many streams, many operators: values are the CPU's, memory comes back."""
+"""Many threads, streams and operators: values match the CPU, and all memory is freed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import torch
 
 C, hpu = ht._C, ht.hpu
 
-# For a longer search: HPU_REFERENCE_STRESS=20 runs twenty times as much.
+# HPU_REFERENCE_STRESS=20 runs twenty times as many steps.
 FACTOR = int(os.environ.get("HPU_REFERENCE_STRESS", "1"))
 
 
 class _Value:
-    """A tensor, what it must be, and an event after its last use."""
+    """A tensor, its expected value, and an event after its last use."""
 
     def __init__(self, device, cpu):
         self.device = device
@@ -26,7 +26,7 @@ class _Value:
 
 
 class _Worker:
-    """A random program of one thread on several streams, done at once on the CPU as well."""
+    """A random program of one thread on several streams, which also runs immediately on the CPU."""
 
     def __init__(self, seed, streams, steps):
         self.rng = random.Random(seed)
@@ -57,7 +57,7 @@ class _Worker:
             self.error = error
 
     def use(self, value):
-        """For the current stream: after whatever else used it."""
+        """Make the current stream wait for the last use of the value."""
         hpu.current_stream().wait_event(value.event)
         value.device.record_stream(hpu.current_stream())
         self.used.append(value)
@@ -65,8 +65,8 @@ class _Worker:
 
     def check(self, value):
         device, cpu = self.use(value)
-        found = device.cpu()
-        assert torch.equal(found, cpu), (found - cpu).abs().max()
+        actual = device.cpu()
+        assert torch.equal(actual, cpu), (actual - cpu).abs().max()
         self.checked += 1
 
     def add(self, device, cpu):
@@ -146,7 +146,7 @@ def test_more_streams_than_queues():
 
 
 def test_storm_of_allocations():
-    """Memory of many sizes on several streams: no two tensors share it, all of it comes back."""
+    """Allocate many sizes on several streams. No two live tensors share memory, and all of it is freed."""
     hpu.synchronize()
     before = torch.hpu.memory_allocated()
     C.set_queue_all(5, 1)
@@ -155,17 +155,17 @@ def test_storm_of_allocations():
     def storm(seed):
         rng = random.Random(seed)
         hpu.set_stream(hpu.Stream())
-        kept = []
+        live_tensors = []
         try:
             for turn in range(1500 * FACTOR):
                 size = rng.choice((1, 17, 100, 1000, 1024, 5000, 70000))
                 number = float(seed * 100000 + turn)
-                kept.append((torch.full((size,), number, device="hpu"), number))
-                if len(kept) > 30:
-                    tensor, number = kept.pop(rng.randrange(len(kept)))
+                live_tensors.append((torch.full((size,), number, device="hpu"), number))
+                if len(live_tensors) > 30:
+                    tensor, number = live_tensors.pop(rng.randrange(len(live_tensors)))
                     if rng.random() < 0.1:
                         assert tensor.eq(number).all().item(), (size, number)
-            for tensor, number in kept:
+            for tensor, number in live_tensors:
                 assert tensor.eq(number).all().item()
         except BaseException as error:
             errors.append(error)
@@ -182,7 +182,7 @@ def test_storm_of_allocations():
 
 
 def test_events_between_many_threads():
-    """A number goes round all streams, each of which is served by its own thread."""
+    """Pass a number through all streams, each of which is served by its own thread."""
     C.set_queue_all(20, 3)
     count = 8
     streams = [hpu.Stream() for _ in range(count)]
@@ -234,7 +234,7 @@ def test_switching_the_pipeline_while_work_is_queued(threads):
 
 
 def test_matmuls_behind_the_host_have_the_bits_of_inline():
-    """Work on other threads has the same number of threads and rounding as the host's."""
+    """Deferred work uses the same number of threads, and therefore the same rounding, as the host."""
     x = torch.rand(700, 700, device="hpu")
     small = torch.full((1000,), 1e-39, device="hpu")
     inline = [(x @ x).cpu(), x.sum().cpu(), torch.softmax(x, 0).cpu()]

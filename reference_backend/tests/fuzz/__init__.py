@@ -1,1 +1,1 @@
-"""Random programs over everything that the engine can do at once, compared with the CPU."""
+"""Random programs over all concurrent features of the engine, compared with the CPU."""

@@ -1,9 +1,9 @@
-"""Random programs: what they are, how they are made from a seed, and how they run on a device.
+"""Random programs: their form, their generation from a seed, and their execution on a device.
 
-A program is a list of steps for each of its threads. A step names what it does and some numbers, from which
-it takes its operands *modulo* what is there, so a program stays valid if steps are removed from it. Threads
-own their tensors and share some that they only read, so that the CPU, which runs them one after the other,
-gives the only right answer.
+A program is a list of steps for each of its threads. A step has a kind and some numbers, from which it takes
+its operands *modulo* the number of available ones. A program therefore stays valid if steps are removed.
+Threads own their tensors and share some read-only tensors, so the CPU, which runs the threads one after the
+other, gives the only right result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_TENSORS = 8
 
 @dataclass(frozen=True)
 class Step:
-    """One step: the name of a method of `Machine`, and numbers from which it takes its operands."""
+    """A step: the name of a method of `Machine`, and numbers that select its operands."""
 
     kind: str
     numbers: tuple[int, ...]
@@ -30,13 +30,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Program:
-    """Steps of each thread, and the seed that they came from."""
+    """The steps of each thread, and the seed of the program."""
 
     seed: int
     threads: tuple[tuple[Step, ...], ...]
 
     def text(self) -> str:
-        """The program for people, a line for each step."""
+        """Return the program as text, one line per step."""
         lines = [f"seed {self.seed}"]
         for number, steps in enumerate(self.threads):
             lines += [f"thread {number}"] if len(self.threads) > 1 else []
@@ -47,7 +47,9 @@ class Program:
 def make_program(seed: int) -> Program:
     """Make the program of that seed: 1 to 3 threads of 5 to 40 steps."""
     rng = random.Random(seed)
-    kinds = rng.sample(sorted(WEIGHTS), k=rng.randint(6, len(WEIGHTS)))  # few kinds: deeper in what they do
+    kinds = rng.sample(
+        sorted(WEIGHTS), k=rng.randint(6, len(WEIGHTS))
+    )  # few kinds of steps: longer sequences of each kind
     kinds = sorted({*kinds, "new", "binary"})
     weights = [WEIGHTS[kind] for kind in kinds]
     threads = []
@@ -164,24 +166,24 @@ class Machine:
         return [*self.read, *(host.clone() for host in self.hosts), *(value.cpu() for value in self.tensors)]
 
     def add(self, value: torch.Tensor) -> None:
-        """Own the tensor; the oldest one goes if there are too many."""
+        """Own the tensor, and drop the oldest one if there are too many."""
         self.tensors.append(value)
         if len(self.tensors) > MOST_TENSORS:
             del self.tensors[0]
 
     def one(self, number: int) -> torch.Tensor:
-        """One of the own tensors."""
+        """Return one of the thread's own tensors."""
         return self.tensors[number % len(self.tensors)]
 
     def like(self, value: torch.Tensor, number: int) -> torch.Tensor:
-        """A tensor to read with the shape of `value`: an own one, a shared one, or itself."""
-        fitting = [other for other in (*self.tensors, *self.shared) if other.shape == value.shape]
+        """Return a tensor to read with the shape of `value`: an own one, a shared one, or `value` itself."""
+        fitting = [candidate for candidate in (*self.tensors, *self.shared) if candidate.shape == value.shape]
         return fitting[number % len(fitting)] if fitting else value
 
     # Values
 
     def new(self, shape: int, number: int, way: int, _: int) -> None:
-        """Bring a tensor from the host, or make one on the device."""
+        """Copy a tensor from the host, or create one on the device."""
         size = SHAPES[shape % len(SHAPES)]
         if way % 3 == 0:
             self.add(torch.full(size, number / 1000, device=self.device))
@@ -191,14 +193,14 @@ class Machine:
             self.add(_values(number, size).to(self.device))
 
     def binary(self, first: int, second: int, kind: int, _: int) -> None:
-        """Compute a new tensor of two."""
+        """Compute a new tensor from two tensors."""
         a = self.one(first)
         b = self.like(a, second)
         operators = (torch.add, torch.sub, lambda x, y: x * y * 0.5, torch.maximum, lambda x, y: (x > y) * x)
         self.add(operators[kind % len(operators)](a, b))
 
     def unary(self, first: int, kind: int, number: int, _: int) -> None:
-        """Compute a new tensor of one."""
+        """Compute a new tensor from one tensor."""
         operators = (torch.tanh, torch.neg, lambda x: x * (number / 1000), torch.clone, lambda x: x + 0.25)
         self.add(operators[kind % len(operators)](self.one(first)))
 
@@ -240,7 +242,7 @@ class Machine:
             self.add((a[1:], a[::2], a.transpose(0, -1), a.unsqueeze(0), a[0])[kind % 5])
 
     def free(self, first: int, _: int, __: int, ___: int) -> None:
-        """Drop a tensor; its memory goes if no view has it."""
+        """Drop a tensor. Its memory is freed if no view uses it."""
         del self.tensors[first % len(self.tensors)]
 
     def grow(self, first: int, _: int, __: int, ___: int) -> None:
@@ -250,7 +252,7 @@ class Machine:
             storage.resize_(2 * storage.nbytes() + 64)
 
     def too_large(self, share: int, _: int, __: int, ___: int) -> None:
-        """Ask for more memory than there is, which fails and changes nothing."""
+        """Request more memory than available, which fails and changes nothing."""
         if self.on_device:
             limit = torch.hpu.memory_stats()["Limit"]
             try:
@@ -260,11 +262,11 @@ class Machine:
             raise AssertionError("memory beyond the limit was given")
 
     def fill_up(self, share: int, _: int, __: int, ___: int) -> None:
-        """Take most of the memory for a moment, so that freed memory has to come back."""
+        """Allocate most of the memory briefly, so that freed memory must be reused."""
         if self.on_device and self.alone:
             stats = torch.hpu.memory_stats()
             free = stats["Limit"] - stats["InUse"]
-            # In pieces: live tensors may lie in the middle of the free range.
+            # Allocated in pieces, because live tensors may be in the middle of the free range.
             pieces = [
                 torch.empty(free // 32, dtype=torch.uint8, device=self.device) for _ in range(share % 4 * 6)
             ]
@@ -276,20 +278,20 @@ class Machine:
         """Read values on the host."""
         a = self.one(first)
         if kind % 3 == 0:
-            self.read.append(a.cpu().clone())  # the CPU would give the tensor itself
+            self.read.append(a.cpu().clone())  # the CPU would return the tensor itself
         elif kind % 3 == 1:
             self.read.append(torch.tensor(a.reshape(-1)[0].item()))
         else:
             self.read.append((a > 0).nonzero().cpu())
 
     def pinned_in(self, first: int, number: int, _: int, __: int) -> None:
-        """Copy from pinned memory, behind what is queued."""
+        """Copy from pinned memory, after the queued work."""
         a = self.one(first)
         host = _values(number, tuple(a.shape))
         a.copy_(host.pin_memory() if self.on_device else host, non_blocking=True)
 
     def pinned_out(self, first: int, _: int, __: int, ___: int) -> None:
-        """Copy to pinned memory, read at the end."""
+        """Copy to pinned memory, which is read at the end."""
         a = self.one(first)
         host = torch.empty(a.shape)
         self.hosts.append(host.pin_memory() if self.on_device else host)
@@ -298,39 +300,39 @@ class Machine:
     # Streams
 
     def stream(self, number: int, _: int, __: int, ___: int) -> None:
-        """Go on with another stream; memory orders them."""
+        """Continue on another stream. The memory orders the two streams."""
         if self.on_device:
             self.hpu.set_stream(self.streams[number % len(self.streams)])
 
     def delay(self, number: int, _: int, __: int, ___: int) -> None:
-        """Hold the stream back for up to 3 ms."""
+        """Block the stream for up to 3 ms."""
         if self.on_device:
             self.core.enqueue_delay(number % 4 / 1000)
 
     def wait(self, first: int, kind: int, _: int, __: int) -> None:
         """Wait for another stream, on a stream or on the host."""
         if self.on_device:
-            other = self.streams[first % len(self.streams)]
+            waited_stream = self.streams[first % len(self.streams)]
             if kind % 4 == 0:
-                self.hpu.current_stream().wait_stream(other)
+                self.hpu.current_stream().wait_stream(waited_stream)
             elif kind % 4 == 1:
-                other.record_event().synchronize()
+                waited_stream.record_event().synchronize()
             elif kind % 4 == 2:
-                other.synchronize()
+                waited_stream.synchronize()
             else:
                 self.hpu.synchronize()
 
     # Graphs
 
     def replay(self, first: int, second: int, times: int, way: int) -> None:
-        """Capture work on a tensor and repeat it; without a capture, do it as often."""
+        """Capture work on a tensor and replay it. Without a capture, run it equally often."""
         a = self.one(first)
         b = self.like(a, second)
-        made = []
+        static_results = []
 
         def work() -> None:
-            made[:] = [torch.tanh(a) + b]
-            a.mul_(0.5).add_(made[0], alpha=0.25)
+            static_results[:] = [torch.tanh(a) + b]
+            a.mul_(0.5).add_(static_results[0], alpha=0.25)
 
         if not self.on_device:
             for _ in range(times % 3 + 1):
@@ -345,13 +347,13 @@ class Machine:
                 graph.capture_end()
             for _ in range(times % 3):
                 graph.replay(asynchronous=way % 2 == 0)
-        self.add(made[0])
+        self.add(static_results[0])
 
     def call(self, first: int, number: int, _: int, __: int) -> None:
         """Call a compiled function."""
         a = self.one(first)
         if tuple(a.shape) not in SHAPES or not a.is_contiguous():
-            return  # each form is compiled anew
+            return  # each form is compiled separately
         function = compiled(number) if self.on_device else FUNCTIONS[number % len(FUNCTIONS)]
         with torch.no_grad():
             result = function(a)

@@ -1,8 +1,7 @@
-"""Runs random programs in processes of their own, and makes a failing one short.
+"""Run random programs in separate processes, and shrink the failing ones.
 
 ``python -m fuzz --mode lazy --seconds 60 --seed 1`` prints each failing seed with its shrunk program, and
-ends with 1 if there was one; ``--only 17`` runs one seed. A process that crashes or stands still is a failure
-too.
+exits with 1 if a program failed. ``--only 17`` runs one seed. A crash or a hang is a failure too.
 """
 
 from __future__ import annotations
@@ -19,31 +18,32 @@ from pathlib import Path
 
 from .program import Program, Step, make_program
 
-#: Environment of each mode. The order by events is not a mode: programs rely on the order by memory.
+#: Environment of each mode. The order by events is not a mode, because the programs rely on the order by
+#: memory.
 MODES: dict[str, dict[str, str]] = {
     "eager": {},
     "queued": {"HPU_REFERENCE_QUEUE_ALL": "100,1"},
     "poisoned": {"HPU_REFERENCE_POISON": "1", "HPU_REFERENCE_QUEUE_ALL": "20,1"},
     "lazy": {"FUZZ_LAZY": "1"},
     "lazy-random": {"FUZZ_LAZY": "3"},
-    # From the fourth run on the recordings follow known graphs, whose kernels are prepared.
+    # From the fourth run on the recordings follow known graphs with prepared kernels.
     "lazy-again": {"FUZZ_LAZY": "1", "FUZZ_RUNS": "6", "HPU_REFERENCE_COMPILE": "interpreted"},
 }
-#: Seconds after which a program that has not ended stands still.
+#: Seconds after which an unfinished program is treated as hanging.
 PATIENCE = 120
 TESTS = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A program and what went wrong with it."""
+    """A program and the reason of its failure."""
 
     program: Program
     reason: str
 
 
 class Runner:
-    """A process that runs programs; a new one after each failure."""
+    """A process that runs programs. Each failure starts a new process."""
 
     def __init__(self, mode: str) -> None:
         path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -62,12 +62,12 @@ class Runner:
         self._end()
 
     def failure(self, program: Program) -> str:
-        """Run the program; the reason for which it failed, or the empty string."""
+        """Run the program. Return the reason of its failure, or the empty string."""
         process = self._process or self._start()
         assert process.stdin is not None and process.stdout is not None
-        words = [[[step.kind, *step.numbers] for step in steps] for steps in program.threads]
+        encoded = [[[step.kind, *step.numbers] for step in steps] for steps in program.threads]
         try:
-            process.stdin.write(json.dumps(words) + "\n")
+            process.stdin.write(json.dumps(encoded) + "\n")
             process.stdin.flush()
             line = process.stdout.readline()
         except BrokenPipeError:
@@ -95,7 +95,7 @@ class Runner:
 
 
 def search(mode: str, seed: int, seconds: float) -> Iterator[Failure]:
-    """Run the programs of the seeds from `seed` on, for that time; yields those that fail."""
+    """Run the programs of the seeds from `seed` on for the given time, and yield the failing ones."""
     end = time.monotonic() + seconds
     with Runner(mode) as runner:
         while time.monotonic() < end:
@@ -106,9 +106,9 @@ def search(mode: str, seed: int, seconds: float) -> Iterator[Failure]:
 
 
 def shrink(runner: Runner, program: Program, seconds: float = 60) -> Program:
-    """Remove steps from a failing program as long as it fails, for that time.
+    """Remove steps from a failing program while it still fails, for the given time.
 
-    A candidate counts as failing if one of three runs fails, so what depends on luck stays longer.
+    A candidate fails if one of three runs fails, so steps whose effect is random are kept longer.
     """
     end = time.monotonic() + seconds
 
@@ -139,17 +139,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1, help="the first one")
     parser.add_argument("--only", type=int, help="run this seed alone")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     failed = False
-    if given.only is not None:
-        with Runner(given.mode) as runner:
-            reason = runner.failure(make_program(given.only))
-        print(make_program(given.only).text(), reason or "fine", sep="\n")
+    if options.only is not None:
+        with Runner(options.mode) as runner:
+            reason = runner.failure(make_program(options.only))
+        print(make_program(options.only).text(), reason or "fine", sep="\n")
         return 1 if reason else 0
-    for failure in search(given.mode, given.seed, given.seconds):
+    for failure in search(options.mode, options.seed, options.seconds):
         failed = True
-        print(f"{given.mode}: seed {failure.program.seed}: {failure.reason}", flush=True)
-        with Runner(given.mode) as runner:
+        print(f"{options.mode}: seed {failure.program.seed}: {failure.reason}", flush=True)
+        with Runner(options.mode) as runner:
             short = shrink(runner, failure.program)
             print(f"{short.text()}\n{runner.failure(short) or 'this time it did not fail'}", flush=True)
     return 1 if failed else 0

@@ -1,6 +1,6 @@
-"""Random programs for twelve seconds; for an hour with CONFORMANCE_NIGHTLY=1.
+"""Random programs for twelve seconds, and for an hour with CONFORMANCE_NIGHTLY=1.
 
-`python -m fuzz` searches by hand.
+`python -m fuzz` searches manually.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ SECONDS = (3600 if NIGHTLY else 12) / len(MODES)
 def _text(mode: str, failure: Failure) -> str:
     with Runner(mode) as runner:
         short = shrink(runner, failure.program)
-    again = f"python -m fuzz --mode {mode} --only {failure.program.seed}"
-    return f"{failure.reason}\n{short.text()}\n(in reference_backend/tests: {again})"
+    command = f"python -m fuzz --mode {mode} --only {failure.program.seed}"
+    return f"{failure.reason}\n{short.text()}\n(in reference_backend/tests: {command})"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -41,7 +41,9 @@ def test_a_seed_is_a_program():
 
 @pytest.fixture
 def broken(monkeypatch, tmp_path):
-    """A device whose unary operators are wrong after a view was made, and that dies of one number."""
+    """Return a device whose unary operators are wrong after a view was created, and that crashes at one
+    number.
+    """
     (tmp_path / "sitecustomize.py").write_text(BROKEN)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
 

@@ -1,7 +1,8 @@
-"""The process that runs programs: one in each line of its input, an answer in each line of its output.
+"""The worker process that runs programs: each line of its input is a program, each line of its output a
+reply.
 
-The answer is "fine", or the reason for which the program failed, as JSON. A program that stands still ends
-the process, with the stacks of its threads on the error output.
+The reply is "fine", or the reason of the failure, as JSON. A program that hangs ends the process, which
+prints the stacks of its threads to standard error.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from .program import Program, Step, run
 
 
 def difference(program: Program) -> str:
-    """Run the program on the CPU, and on the device as often as FUZZ_RUNS says; the first difference, or the
-    empty string.
+    """Run the program on the CPU and FUZZ_RUNS times on the device. Return the first difference, or the empty
+    string.
     """
     right = run(program, "cpu")
     for number in range(int(os.environ.get("FUZZ_RUNS", "1"))):
         try:
-            given = run(program, "hpu")
+            actual = run(program, "hpu")
         except Exception as error:
             return f"run {number}: {type(error).__name__}: {error}"
-        if reason := between(right, given):
+        if reason := difference_between(right, actual):
             return f"run {number}: {reason}"
     return ""
 
 
-def between(right: list[list[torch.Tensor]], given: list[list[torch.Tensor]]) -> str:
+def difference_between(right: list[list[torch.Tensor]], actual: list[list[torch.Tensor]]) -> str:
     """Return the first difference between the values of two runs, or the empty string."""
-    for thread, (expected, values) in enumerate(zip(right, given, strict=True)):
+    for thread, (expected, values) in enumerate(zip(right, actual, strict=True)):
         if len(expected) != len(values):
             return f"thread {thread} has {len(values)} values, not {len(expected)}"
         for position, (a, b) in enumerate(zip(expected, values, strict=True)):
@@ -46,11 +47,11 @@ def between(right: list[list[torch.Tensor]], given: list[list[torch.Tensor]]) ->
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Reply until the input ends."""
     import habana_frameworks.torch as ht
 
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever the device prints is no answer
+    os.dup2(2, 1)  # output of the device must not be part of a reply
     if mode := int(os.environ.get("FUZZ_LAZY", "0")):
         ht._C.lazy_start(mode, 1)
     torch.set_num_threads(2)

@@ -1,4 +1,4 @@
-"""Each test leaves an idle engine."""
+"""Fixture: each test must leave an idle engine."""
 
 from __future__ import annotations
 

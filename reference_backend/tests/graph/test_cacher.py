@@ -16,7 +16,7 @@ hpu = ht.hpu
 
 
 class Counted(nn.Module):
-    """A small network that counts how often its Python code runs."""
+    """A small network that counts the calls of its Python code."""
 
     def __init__(self):
         super().__init__()
@@ -36,7 +36,7 @@ def model():
 
 @pytest.fixture
 def lazy(monkeypatch):
-    """Graphs serve as in lazy mode; capture itself is the same in all modes."""
+    """Make graphs behave as in lazy mode. The capture itself is the same in all modes."""
     monkeypatch.setattr(cacher_module, "is_lazy", lambda: True)
 
 
@@ -57,22 +57,24 @@ def test_outside_lazy_mode_the_module_works_as_before(model):
 
 @pytest.mark.usefixtures("lazy")
 def test_each_shape_is_captured_once_and_trains_as_without(model):
-    plain = copy.deepcopy(model)
+    reference_model = copy.deepcopy(model)
     assert hpu.ModuleCacher()(model) is model
-    optimizers = [torch.optim.SGD(network.parameters(), lr=0.1) for network in (model, plain)]
+    optimizers = [torch.optim.SGD(network.parameters(), lr=0.1) for network in (model, reference_model)]
     for rows in (2, 3, 2, 2, 3, 4):
         x = _batch(rows)
-        for network, optimizer in zip((model, plain), optimizers, strict=True):
+        for network, optimizer in zip((model, reference_model), optimizers, strict=True):
             optimizer.zero_grad()
             network(x, scale=2.0).square().sum().backward()
             optimizer.step()
-    assert (model.calls, plain.calls) == (3, 6)
-    for mine, theirs in zip(model.parameters(), plain.parameters(), strict=True):
+    assert (model.calls, reference_model.calls) == (3, 6)
+    for mine, theirs in zip(model.parameters(), reference_model.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs)
 
 
 class Dropped(nn.Module):
-    """Draws random numbers in forward and, in `odd` calls, has a result that no graph can give."""
+    """A module that draws random numbers in forward, and in `odd` calls has a result that no graph can
+    return.
+    """
 
     def __init__(self, odd=False):
         super().__init__()
@@ -88,20 +90,20 @@ class Dropped(nn.Module):
 @pytest.mark.usefixtures("lazy")
 @pytest.mark.parametrize("case", ["captured", "dry run", "no graph"])
 def test_one_seed_gives_the_numbers_of_the_module_without_cache(case):
-    """In values and gradients, for the calls that capture and those that replay."""
+    """The values and gradients are equal, for the calls that capture and the calls that replay."""
 
     def train(cached):
         module = Dropped(odd=case == "no graph").to("hpu")
         if cached:
             hpu.ModuleCacher()(module, dry_run=case == "dry run")
         torch.manual_seed(0)
-        seen = []
+        results = []
         for rows in (1, 1, 2, 1):
             result = module(torch.ones(rows, 8, device="hpu"))
             result = result.value if case == "no graph" else result
             result.sum().backward()
-            seen += [result.detach().cpu(), module.layer.weight.grad.cpu()]
-        return [*seen, torch.rand(3, device="hpu").cpu()]
+            results += [result.detach().cpu(), module.layer.weight.grad.cpu()]
+        return [*results, torch.rand(3, device="hpu").cpu()]
 
     torch.testing.assert_close(train(cached=True), train(cached=False))
 
@@ -135,7 +137,7 @@ def test_evaluation_runs_without_graphs(model):
 @pytest.mark.usefixtures("lazy")
 @pytest.mark.parametrize("use_lfu", [False, True])
 def test_the_cache_drops_graphs(model, use_lfu):
-    """Shape 2 is used most often and longest ago, when shape 4 needs room."""
+    """Shape 2 is used most often and least recently when shape 4 needs room."""
     hpu.ModuleCacher(max_graphs=2)(model, use_lfu=use_lfu)
     for rows in (2, 2, 2, 3, 4):
         _train(model, rows)
@@ -206,12 +208,12 @@ def test_control_and_statistics(model, capsys):
 def test_dry_run(model, monkeypatch, way):
     if way == "variable":
         monkeypatch.setenv("PT_HPUGRAPH_ENABLE_DRY_RUN", "1")
-    plain = copy.deepcopy(model)
+    reference_model = copy.deepcopy(model)
     hpu.ModuleCacher()(model, dry_run=way == "argument")
     x = _batch(2)
-    for one in (model, plain):
-        one(x).square().sum().backward()
-    for mine, theirs in zip(model.parameters(), plain.parameters(), strict=True):
+    for network in (model, reference_model):
+        network(x).square().sum().backward()
+    for mine, theirs in zip(model.parameters(), reference_model.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, theirs.grad)
 
 
@@ -226,32 +228,32 @@ def test_what_cannot_be_captured_is_refused(model):
 @pytest.mark.usefixtures("lazy")
 def test_inputs_with_gradients_and_the_parts_of_a_network(model):
     head = Counted().to("hpu").layers[2]
-    plain = copy.deepcopy(nn.ModuleList([model, head]))
+    reference_layers = copy.deepcopy(nn.ModuleList([model, head]))
     hpu.ModuleCacher()(model)
     hpu.ModuleCacher()(head)
     for _ in range(2):
         x = _batch(2)
-        for first, second in ((model, head), plain):
+        for first, second in ((model, head), reference_layers):
             second(first.layers[0](x).relu()).sum().backward()
-    for mine, theirs in zip(head.parameters(), plain[1].parameters(), strict=True):
+    for mine, theirs in zip(head.parameters(), reference_layers[1].parameters(), strict=True):
         torch.testing.assert_close(mine.grad, theirs.grad)
-    for mine, theirs in zip(model.parameters(), plain[0].parameters(), strict=True):
+    for mine, theirs in zip(model.parameters(), reference_layers[0].parameters(), strict=True):
         if theirs.grad is not None:
             torch.testing.assert_close(mine.grad, theirs.grad)
 
 
 def test_graph_model(model):
-    plain = copy.deepcopy(model)
+    reference_model = copy.deepcopy(model)
     graphed = hpu.GraphModel(model)
     x = _batch(2)
     for call in (lambda m: m(x, 2.0), lambda m: m(x=x, scale=2.0), lambda m: m(x, scale=2.0)):
         call(graphed).square().sum().backward()
-        call(plain).square().sum().backward()
-    assert (model.calls, plain.calls) == (1, 3)
-    for mine, theirs in zip(graphed.parameters(), plain.parameters(), strict=True):
+        call(reference_model).square().sum().backward()
+    assert (model.calls, reference_model.calls) == (1, 3)
+    for mine, theirs in zip(graphed.parameters(), reference_model.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, theirs.grad)
     graphed.eval()
-    torch.testing.assert_close(graphed(x), plain(x))
+    torch.testing.assert_close(graphed(x), reference_model(x))
     assert model.calls == 2
 
 

@@ -18,7 +18,7 @@ def _mlp() -> nn.Module:
 
 
 def _graphed(module, *args, **options):
-    """A graphed copy, next to the module."""
+    """Return the module and a graphed copy."""
     return hpu.make_graphed_callables(copy.deepcopy(module), args, **options)
 
 
@@ -27,8 +27,12 @@ def _input(*shape, grad=False):
 
 
 def _same_gradients(mine, theirs):
-    for (name, one), other in zip(mine.named_parameters(), theirs.parameters(), strict=True):
-        torch.testing.assert_close(one.grad, other.grad, msg=lambda text, name=name: f"{name}: {text}")
+    for (name, parameter), expected_parameter in zip(
+        mine.named_parameters(), theirs.parameters(), strict=True
+    ):
+        torch.testing.assert_close(
+            parameter.grad, expected_parameter.grad, msg=lambda text, name=name: f"{name}: {text}"
+        )
 
 
 def test_values_and_gradients():
@@ -124,15 +128,15 @@ def test_functions_and_several_results():
 
 def test_several_callables_at_once():
     first, second = nn.Linear(3, 4).to("hpu"), nn.Linear(4, 2).to("hpu")
-    plain = copy.deepcopy(first), copy.deepcopy(second)
+    reference_layers = copy.deepcopy(first), copy.deepcopy(second)
     graphed = hpu.make_graphed_callables((first, second), ((_input(5, 3),), (_input(5, 4, grad=True),)))
     assert graphed[0] is first
     assert graphed[1] is second
     x = _input(5, 3)
     graphed[1](graphed[0](x).relu()).sum().backward()
-    plain[1](plain[0](x).relu()).sum().backward()
-    _same_gradients(first, plain[0])
-    _same_gradients(second, plain[1])
+    reference_layers[1](reference_layers[0](x).relu()).sum().backward()
+    _same_gradients(first, reference_layers[0])
+    _same_gradients(second, reference_layers[1])
 
 
 def test_other_training_flag_runs_the_original():

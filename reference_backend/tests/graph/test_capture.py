@@ -1,4 +1,4 @@
-"""HPUGraph and the context manager around it."""
+"""HPUGraph and its context manager."""
 
 from __future__ import annotations
 
@@ -131,11 +131,11 @@ def test_replayv3_uses_the_tensors_given():
     a, b = torch.zeros(2, device="hpu"), torch.zeros(2, device="hpu")
     graph, out = _marked(lambda a, b: a.add_(1) * 10 + b, a, b)
     assert (a.tolist(), out.tolist()) == ([1, 1], [10, 10])
-    other, more = torch.full((2,), 4.0, device="hpu"), torch.full((2,), 7.0, device="hpu")
-    results = graph.replayV3([other, more])
+    first_input, more = torch.full((2,), 4.0, device="hpu"), torch.full((2,), 7.0, device="hpu")
+    results = graph.replayV3([first_input, more])
     assert out.tolist() == [57, 57]
     assert results[0] is out
-    assert other.tolist() == [5, 5]
+    assert first_input.tolist() == [5, 5]
     assert (a.tolist(), b.tolist()) == ([1, 1], [0, 0])
     graph.replay()
     assert (a.tolist(), out.tolist()) == ([2, 2], [20, 20])
@@ -155,9 +155,9 @@ def test_replayv3_without_marked_outputs():
     a = torch.zeros(2, device="hpu")
     graph, out = _captured(lambda: a.add_(1) * 10)
     graph.mark_user_inputs([a])
-    other = torch.full((2,), 4.0, device="hpu")
-    graph.replayV3([other])
-    assert (out.tolist(), other.tolist()) == ([50, 50], [5, 5])
+    first_input = torch.full((2,), 4.0, device="hpu")
+    graph.replayV3([first_input])
+    assert (out.tolist(), first_input.tolist()) == ([50, 50], [5, 5])
 
 
 def test_exchanged_tensors_must_fit():
@@ -175,7 +175,7 @@ def test_exchanged_tensors_must_fit():
 
 def test_exchange_needs_marks():
     graph, _ = _captured(lambda: torch.zeros(1, device="hpu") + 1)
-    with pytest.raises(RuntimeError, match="no marked inputs. Call mark_user_inputs"):
+    with pytest.raises(RuntimeError, match=r"no marked inputs\. Call mark_user_inputs"):
         graph.replayV3([])
 
 
@@ -183,18 +183,22 @@ def test_inputs_in_other_layouts_and_at_other_offsets():
     a = torch.arange(6.0, device="hpu").reshape(2, 3)
     graph, out = _marked(lambda a: a.sum(1), a)
     block = torch.arange(24.0, device="hpu")
-    for other in (block[6:12].reshape(2, 3), block.reshape(4, 6)[2:, 1:4], block[:6].reshape(3, 2).t()):
-        graph.replayV3([other])
-        assert out.tolist() == other.cpu().sum(1).tolist()
+    for other_layout in (
+        block[6:12].reshape(2, 3),
+        block.reshape(4, 6)[2:, 1:4],
+        block[:6].reshape(3, 2).t(),
+    ):
+        graph.replayV3([other_layout])
+        assert out.tolist() == other_layout.cpu().sum(1).tolist()
 
 
 def test_outputs_that_are_inputs():
     a, b = torch.zeros(2, 2, device="hpu"), torch.ones(2, device="hpu")
     graph, _ = _marked(lambda a: (a, a[1], b, a + b), a)
-    other = torch.full((2, 2), 5.0, device="hpu")
-    same, view, fixed, new = graph.replay_with_inputs([other])
-    assert same.data_ptr() == other.data_ptr()
-    assert view.data_ptr() == other[1].data_ptr()
+    new_input = torch.full((2, 2), 5.0, device="hpu")
+    same, view, fixed, new = graph.replay_with_inputs([new_input])
+    assert same.data_ptr() == new_input.data_ptr()
+    assert view.data_ptr() == new_input[1].data_ptr()
     assert fixed.data_ptr() == b.data_ptr()
     assert new.tolist() == [[6, 6], [6, 6]]
 
@@ -215,9 +219,9 @@ def test_outputs_that_share_memory():
 def test_inputs_that_share_memory():
     a = torch.zeros(4, device="hpu")
     graph, out = _marked(lambda front, back: back.add_(front) * 2, a[:2], a[2:])
-    other = torch.tensor([1.0, 2.0, 10.0, 20.0], device="hpu")
-    graph.replayV3([other[:2], other[2:]])
-    assert (out.tolist(), other.tolist()) == ([22, 44], [1, 2, 11, 22])
+    new_input = torch.tensor([1.0, 2.0, 10.0, 20.0], device="hpu")
+    graph.replayV3([new_input[:2], new_input[2:]])
+    assert (out.tolist(), new_input.tolist()) == ([22, 44], [1, 2, 11, 22])
 
 
 def test_match_indices():
@@ -240,12 +244,12 @@ def test_cleared_inputs():
 
 
 def test_capture_in_a_capture():
-    graph, other = hpu.HPUGraph(), hpu.HPUGraph()
+    graph, inner_graph = hpu.HPUGraph(), hpu.HPUGraph()
     with (
         pytest.raises(RuntimeError, match="GRAPH:: graph Capture already in progress"),
         hpu.graph(graph),
     ):
-        other.capture_begin()
+        inner_graph.capture_begin()
     assert not hpu.is_current_stream_capturing()
 
 
@@ -265,7 +269,7 @@ def test_replay_in_a_capture():
 
 
 def test_replay_of_nothing_warns_once_and_does_nothing(output_of):
-    """Programs loop over graphs of which they never captured some."""
+    """Programs loop over graphs of which some were never captured."""
     code = """
 import warnings, torch, habana_frameworks.torch
 hpu = torch.hpu

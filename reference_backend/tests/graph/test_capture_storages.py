@@ -1,4 +1,6 @@
-"""Storages that are resized while a captured graph uses them: a replay follows them, or says why not."""
+"""Storages that are resized while a captured graph uses them: a replay follows the storage, or raises an
+error with the reason.
+"""
 
 from __future__ import annotations
 
@@ -15,60 +17,60 @@ def x():
 
 
 def _captured(function, **options):
-    """Capture a function: the graph, and what it returned."""
+    """Capture a function. Return the graph and the result of the function."""
     graph = hpu.HPUGraph()
     with hpu.graph(graph, **options):
         result = function()
     return graph, result
 
 
-def _taken(address, like):
-    """A tensor of others that has taken the memory at the address."""
-    other = torch.full_like(like, 7)
-    assert other.data_ptr() == address
-    return other
+def _tensor_at(address, like):
+    """Return a new tensor that reuses the memory at the address."""
+    block = torch.full_like(like, 7)
+    assert block.data_ptr() == address
+    return block
 
 
 @pytest.mark.parametrize("run_before", [False, True])
 @pytest.mark.parametrize("which", ["input", "result"])
 def test_a_replay_refuses_a_storage_that_is_too_small(x, which, run_before):
-    kept = x.clone()
+    copied = x.clone()
     graph, y = _captured(lambda: x * 2)
     if run_before:
         graph.replay()
     tensor = x if which == "input" else y
     address, size = tensor.data_ptr(), tensor.untyped_storage().nbytes()
     tensor.untyped_storage().resize_(0)
-    other = _taken(address, kept)
+    block = _tensor_at(address, copied)
     message = "a storage that the graph uses was resized to 0 bytes, of which it needs 32; give it its size"
     for _ in range(2):
         with pytest.raises(RuntimeError, match=message):
             graph.replay()
-    assert other.tolist() == [7.0] * 8
+    assert block.tolist() == [7.0] * 8
     tensor.untyped_storage().resize_(size)
     x.fill_(5)
     graph.replay()
-    assert y.tolist() == [10.0] * 8 and other.tolist() == [7.0] * 8
+    assert y.tolist() == [10.0] * 8 and block.tolist() == [7.0] * 8
 
 
 @pytest.mark.parametrize("run_before", [False, True])
 @pytest.mark.parametrize("which", ["input", "result"])
 def test_a_replay_follows_a_storage_to_larger_memory(x, which, run_before):
-    kept = x.clone()
+    copied = x.clone()
     graph, y = _captured(lambda: x * 2)
     if run_before:
         graph.replay()
     tensor = x if which == "input" else y
     address = tensor.data_ptr()
     tensor.untyped_storage().resize_(4096)
-    other = _taken(address, kept)
+    block = _tensor_at(address, copied)
     assert tensor.tolist() == [1.0 if which == "input" else 2.0] * 8
     for value in (3.0, 4.0):
         x.fill_(value)
         graph.replay(asynchronous=True)
         assert y.tolist() == [2 * value] * 8
-    assert other.tolist() == [7.0] * 8
-    assert graph._graph.uses(x) and not graph._graph.uses(other)
+    assert block.tolist() == [7.0] * 8
+    assert graph._graph.uses(x) and not graph._graph.uses(block)
 
 
 def test_memory_that_dies_in_the_capture_is_the_graphs_own(x):
@@ -80,16 +82,16 @@ def test_memory_that_dies_in_the_capture_is_the_graphs_own(x):
         return first, result, address
 
     graph, (first, result, address) = _captured(work)
-    other = _taken(address, x)
+    block = _tensor_at(address, x)
     for value in (3.0, 4.0):
         x.fill_(value)
         graph.replay()
         assert result.tolist() == [2 * value + 1] * 8
-    assert other.tolist() == [7.0] * 8 and first.untyped_storage().nbytes() == 0
+    assert block.tolist() == [7.0] * 8 and first.untyped_storage().nbytes() == 0
 
 
 def test_memory_may_come_and_go_in_the_capture(x):
-    """As a sharded parameter's does: freed after use, and allocated anew before the next."""
+    """Like a sharded parameter, the memory is freed after use and allocated again before the next use."""
 
     def work():
         weight = x * 2
@@ -105,8 +107,8 @@ def test_memory_may_come_and_go_in_the_capture(x):
     for value in (3.0, 4.0):
         x.fill_(value)
         graph.replay()
-        found = [result[0].item() for result in results]
-        assert found == [2 * value + 1, 10 * value, 3 * value, 3 * value + 1]
+        values = [result[0].item() for result in results]
+        assert values == [2 * value + 1, 10 * value, 3 * value, 3 * value + 1]
 
 
 RESIZED = "a storage with values was resized during hpu graph capturing, which a replay cannot repeat; move"
@@ -127,18 +129,18 @@ def test_values_cannot_be_copied_in_a_capture(x, device_works, size, message):
 
 
 def test_a_dry_run_gives_no_contents_back_to_memory_that_was_freed(x, device_works):
-    kept, others = x.clone(), []
+    copied, blocks = x.clone(), []
 
     def work():
         address = x.data_ptr()
         x.add_(1)
         x.untyped_storage().resize_(0)
         with hpu.stream(hpu.default_stream()):
-            others.append(_taken(address, kept))
+            blocks.append(_tensor_at(address, copied))
 
     with pytest.raises(RuntimeError, match="resized during hpu graph capturing"):
         _captured(work, dry_run=True)
-    assert others[0].tolist() == [7.0] * 8
+    assert blocks[0].tolist() == [7.0] * 8
 
 
 @pytest.mark.parametrize("to_host", [False, True])

@@ -1,4 +1,6 @@
-"""A capture records its stream and those that join it by events; other streams and threads work on."""
+"""A capture records its stream and the streams that join it by events. Other streams and threads keep
+running.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ C, hpu = ht._C, ht.hpu
 
 
 def _beside(function):
-    """Run the function on another thread, while the caller waits; returns what it returned."""
+    """Run the function on another thread while the caller waits, and return its result."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(function).result(timeout=60)
 
@@ -25,13 +27,13 @@ def x():
 
 @pytest.mark.parametrize("own_stream", [True, False])
 def test_another_thread_works_and_reads_during_a_capture(x, own_stream):
-    other = torch.zeros(8, device="hpu")
+    counter = torch.zeros(8, device="hpu")
 
     def work():
         with hpu.stream(hpu.Stream() if own_stream else hpu.default_stream()):
             assert not hpu.is_current_stream_capturing()
-            other.add_(1)
-            return other.cpu().tolist()
+            counter.add_(1)
+            return counter.cpu().tolist()
 
     graph = hpu.HPUGraph()
     with hpu.graph(graph):
@@ -41,7 +43,7 @@ def test_another_thread_works_and_reads_during_a_capture(x, own_stream):
     assert read == [1.0] * 8
     for _ in range(2):
         graph.replay()
-    assert other.tolist() == [1.0] * 8 and z.tolist() == [3.0] * 8
+    assert counter.tolist() == [1.0] * 8 and z.tolist() == [3.0] * 8
 
 
 def test_another_stream_of_the_same_thread_is_not_recorded(x):
@@ -82,7 +84,7 @@ def test_a_stream_that_waits_for_the_capture_joins_it(x, way):
     assert counter.tolist() == [2.0] * 8
     graph.replay()
     assert counter.tolist() == [4.0] * 8
-    with hpu.stream(side):  # it has left the capture
+    with hpu.stream(side):  # the stream has left the capture
         counter.add_(1)
     graph.replay()
     assert counter.tolist() == [7.0] * 8
@@ -179,26 +181,28 @@ def test_a_replay_goes_on_beside_a_capture(x):
 
 
 def test_memory_of_another_thread_is_not_the_graphs(x):
-    """Memory that another thread allocates meanwhile is input to the graph, not part of its workspace."""
-    made = {}
+    """Memory that another thread allocates during the capture is an input of the graph and not part of its
+    workspace.
+    """
+    tensors = {}
 
     def work():
-        made["bias"] = torch.full((8,), 10.0, device="hpu")
+        tensors["bias"] = torch.full((8,), 10.0, device="hpu")
 
     graph = hpu.HPUGraph()
     with hpu.graph(graph):
         _beside(work)
-        y = x + made["bias"]
+        y = x + tensors["bias"]
     graph.replay()
     assert y.tolist() == [11.0] * 8
-    made["bias"].fill_(20)
+    tensors["bias"].fill_(20)
     graph.replay()
     assert y.tolist() == [21.0] * 8
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_first_compiled_calls_beside_a_busy_thread(x, threads):
-    """A capture of torch.compile has one thread, whatever others do on the same stream."""
+    """A capture by torch.compile belongs to one thread, whatever other threads do on the same stream."""
     counter, stop, done = torch.zeros(4, device="hpu"), threading.Event(), [0]
 
     def busy():
@@ -207,8 +211,8 @@ def test_first_compiled_calls_beside_a_busy_thread(x, threads):
             done[0] += 1
             counter.cpu()
 
-    other = threading.Thread(target=busy)
-    other.start()
+    busy_thread = threading.Thread(target=busy)
+    busy_thread.start()
     barrier = threading.Barrier(threads)
 
     def compiled(number):
@@ -230,7 +234,7 @@ def test_first_compiled_calls_beside_a_busy_thread(x, threads):
             runs = list(pool.map(compiled, range(1, threads + 1)))
     finally:
         stop.set()
-        other.join(60)
+        busy_thread.join(60)
     assert counter[0].item() == done[0]
     with torch.no_grad():
         for run in runs:
@@ -239,7 +243,7 @@ def test_first_compiled_calls_beside_a_busy_thread(x, threads):
     assert counter[0].item() == done[0]
 
 
-#: Threads that share the recorder and the interpreter's lock; each must get on.
+#: Threads that share the recorder and the GIL. Each must make progress.
 PROGRESS = """
 import faulthandler, os, threading, time, torch, habana_frameworks.torch as ht
 C, hpu = ht._C, ht.hpu
@@ -305,7 +309,7 @@ def test_a_stream_of_one_capture_cannot_join_another(x):
 
 
 def test_memory_from_before_a_stream_joined_is_input(x, warm):
-    """Made at once, and made behind other work of its stream."""
+    """The memory is allocated immediately, or after other work of its stream."""
     side = hpu.Stream()
     warm(lambda: x + 5)
     for queued in (False, True):
@@ -356,7 +360,7 @@ thread.join()
 print(all(right))
 """
 USES = {
-    # A new operator each time: one more size of its result.
+    # Each call has a new result size, and is therefore a new operator for the engine.
     "new": "result = value.repeat(i + 1); expected = float(i)",
     "captured": (
         "graph = hpu.HPUGraph(); graph.capture_begin(); result = value + 1; graph.capture_end(); "
@@ -370,7 +374,8 @@ def test_what_another_thread_has_recorded_runs_before_it_is_used(output_of, use)
     assert output_of(LAZY_BESIDE.replace("{use}", USES[use]), timeout=150) == "True"
 
 
-#: One thread makes a graph anew all the time, with calls that the passes remove; the other asks what it is.
+#: One thread recaptures a graph in a loop, with calls that the passes remove. The other thread inspects the
+#: graph.
 ASK = """
 import faulthandler, sys, threading, time, torch, habana_frameworks.torch as ht
 faulthandler.enable()

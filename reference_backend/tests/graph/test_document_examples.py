@@ -1,7 +1,7 @@
 """The examples of the public documents on HPU graphs (Lightning's "Accelerator: HPU Training").
 
-They are here as they are there; what they leave out (sizes, the network, data) is filled in, and a few lines
-stand for Lightning, which they are written for.
+The examples are unchanged. Omitted parts (sizes, the network, data) are added, and a few lines replace
+Lightning, for which the examples are written.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LightningModule(nn.Module):
 
 
 def fit(module, batches, epochs=2):
-    """The part of `Trainer.fit` that concerns them."""
+    """Run the part of `Trainer.fit` that the examples need."""
     module._optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     for module.current_epoch in range(epochs):
         for batch_idx, batch in enumerate(batches):
@@ -59,13 +59,13 @@ def _batches(count=4, sizes=(BATCH,)):
 
 
 def _same_parameters(mine, theirs):
-    for one, other in zip(mine.parameters(), theirs.parameters(), strict=True):
-        torch.testing.assert_close(one, other)
+    for parameter, expected_parameter in zip(mine.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(parameter, expected_parameter)
 
 
 @pytest.fixture
 def lazy(monkeypatch):
-    """The documents' programs run in lazy mode, in which ModuleCacher is active."""
+    """Run the programs of the documents in lazy mode, in which ModuleCacher is active."""
     monkeypatch.setattr(cacher, "is_lazy", lambda: True)
 
 
@@ -113,20 +113,20 @@ def test_capture_and_replay_training():
 
     torch.manual_seed(0)
     model = HPUGraphsModel().to("hpu")
-    plain = NetHPUGraphs().to("hpu")
-    plain.load_state_dict(model.net.state_dict())
+    reference_net = NetHPUGraphs().to("hpu")
+    reference_net.load_state_dict(model.net.state_dict())
     batches = _batches()
-    seen = [(model.static_input.clone(), model.static_target.clone()), *batches[1:], *batches]
+    fitted_batches = [(model.static_input.clone(), model.static_target.clone()), *batches[1:], *batches]
     fit(model, batches)
-    optimizer, losses = torch.optim.SGD(plain.parameters(), lr=0.1), []
-    for data, target in seen:
+    optimizer, losses = torch.optim.SGD(reference_net.parameters(), lr=0.1), []
+    for data, target in fitted_batches:
         optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(plain(data), target)
+        loss = F.cross_entropy(reference_net(data), target)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
     assert model.logged == pytest.approx(losses[1:], rel=1e-5)
-    _same_parameters(model, plain)
+    _same_parameters(model, reference_net)
 
 
 def test_capture_and_replay_training_with_begin_and_end():
@@ -163,15 +163,15 @@ def test_make_graphed_callables():
             optimizer.step()
             self.log("train_loss", loss)
 
-    plain = HPUGraphsModel().to(torch.device("hpu"))
+    reference_model = HPUGraphsModel().to(torch.device("hpu"))
     # model and sample_args as input to make_graphed_callables.
     model = HPUGraphsModel().to(torch.device("hpu"))
     x = torch.randn(BATCH, 6, device="hpu")
     model = htcore.hpu.make_graphed_callables(model, (x,))
     fit(model, _batches())
-    fit(plain, _batches())
-    assert model.logged == pytest.approx(plain.logged, rel=1e-5)
-    _same_parameters(model, plain)
+    fit(reference_model, _batches())
+    assert model.logged == pytest.approx(reference_model.logged, rel=1e-5)
+    _same_parameters(model, reference_model)
 
 
 @pytest.mark.usefixtures("lazy")
@@ -194,14 +194,14 @@ def test_module_cacher_with_changing_shapes():
             self.log("train_loss", loss)
 
     max_graphs = 2
-    plain = HPUGraphsModel().to("hpu")
+    reference_model = HPUGraphsModel().to("hpu")
     # model is given an input to ModuleCacher.
     model = HPUGraphsModel().to("hpu")
     htcore.hpu.ModuleCacher(max_graphs)(model=model, inplace=True)
     fit(model, _batches(6, sizes=(4, 3, 4, 2)))
-    fit(plain, _batches(6, sizes=(4, 3, 4, 2)))
-    assert model.logged == pytest.approx(plain.logged, rel=1e-5)
-    _same_parameters(model, plain)
+    fit(reference_model, _batches(6, sizes=(4, 3, 4, 2)))
+    assert model.logged == pytest.approx(reference_model.logged, rel=1e-5)
+    _same_parameters(model, reference_model)
     assert model.forward.hits > 0
     assert model.forward.evictions > 0
 
@@ -247,13 +247,13 @@ def test_capture_and_replay_inference():
 
 def test_wrap_in_hpu_graph():
     torch.manual_seed(0)
-    plain = NetHPUGraphs().to("hpu")
+    reference_net = NetHPUGraphs().to("hpu")
     model = NetHPUGraphs().to(torch.device("hpu"))
-    model.load_state_dict(plain.state_dict())
+    model.load_state_dict(reference_net.state_dict())
     model = htcore.hpu.wrap_in_hpu_graph(model, asynchronous=False, disable_tensor_cache=True)
     with torch.no_grad():
         for data, _ in _batches():
-            torch.testing.assert_close(model(data), plain(data))
+            torch.testing.assert_close(model(data), reference_net(data))
 
 
 @pytest.mark.usefixtures("lazy")

@@ -1,4 +1,4 @@
-"""Fusion: the FX function of a description, and compiled code, do what the calls do one after the other."""
+"""Fusion: the FX function of a description and the compiled code give the results of the separate calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from helpers.fusion_programs import Program, assert_same, fusion, record, run_artifact, run_built
 
-from tests.support.nightly import every
+from tests.support.nightly import every_nth
 
 NotFusable = fusion("description").NotFusable
 
@@ -103,7 +103,7 @@ def softmax_and_norm(x: torch.Tensor, w: torch.Tensor) -> Any:
 
 
 def called_by_name(x: torch.Tensor) -> torch.Tensor:
-    """Compiled code calls what Inductor has no kernel for by its name."""
+    """Call an operator without an Inductor kernel, which compiled code calls by name."""
     values, vectors = torch.linalg.eigh(x @ x.t())
     return vectors @ torch.diag(values) + x
 
@@ -192,7 +192,7 @@ def test_built_function_does_what_the_calls_do(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    every(
+    every_nth(
         4,  # each compiles for ten seconds; programs at random are compiled in test_fusion_fuzz.py
         [
             "temporary_in_place",

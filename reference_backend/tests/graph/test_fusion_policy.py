@@ -1,4 +1,4 @@
-"""Hot graphs are fused automatically only on releases of torch whose fused code is known to be right."""
+"""Hot graphs are fused automatically only on torch releases whose fused code is known to be correct."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from habana_frameworks.torch.internal.fusion import policy as fusion_policy
 def test_graphs_are_fused_where_that_was_found_right(version, runs, monkeypatch):
     monkeypatch.delenv("HPU_REFERENCE_FUSE_AFTER", raising=False)
     monkeypatch.setattr(torch, "__version__", version)
-    fusion_policy._trusted.cache_clear()
+    fusion_policy._is_inductor_reliable.cache_clear()
     assert fusion_policy.hot_after() == runs
     monkeypatch.undo()
-    fusion_policy._trusted.cache_clear()
+    fusion_policy._is_inductor_reliable.cache_clear()

@@ -39,8 +39,8 @@ REFUSED = {
         "conjugate or negative bit",
     ),
     "negative bit": (described("aten::neg", [tensor(0, neg=True)], [tensor(1)]), "conjugate or negative bit"),
-    "unknown operator": (described("aten::no_such_operator", [tensor(0)], [tensor(1)]), "does not exist in this release"),
-    "unknown namespace": (described("nowhere::neg", [tensor(0)], [tensor(1)]), "does not exist in this release"),
+    "unknown operator": (described("aten::no_such_operator", [tensor(0)], [tensor(1)]), "does not exist"),
+    "unknown namespace": (described("nowhere::neg", [tensor(0)], [tensor(1)]), "does not exist"),
     "too few arguments": (described("aten::add.Tensor", [tensor(0)], [tensor(1)]), "1 arguments"),
     "sizes from data": (described("aten::nonzero", [tensor(0)], [tensor(1)]), "DynamicOutputShape"),
     "other dtype": (
@@ -73,7 +73,7 @@ def test_what_cannot_be_fused_is_refused_with_a_reason(name: str) -> None:
 
 
 def test_an_error_without_a_message_is_a_reason_too() -> None:
-    """Such as a bare assert, or a shape rule that is not written yet, of a user's operator."""
+    """An example is a bare assert, or an unfinished shape rule, of a user's operator."""
 
     @torch.library.custom_op("fusion_refusals::row", mutates_args=())
     def row(x: torch.Tensor) -> torch.Tensor:

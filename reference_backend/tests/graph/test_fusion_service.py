@@ -24,13 +24,13 @@ def unfusable() -> dict[str, Any]:
 
 
 def wait(service: Any, seconds: float = 600) -> list[Any]:
-    """Artifacts of everything that was asked for."""
-    found, end = [], time.monotonic() + seconds
+    """Return the artifacts of all requests."""
+    finished, end = [], time.monotonic() + seconds
     while not service.idle():
         assert time.monotonic() < end
-        found += service.poll()
+        finished += service.poll()
         time.sleep(0.05)
-    return found
+    return finished
 
 
 def test_request_compiles_once_and_every_listener_hears(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_request_compiles_once_and_every_listener_hears(tmp_path: Path) -> None:
     assert heard == [artifact, artifact] and artifact.convention["digest"] == digest
     assert_same(requested, run_artifact(requested, artifact))
     assert [entry.name for entry in tmp_path.iterdir()] == [digest]
-    # The next process finds it on disk, without a compiler process.
+    # The next process loads it from disk, without a compiler process.
     second = fusion("service").Service(1, tmp_path)
     second.request(requested.description)
     assert not second._running

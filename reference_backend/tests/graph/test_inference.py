@@ -1,4 +1,4 @@
-"""wrap_in_hpu_graph: a graph for each kind of input."""
+"""wrap_in_hpu_graph: one graph for each kind of input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ hpu = ht.hpu
 
 
 class Counted(nn.Module):
-    """A linear layer that counts how often its Python code runs."""
+    """A linear layer that counts the calls of its Python code."""
 
     def __init__(self):
         super().__init__()
@@ -244,7 +244,10 @@ def test_verbose(module, capsys):
     hpu.wrap_in_hpu_graph(module, verbose=True, log_frequency=2)
     for _ in range(4):
         module(torch.ones(4, 3, device="hpu"))
-    assert capsys.readouterr().out.splitlines()[-1] == "HPU graphs: 1 captured, 1 replayed, 0 calls without a graph"
+    assert (
+        capsys.readouterr().out.splitlines()[-1]
+        == "HPU graphs: 1 captured, 1 replayed, 0 calls without a graph"
+    )
 
 
 def test_transformer_layer():

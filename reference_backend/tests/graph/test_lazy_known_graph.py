@@ -1,4 +1,4 @@
-"""A lazy recording that follows a graph known from before, and leaves it."""
+"""A lazy recording that follows a known graph, and then leaves it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def same(a, b):
 
 @pytest.fixture
 def lazy(output_of):
-    """Function that runs code in lazy mode; returns what it printed."""
+    """Return a function that runs code in lazy mode and returns the printed text."""
 
     def run(code, **environment):
         return output_of(START + code, timeout=120, HPU_REFERENCE_COMPILE="interpreted", **environment)

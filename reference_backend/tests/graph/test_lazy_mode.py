@@ -1,4 +1,4 @@
-"""Lazy mode, in processes of its own: `lazy_start` turns it on in any build, for tests."""
+"""Lazy mode in separate processes. `lazy_start` enables it in any build, for tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def stats():
 
 @pytest.fixture
 def lazy(output_of):
-    """Function that runs code in lazy mode: what it printed, as a list of lines."""
+    """Return a function that runs code in lazy mode and returns the printed lines."""
 
     def run(code, mode=1, **environment):
         return output_of(START.replace("MODE", str(mode)) + code, timeout=120, **environment).splitlines()
@@ -120,7 +120,7 @@ except RuntimeError as error:
 
 
 def test_mark_step(output_of):
-    """`mark_step` ends a step if the environment has turned lazy mode on."""
+    """`mark_step` ends a step if the environment enables lazy mode."""
     code = """
 import torch, habana_frameworks.torch as ht, habana_frameworks.torch.core as htcore
 import habana_frameworks.torch.utils.internal as internal
@@ -425,18 +425,20 @@ VARIANTS = {"flushed": (1, "C.lazy_flush(False)"), "not flushed": (1, "pass"), "
 
 @pytest.fixture(scope="module")
 def outputs(output_of):
-    """Function: what the programs print in a variant, all run in one process."""
-    known = {}
+    """Return a function that gives the printed output of the programs in a variant, all run in one
+    process.
+    """
+    outputs_by_variant = {}
 
     def run(variant):
-        if variant not in known:
+        if variant not in outputs_by_variant:
             mode, flush = VARIANTS.get(variant, (0, "pass"))
             start = START.replace("C.lazy_start(MODE, 5)", f"C.lazy_start({mode}, 5)" if mode else "")
             programs = {name: code.replace("FLUSH", flush) for name, code in PROGRAMS.items()}
             text = output_of(f"{start}{BOTH}PROGRAMS = {programs!r}\n{RUN_PROGRAMS}", timeout=120)
             parts = [part.split("\n", 1) for part in ("\n" + text).split("\n# ")[1:]]
-            known[variant] = {name: lines.splitlines() for name, lines in parts}
-        return known[variant]
+            outputs_by_variant[variant] = {name: lines.splitlines() for name, lines in parts}
+        return outputs_by_variant[variant]
 
     return run
 

@@ -1,4 +1,4 @@
-"""The passes over a captured graph: what they take away, what they must not, and how much memory is left."""
+"""The passes over a captured graph: the calls that they remove and keep, and the memory that remains."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def x():
 
 
 def _check(captured, function, *inputs):
-    """The graph gives the function's bits on new data."""
+    """Assert that the graph gives the function's bits on new data."""
     for _ in range(3):
         for tensor in inputs:
             tensor.copy_(torch.rand(tensor.shape))
-        kept = [tensor.clone() for tensor in inputs]
+        copies = [tensor.clone() for tensor in inputs]
         expected = function(*inputs)
         after = [tensor.clone() for tensor in inputs]
-        for tensor, value in zip(inputs, kept, strict=True):
+        for tensor, value in zip(inputs, copies, strict=True):
             tensor.copy_(value)
         captured.graph.replay()
         results = captured.result if isinstance(captured.result, tuple) else (captured.result,)
@@ -206,10 +206,10 @@ def test_temporaries_share_memory(x):
         return x
 
     captured = _Captured(function, x)
-    one = 64 * 64 * 4
-    assert captured.bytes_before >= 40 * one
+    tensor_bytes = 64 * 64 * 4
+    assert captured.bytes_before >= 40 * tensor_bytes
     captured.prepare()
-    assert captured.graph.memory_bytes <= 4 * one  # the output and temporaries that take turns
+    assert captured.graph.memory_bytes <= 4 * tensor_bytes  # the output and temporaries that take turns
     _check(captured, function, x)
 
 
@@ -249,9 +249,9 @@ def test_views_of_temporaries_keep_them(x):
     def function(x):
         whole = x * 2
         part = whole.t()[3:9]
-        other = x + 1
+        summed = x + 1
         del whole
-        return part.sin() + other[:6] + other.t()[3:9]
+        return part.sin() + summed[:6] + summed.t()[3:9]
 
     captured = _Captured(function, x)
     captured.prepare()
@@ -281,7 +281,7 @@ def test_interface_decides_what_is_alive(x):
     graph.set_interface([x], [a])
     graph.prepare()
     assert graph.ops == ["aten::sin"]
-    fresh = torch.rand(64, 64, device="hpu")
-    (result,) = graph.call([fresh])
-    assert torch.equal(result.cpu(), fresh.cpu().sin())
+    new_input = torch.rand(64, 64, device="hpu")
+    (result,) = graph.call([new_input])
+    assert torch.equal(result.cpu(), new_input.cpu().sin())
     assert torch.equal(b.cpu(), x.cpu().cos())

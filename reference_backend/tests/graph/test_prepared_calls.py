@@ -1,4 +1,4 @@
-"""Prepared kernels of recipes: the same bits as the operators, on memory and values that change."""
+"""Prepared kernels of recipes: the same bits as the operators, for memory and values that change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def _prepared() -> int:
 
 
 def _inputs(dtype: torch.dtype, seed: int, *, square: bool = False) -> list[torch.Tensor]:
-    """Three matrices with values for which all operators are defined: in (0, 1), or integers from 1 to 4."""
+    """Return three matrices with values for which all operators are defined: in (0, 1), or integers from 1 to
+    4.
+    """
     generator = torch.Generator().manual_seed(seed)
     shape = (6, 6) if square else (5, 6)
     if dtype.is_floating_point:
@@ -105,12 +107,12 @@ def _replays_like_cpu(function: Callable[..., torch.Tensor], count: int, dtype: 
         result = function(*inputs)
     before = _prepared()
     for seed in range(1, REPLAYS + 1):
-        given = _inputs(dtype, seed)[:count]
-        for x, value in zip(inputs, given, strict=True):
+        host_inputs = _inputs(dtype, seed)[:count]
+        for x, value in zip(inputs, host_inputs, strict=True):
             x.copy_(value)
         result.copy_(torch.ones_like(result))
         graph.replay()
-        expected = function(*given)
+        expected = function(*host_inputs)
         assert result.dtype == expected.dtype
         torch.testing.assert_close(result.cpu(), expected, rtol=0, atol=0, equal_nan=True)
     return _prepared() - before
@@ -159,7 +161,7 @@ def test_in_place(function):
 
 
 def test_a_scalar_on_the_device_is_read_each_time():
-    """The iterator would convert a 0-dim float64 tensor once and for all."""
+    """The iterator would convert a 0-dim float64 tensor only once."""
     x = torch.rand(4, 4, device="hpu")
     scale = torch.tensor(2.0, dtype=torch.float64, device="hpu")
     graph = hpu.HPUGraph()
@@ -196,7 +198,7 @@ CONVERTED = {
 @pytest.mark.parametrize("shape", [(), (1,), (2, 3)], ids=str)
 @pytest.mark.parametrize("name", CONVERTED)
 def test_values_that_an_operator_converts_are_read_each_time(name, shape):
-    """Some kernels convert their argument before the iterator sees it."""
+    """Some kernels convert their argument before the iterator reads it."""
     function = CONVERTED[name]
     x = torch.full(shape, 4, device="hpu")
     graph = hpu.HPUGraph()
@@ -209,7 +211,7 @@ def test_values_that_an_operator_converts_are_read_each_time(name, shape):
 
 
 def test_memory_that_moves():
-    """Calls with other tensors, and temporaries in a workspace of each launch."""
+    """Calls use different tensors, and temporaries are in a workspace of each launch."""
     x = torch.rand(5, 6, device="hpu")
     graph = _C.Graph()
     graph.begin()
@@ -217,12 +219,12 @@ def test_memory_that_moves():
     graph.end()
     graph.set_interface([x], [result])
     before = _prepared()
-    kept = []
+    pairs = []
     for seed in range(REPLAYS):
-        given = _inputs(torch.float32, seed)[0]
-        (out,) = graph.call([given.to("hpu")])
-        kept.append((out, (given.exp() * 2 - given).tanh().sum(1)))
-    for out, expected in kept:
+        host_input = _inputs(torch.float32, seed)[0]
+        (out,) = graph.call([host_input.to("hpu")])
+        pairs.append((out, (host_input.exp() * 2 - host_input).tanh().sum(1)))
+    for out, expected in pairs:
         assert torch.equal(out.cpu(), expected)
     assert _prepared() > before
 

@@ -1,4 +1,4 @@
-"""PT_HPU_RECIPE_CACHE_CONFIG: what it says, and what the disk cache makes of it."""
+"""PT_HPU_RECIPE_CACHE_CONFIG: its format, and its effect on the disk cache."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from habana_frameworks.torch.internal.fusion.description import VERSION
     ],
 )
 def test_fields(text, found):
-    assert cache_config.parse(text) == found
+    assert cache_config.parse_config(text) == found
 
 
 @pytest.mark.parametrize(
@@ -33,41 +33,41 @@ def test_fields(text, found):
 )
 def test_mistakes_are_named(text):
     with pytest.raises(ValueError, match="PT_HPU_RECIPE_CACHE_CONFIG=") as error:
-        cache_config.parse(text)
+        cache_config.parse_config(text)
     assert text in str(error.value)
 
 
 def artifact(folder: Path, name: str, megabytes: int, used: int) -> Path:
-    made = folder / name
-    made.mkdir(parents=True)
-    (made / "convention.json").write_text("{}")
-    (made / "code.so").write_bytes(bytes(megabytes << 20))
-    os.utime(made, (used, used))
-    return made
+    artifact_folder = folder / name
+    artifact_folder.mkdir(parents=True)
+    (artifact_folder / "convention.json").write_text("{}")
+    (artifact_folder / "code.so").write_bytes(bytes(megabytes << 20))
+    os.utime(artifact_folder, (used, used))
+    return artifact_folder
 
 
 def test_the_least_recently_used_go_first(tmp_path):
     old, middle, new = (artifact(tmp_path, name, 2, used) for used, name in enumerate("abc", 1000))
     unfinished = tmp_path / ".d-writing"
     unfinished.mkdir()
-    written = artifact(tmp_path, ".e-written", 9, 900)  # not yet under its name
-    cache_config.trim(tmp_path, 5)
+    written = artifact(tmp_path, ".e-written", 9, 900)  # not published under its name yet
+    cache_config.trim_cache(tmp_path, 5)
     assert [old.exists(), middle.exists(), new.exists(), unfinished.exists()] == [False, True, True, True]
-    cache_config.trim(tmp_path, 0)
+    cache_config.trim_cache(tmp_path, 0)
     assert middle.exists()
-    cache_config.empty(tmp_path)
+    cache_config.empty_cache(tmp_path)
     assert [middle.exists(), unfinished.exists(), written.exists()] == [False, True, True]
 
 
 def test_delete_empties_the_folder_at_the_first_use(tmp_path, monkeypatch):
-    kept = artifact(tmp_path, "a", 1, 1000)
+    artifact_folder = artifact(tmp_path, "a", 1, 1000)
     monkeypatch.delenv("HPU_REFERENCE_FUSION_CACHE", raising=False)
     monkeypatch.setenv(cache_config.VARIABLE, f"{tmp_path},false,1024")
     assert service.Service(processes=0).folder == tmp_path
-    assert kept.exists()
+    assert artifact_folder.exists()
     monkeypatch.setenv(cache_config.VARIABLE, f"{tmp_path},true,1024")
     service.Service(processes=0)
-    assert not kept.exists()
+    assert not artifact_folder.exists()
 
 
 def test_code_that_was_cut_short_is_removed_and_raises_nothing(tmp_path, caplog):
@@ -81,7 +81,7 @@ def test_code_that_was_cut_short_is_removed_and_raises_nothing(tmp_path, caplog)
     graph.end()
     folder = artifact(tmp_path, "cut", 0, 1000)
     broken = SimpleNamespace(folder=folder, code=folder / "code.so", convention={"arguments": []})
-    fusion_policy.install(graph, broken)
+    fusion_policy.install_fused_code(graph, broken)
     assert not folder.exists()
     assert "cannot be loaded" in caplog.text
     x.fill_(5)
@@ -100,7 +100,7 @@ x = torch.arange(8, dtype=torch.float32, device='hpu')
 def end_step():
     # As mark_step(), which does nothing with a public torch.
     C.lazy_flush(False)
-    policy.look_at_recipes(C)
+    policy.fuse_hot_recipes(C)
 
 def programs():
     stats = C.recipe_cache_stats()
@@ -123,32 +123,32 @@ print(*programs(), steps <= 100, y.tolist() == [max(i * 2 - 3, 0) + i for i in r
 """
 
 
-@pytest.mark.skipif(service.compiler() is None, reason="needs a C++ compiler")
+@pytest.mark.skipif(service.cxx_compiler() is None, reason="needs a C++ compiler")
 def test_lazy_recipes_start_warm(output_of, tmp_path):
-    """The first process has its program compiled; two later ones at once find it on the disk."""
+    """The first process compiles its program; two later concurrent processes load it from disk."""
     environment = {"HPU_REFERENCE_FUSE_AFTER": "1", cache_config.VARIABLE: f"{tmp_path},false,1024"}
 
     def run(_):
         return output_of(LAZY, timeout=290, **environment)
 
     assert run(0) == "0 1 False True"
-    (made,) = tmp_path.iterdir()
+    (recipe_folder,) = tmp_path.iterdir()
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(run, range(2))) == ["1 0 True True"] * 2
-    assert list(tmp_path.iterdir()) == [made]
+    assert list(tmp_path.iterdir()) == [recipe_folder]
 
 
 def test_an_artifact_that_lost_a_part_is_replaced(tmp_path):
     broken = artifact(tmp_path, "digest", 1, 1000)
     (broken / "code.so").unlink()
-    fresh = artifact(tmp_path, ".digest-writing", 1, 1000)
-    (fresh / "convention.json").write_text(f'{{"version": {VERSION}}}')
-    made = service.Service(processes=0, folder=tmp_path)._publish(fresh, "digest")
-    assert made is not None and made.folder == broken
+    staging = artifact(tmp_path, ".digest-writing", 1, 1000)
+    (staging / "convention.json").write_text(f'{{"version": {VERSION}}}')
+    published = service.Service(processes=0, folder=tmp_path)._publish(staging, "digest")
+    assert published is not None and published.folder == broken
     assert [entry.name for entry in tmp_path.iterdir()] == ["digest"]
 
 
-#: Asks for many programs, whose code is made at once, and loads what it gets.
+#: Requests many programs, whose code is available immediately, and loads the received ones.
 MANY = """
 import pathlib, sys, time
 from types import SimpleNamespace
@@ -189,12 +189,12 @@ def test_two_processes_that_write_and_trim_at_once(run_python, tmp_path, megabyt
         both = list(pool.map(run, range(2)))
     for done in both:
         assert done.returncode == 0, done.stderr
-        got, heard, failed = map(int, done.stdout.split())
-        # A program may be removed between its end and its use only if there is no room.
-        assert got == heard and got + failed == 12 and (failed == 0 or megabytes == 3), done.stderr
-    kept = list(folder.iterdir())
-    assert len(kept) == 12 if megabytes == 1024 else 1 <= len(kept) <= 6
-    assert not any(entry.name.startswith(".") for entry in kept)
+        received, heard, failed = map(int, done.stdout.split())
+        # A program may be removed between its compilation and its use only if the cache is full.
+        assert received == heard and received + failed == 12 and (failed == 0 or megabytes == 3), done.stderr
+    entries = list(folder.iterdir())
+    assert len(entries) == 12 if megabytes == 1024 else 1 <= len(entries) <= 6
+    assert not any(entry.name.startswith(".") for entry in entries)
 
 
 def test_the_old_form(tmp_path, monkeypatch):

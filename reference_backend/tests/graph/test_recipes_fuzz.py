@@ -1,7 +1,7 @@
 """Random programs give eager's bits when they are recorded lazily, captured, replayed and called.
 
-A recipe that is taken for another program's is the worst that can happen: each program comes with relatives
-that differ in little; all of them are run in turns, on data that changes every time.
+The worst failure is a recipe that is used for a different program. Each program is therefore tested together
+with similar programs. All of them run in turns, on data that changes every time.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ import pytest
 import torch
 from helpers import engine_programs as programs
 
-from tests.support.nightly import NIGHTLY, every
+from tests.support.nightly import NIGHTLY, every_nth
 
 C = ht._C
 SEEDS = 60
 CHUNK = 20
 #: Outside the nightly run every third program is replayed and called, and every sixth is queued.
-TRIED = every(3, range(SEEDS))
+TRIED = every_nth(3, range(SEEDS))
 
 RUN = "import sys; from helpers import engine_programs; engine_programs.main(*sys.argv[1:])"
 
 
 @pytest.fixture(scope="module")
 def eager_results():
-    """Function: what eager mode gives for all runs of a seed's schedule."""
-    known = {}
+    """Return a function that gives eager mode's results for all runs of a seed's schedule."""
+    results_by_seed = {}
 
     def results(seed):
-        if seed not in known:
-            known[seed] = programs.run_schedule(seed, lambda turn: None)
-        return known[seed]
+        if seed not in results_by_seed:
+            results_by_seed[seed] = programs.run_schedule(seed, lambda turn: None)
+        return results_by_seed[seed]
 
     return results
 
@@ -66,7 +66,7 @@ def _family(seed):
 
 
 class _Captured:
-    """A program captured over tensors of its own."""
+    """A program captured over its own tensors."""
 
     def __init__(self, program, seed, dry_run=False):
         self.program = program
@@ -117,22 +117,24 @@ def test_calls_are_eager(seed):
             [captured.static[name] for name in inputs], [captured.pool[name] for name in outputs]
         )
         captured.pool.clear()
-        kept = []
+        earlier_pools = []
         for turn in range(1, 4):
             data = captured.new_data(100 * seed + turn)
             expected = _eager(program, data, turn)
-            given = programs.on_device(data)
+            inputs_on_device = programs.on_device(data)
             torch.manual_seed(turn)
-            made = captured.graph.call([given[name] for name in inputs], asynchronous=turn == 2)
-            pool = dict(zip(outputs, made, strict=True))
-            pool |= {name: given[name] for name in inputs if name in expected}
+            outputs_of_call = captured.graph.call(
+                [inputs_on_device[name] for name in inputs], asynchronous=turn == 2
+            )
+            pool = dict(zip(outputs, outputs_of_call, strict=True))
+            pool |= {name: inputs_on_device[name] for name in inputs if name in expected}
             assert programs.differences(programs.snapshot(pool), expected) == [], turn
-            kept.append((pool, expected))
-        for pool, expected in kept:  # no call has touched what an earlier one returned
+            earlier_pools.append((pool, expected))
+        for pool, expected in earlier_pools:  # no call changed the results of an earlier call
             assert programs.differences(programs.snapshot(pool), expected) == []
 
 
-@pytest.mark.parametrize("seed", every(2, range(0, SEEDS, 3)))
+@pytest.mark.parametrize("seed", every_nth(2, range(0, SEEDS, 3)))
 def test_queued_is_eager(seed, eager_results):
     C.set_queue_all(20, seed)
     queued = programs.run_schedule(seed, lambda turn: None)

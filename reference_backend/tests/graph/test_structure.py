@@ -1,4 +1,4 @@
-"""Nested values: packing, copying, and the keys of caches."""
+"""Nested values: packing, copying, and cache keys."""
 
 from __future__ import annotations
 

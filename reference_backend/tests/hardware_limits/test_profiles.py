@@ -1,14 +1,14 @@
-"""Profiles of hardware: the limits hold in every way that an operator runs, and without one there is none."""
+"""Hardware limits: they apply in every execution path of an operator. Without a profile no limit applies."""
 
 from __future__ import annotations
 
 import pytest
 
 START = "import torch, habana_frameworks.torch as ht\n"
-#: How the operators of a function run: at once, behind the host, from a captured graph, compiled.
+#: Execution paths of a function: immediately, deferred, from a captured graph, compiled.
 WAYS = {
     "inline": ("", {}),
-    # The engine runs a call behind the host once it has learned its results.
+    # The engine defers a call once it has cached the output metadata.
     "queued": (
         """
 def run(f, *inputs):
@@ -58,7 +58,7 @@ print([str(v) for v in run(lambda v: v.to(torch.float8_e4m3fn), wide).float().to
 )
 
 
-def ran(way: str, profile: str, output_of, **options: str) -> list[str]:
+def output_of_program(way: str, profile: str, output_of, **options: str) -> list[str]:
     before, variables = WAYS[way]
     if profile:
         options["HPU_REFERENCE_PROFILE"] = profile
@@ -69,24 +69,30 @@ def ran(way: str, profile: str, output_of, **options: str) -> list[str]:
 @pytest.mark.parametrize(("profile", "largest"), [("gaudi2", "240.0"), ("gaudi3", "448.0")])
 def test_limits_hold_in_every_way_that_operators_run(output_of, way: str, profile: str, largest: str) -> None:
     saturated = [largest, "-240.0" if profile == "gaudi2" else "-288.0", "3.0", "nan", largest]
-    assert ran(way, profile, output_of) == ["True", "True", str(-(2**31)), "True", str(saturated)]
+    assert output_of_program(way, profile, output_of) == [
+        "True",
+        "True",
+        str(-(2**31)),
+        "True",
+        str(saturated),
+    ]
 
 
 def test_no_limit_without_a_profile(output_of) -> None:
-    found = ran("inline", "", output_of)
-    assert found[:4] == ["False", "False", str(2**31), "False"]
+    lines = output_of_program("inline", "", output_of)
+    assert lines[:4] == ["False", "False", str(2**31), "False"]
 
 
 def test_int64_support_lifts_its_limit_and_can_be_set(output_of) -> None:
-    assert ran("inline", "gaudi2", output_of, PT_ENABLE_INT64_SUPPORT="1")[2] == str(2**31)
+    assert output_of_program("inline", "gaudi2", output_of, PT_ENABLE_INT64_SUPPORT="1")[2] == str(2**31)
     code = """
 x = torch.tensor([2**31 - 1]).to("hpu")
 print((x + 1).item())
 ht.bridge_config.set_pt_enable_int64_support(True)
 print((x + 1).item())
 """
-    found = output_of(START + code, HPU_REFERENCE_PROFILE="gaudi2")
-    assert found.split() == [str(-(2**31)), str(2**31)]
+    output_text = output_of(START + code, HPU_REFERENCE_PROFILE="gaudi2")
+    assert output_text.split() == [str(-(2**31)), str(2**31)]
 
 
 COMPLEX = "Complex datatype is not supported on HPU device."
@@ -113,8 +119,10 @@ def test_what_the_hardware_has_not_is_an_error(run_python, call: str) -> None:
 
 def test_values_wrap_without_the_check(output_of) -> None:
     code = "print(torch.tensor([2**31]).to('hpu').item(), torch.tensor([1e39]).double().to('hpu').item())"
-    found = output_of(START + code, HPU_REFERENCE_PROFILE="gaudi2", PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK="0")
-    assert found.split() == [str(-(2**31)), "inf"]
+    output_text = output_of(
+        START + code, HPU_REFERENCE_PROFILE="gaudi2", PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK="0"
+    )
+    assert output_text.split() == [str(-(2**31)), "inf"]
 
 
 def test_layouts_are_kept(output_of) -> None:
@@ -179,18 +187,21 @@ print(module.fp8_meta["scaling_fwd"].scale[0].item())
 
 
 @pytest.mark.parametrize(
-    ("variables", "words"),
+    ("variables", "message"),
     [
         ({"HPU_REFERENCE_PROFILE": "gaudi9"}, "HPU_REFERENCE_PROFILE='gaudi9' is no profile"),
         ({"HPU_REFERENCE_PROFILE": "gaudi2", "HPU_REFERENCE_DEVICE_NAME": "GAUDI3"}, "disagrees"),
-        ({"HPU_REFERENCE_PROFILE": "gaudi2", "HPU_REFERENCE_COMPILE": "fused"}, "does not support hardware limits"),
+        (
+            {"HPU_REFERENCE_PROFILE": "gaudi2", "HPU_REFERENCE_COMPILE": "fused"},
+            "does not support hardware limits",
+        ),
     ],
 )
-def test_a_wrong_profile_is_one_sentence(run_python, variables: dict[str, str], words: str) -> None:
+def test_a_wrong_profile_is_one_sentence(run_python, variables: dict[str, str], message: str) -> None:
     code = "torch.compile(lambda x: x + 1, backend='hpu_backend')(torch.ones(2, device='hpu'))"
     done = run_python(START + code, **variables)
     assert done.returncode == 1
-    assert words in done.stderr
+    assert message in done.stderr
 
 
 def test_the_profile_names_the_device(output_of) -> None:

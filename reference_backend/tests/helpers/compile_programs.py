@@ -1,8 +1,8 @@
-"""Small programs as text, and the check that `hpu_backend` gives what eager mode gives on the CPU.
+"""Small programs as text, and the check that `hpu_backend` gives the results of eager mode on the CPU.
 
-A program is run on the CPU and compiled, on fresh inputs each time. Compared are the values, bit for bit (all
-are small whole numbers), the final contents of the inputs, and which tensors share memory: the storages, and
-what a write to each result does to all others.
+A program runs on the CPU and compiled, on new inputs each time. The check compares the values bit for bit
+(all are small whole numbers), the final contents of the inputs, and the tensors that share memory: their
+storages, and the effect of a write to each result on all other tensors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-#: Values for the inputs of a program; they differ from call to call.
+#: Values for the inputs of a program. They differ between calls.
 NUMBERS = """\
 def numbers(step, start, shape, dtype=torch.float32):
     count = torch.Size(shape).numel()
@@ -40,8 +40,8 @@ class Statement:
         return set(re.findall(r"\b[xv]\d+\b", self.text))
 
     def defines(self) -> set[str]:
-        left, equals, _ = self.text.partition(" = ")
-        return set(re.findall(r"\b[xv]\d+\b", left)) if equals and "[" not in left else set()
+        target_text, equals, _ = self.text.partition(" = ")
+        return set(re.findall(r"\b[xv]\d+\b", target_text)) if equals and "[" not in target_text else set()
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Program:
     returns: tuple[str, ...]
 
     def text(self, executable: str) -> str:
-        """A script that runs the program."""
+        """Return a script that runs the program."""
         lines = ["import torch, habana_frameworks.torch", NUMBERS, self._code(on_device=True)]
         options = f'backend="hpu_backend", options={{"executable": "{executable}"}}'
         lines.append(f"compiled = torch.compile(program, dynamic=False, {options})")
@@ -68,32 +68,36 @@ class Program:
         return "\n".join(lines)
 
     def functions(self, on_device: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """The functions ``inputs(step, device)`` and ``program(*inputs)``."""
+        """Return the functions ``inputs(step, device)`` and ``program(*inputs)``."""
         scope: dict[str, Any] = {"torch": torch}
         exec(compile(NUMBERS + self._code(on_device), "<program>", "exec"), scope)
         return scope["inputs"], scope["program"]
 
     def without(self, position: int) -> Program:
-        """The program without a statement and what needs it."""
-        gone = set(self.statements[position].defines())
-        kept = list(self.statements[:position])
+        """Return the program without a statement and without the statements that need its results."""
+        removed_names = set(self.statements[position].defines())
+        retained = list(self.statements[:position])
         for statement in self.statements[position + 1 :]:
-            if gone.isdisjoint(statement.names()):
-                kept.append(statement)
+            if removed_names.isdisjoint(statement.names()):
+                retained.append(statement)
             else:
-                gone |= statement.defines()
-        returns = tuple(name for name in self.returns if name not in gone)
-        return replace(self, statements=tuple(kept), returns=returns)
+                removed_names |= statement.defines()
+        returns = tuple(name for name in self.returns if name not in removed_names)
+        return replace(self, statements=tuple(retained), returns=returns)
 
     def _code(self, on_device: bool) -> str:
         names = [line.split(" = ")[0] for line in self.inputs]
-        given = ", ".join(names) + ","
+        argument_list = ", ".join(names) + ","
         body = [
             statement.text if on_device or not statement.host else statement.host
             for statement in self.statements
         ]
-        lines = ["def inputs(step, device):", *(f"    {line}" for line in self.inputs), f"    return {given}"]
-        lines += [f"def program({given[:-1]}):", *(f"    {line}" for line in body)]
+        lines = [
+            "def inputs(step, device):",
+            *(f"    {line}" for line in self.inputs),
+            f"    return {argument_list}",
+        ]
+        lines += [f"def program({argument_list[:-1]}):", *(f"    {line}" for line in body)]
         return "\n".join([*lines, f"    return ({''.join(f'{name}, ' for name in self.returns)})", ""])
 
 
@@ -109,11 +113,11 @@ def difference(program: Program, executable: str, **options: Any) -> str:
         options: more options of the backend.
     """
     options = {"executable": executable, **options}
-    found = _difference(program, "hpu", backend="hpu_backend", options=options)
+    message = _difference(program, "hpu", backend="hpu_backend", options=options)
     torchs_own = "inductor" if executable == "fused" else "aot_eager"
-    if found and _difference(program, "cpu", backend=torchs_own):
+    if message and _difference(program, "cpu", backend=torchs_own):
         return ""
-    return found
+    return message
 
 
 def _difference(program: Program, device: str, **arguments: Any) -> str:
@@ -131,14 +135,14 @@ def _difference(program: Program, device: str, **arguments: Any) -> str:
             results = [*tensors, *compiled(*tensors)]
         except Exception as error:
             return "" if _raises(ours, make_ours(call, device)) else f"call {call}: {error!r}"
-        found = next(_differences(results, expected, labels), "")
-        if found:
-            return f"call {call}: {found}"
+        message = next(_differences(results, expected, labels), "")
+        if message:
+            return f"call {call}: {message}"
     return ""
 
 
 def shrunk(program: Program, fails: Callable[[Program], bool]) -> Program:
-    """A program that still fails, from which no statement and no result can be dropped."""
+    """Return a program that still fails and from which no statement or result can be removed."""
     smaller = True
     while smaller:
         smaller = False
@@ -154,8 +158,8 @@ def shrunk(program: Program, fails: Callable[[Program], bool]) -> Program:
 
 def check(program: Program, executable: str, title: str = "", **options: Any) -> None:
     """Assert that there is no `difference`; the message has the smallest failing program, as a script."""
-    found = difference(program, executable, **options)
-    if not found:
+    message = difference(program, executable, **options)
+    if not message:
         return
 
     def fails(candidate: Program) -> bool:
@@ -163,12 +167,12 @@ def check(program: Program, executable: str, title: str = "", **options: Any) ->
             return bool(candidate.returns or candidate.statements) and bool(
                 difference(candidate, executable, **options)
             )
-        except Exception:  # what is left is no program
+        except Exception:  # the rest is not a valid program
             return False
 
     program = shrunk(program, fails)
-    found = difference(program, executable, **options) or found
-    raise AssertionError(f"{title} {executable}: {found}\n\n{program.text(executable)}")
+    message = difference(program, executable, **options) or message
+    raise AssertionError(f"{title} {executable}: {message}\n\n{program.text(executable)}")
 
 
 def _raises(function: Callable[..., Any], arguments: Sequence[torch.Tensor]) -> bool:
@@ -183,18 +187,18 @@ def _differences(
     ours: Sequence[torch.Tensor], theirs: Sequence[torch.Tensor], labels: Sequence[str]
 ) -> Iterator[str]:
     yield from _values(ours, theirs, labels)
-    for (i, j), (name, other) in zip(
+    for (i, j), (name, second_name) in zip(
         itertools.combinations(range(len(ours)), 2), itertools.combinations(labels, 2), strict=True
     ):
         shared, expected = _share(ours[i], ours[j]), _share(theirs[i], theirs[j])
         if shared != expected:
-            yield f"{name} and {other} {'share' if shared else 'do not share'} memory"
+            yield f"{name} and {second_name} {'share' if shared else 'do not share'} memory"
     for name, result, expected in zip(labels, ours, theirs, strict=True):
         if _overlaps(result) or _overlaps(expected):
             continue
         result.add_(1)
         expected.add_(1)
-        yield from (f"after a write to {name}: {found}" for found in _values(ours, theirs, labels))
+        yield from (f"after a write to {name}: {message}" for message in _values(ours, theirs, labels))
 
 
 def _values(
@@ -247,8 +251,8 @@ class Author:
             self._extend()
             if len(self.statements) >= length:
                 break
-        made = [name for name in self.values if name.startswith("v")] or ["x0"]
-        returns = self.random.sample(made, min(len(made), self.random.randint(1, 4)))
+        computed = [name for name in self.values if name.startswith("v")] or ["x0"]
+        returns = self.random.sample(computed, min(len(computed), self.random.randint(1, 4)))
         if self.random.random() < 0.2:
             returns.append(self.random.choice([*returns, *self.values]))
         return Program(tuple(inputs), tuple(self.statements), tuple(returns))
@@ -293,15 +297,15 @@ class Author:
             exec(statement.host or statement.text, scope)
         except RuntimeError:
             return
-        made = {name: scope[name] for name in statement.defines()}
-        if any(not value.numel() or value.numel() > 64 or value.dim() > 3 for value in made.values()):
+        new_values = {name: scope[name] for name in statement.defines()}
+        if any(not value.numel() or value.numel() > 64 or value.dim() > 3 for value in new_values.values()):
             return
-        self.values.update(made)
-        self.on_device.update(dict.fromkeys(made, on_device))
+        self.values.update(new_values)
+        self.on_device.update(dict.fromkeys(new_values, on_device))
         self.statements.append(statement)
 
     def _pick(self, fits: Callable[[str], bool] = lambda name: True) -> str | None:
-        # What was made last is taken more often, so that statements build on each other.
+        # Recent values are chosen more often, so that statements build on each other.
         names = [name for name in self.values if fits(name)]
         return self.random.choice([*names, *names[-3:]]) if names else None
 
@@ -338,7 +342,7 @@ class Author:
         return self._result(f"{x}.{self.random.choice(choices)}", self.on_device[x])
 
     def _like(self, x: str) -> str | None:
-        """Another operand for x, which must not make the result larger."""
+        """Return a second operand for x that does not make the result larger."""
 
         def fits(name: str) -> bool:
             y, value = self.values[name], self.values[x]
@@ -402,7 +406,7 @@ class Author:
         if y is None:
             return None
         dash = self.random.choice(("", "", "_"))
-        # What is written in place must not overlap what is read.
+        # The tensor of an in-place write must not overlap the tensors that the call reads.
         part = f"{y}[:2]" + (".clone()" if dash else "")
         choices = [f"index_copy{dash}(0, {rows}, {part})", f"index_add{dash}(0, {rows}, {part})"]
         choices += [f"index_put{dash}(({rows},), {part})", f"index_fill{dash}(0, {rows}, 5)"]

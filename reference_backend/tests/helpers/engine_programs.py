@@ -1,8 +1,8 @@
-"""Random programs over a pool of tensors, the same on every run, for modes that must give eager's bits.
+"""Random programs over a pool of tensors, equal on every run, for modes that must give eager's bits.
 
-A program is a list of steps made by trying them on the CPU; running one needs its data: `inputs` (tensors of
-the device), `hosts` (CPU tensors that are copied in on the way) and `numbers` (scalars that change every
-time).
+A program is a list of steps, which were tried on the CPU when the program was written. Running a program
+needs its data: `inputs` (device tensors), `hosts` (CPU tensors that steps copy to the device) and `numbers`
+(scalars that change every time).
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ SIZES = ((4, 4), (4,), (3, 4), (4, 4, 2), (40, 40))
 
 @dataclass(frozen=True)
 class Step:
-    """`result = function(operands, *extra)`; number: which scalar it takes, or -1; no result: in place."""
+    """A step `result = function(operands, *extra)`. ``number`` is the index of its scalar, or -1. A step
+    without a result writes in place.
+    """
 
     kind: str
     operands: tuple[str, ...]
@@ -189,7 +191,7 @@ CONSTANTS = (2.0, 0.5, -1.0, 1.5)
 
 
 def run_step(step: Step, pool: Pool, data: Data) -> None:
-    """One step; changes the pool."""
+    """Run one step, which changes the pool."""
     if step.kind == "free":
         del pool[step.operands[0]]
         return
@@ -207,7 +209,7 @@ def run_step(step: Step, pool: Pool, data: Data) -> None:
 
 
 def run(program: Program, pool: Pool, data: Data, steps: slice = slice(None)) -> Pool:
-    """The program on these tensors, which it changes; the tensors that are alive at its end."""
+    """Run the program on these tensors, which it changes. Return the tensors that are alive at its end."""
     for step in program.steps[steps]:
         run_step(step, pool, data)
     return pool
@@ -230,7 +232,7 @@ def _is_valid(step: Step, pool: Pool) -> bool:
             return False
         if len(written) == 2 and _overlap(*written):
             return False
-        # out= tensors keep their size: making room is another operator
+        # out= tensors keep their size, because resizing is a different operator
         if step.kind == "out_add" and tensors[0].shape != torch.broadcast_shapes(*(t.shape for t in rest)):
             return False
         if step.kind == "out_mm" and tensors[0].shape != (rest[0].shape[0], rest[1].shape[-1]):
@@ -276,7 +278,7 @@ def _draw(rng: random.Random, kind: str, pool: Pool, program: Program, count: in
 
 
 def make_program(seed: int, length: int = 24, draws: bool = True) -> Program:
-    """The program of a seed. `draws`: it may use the random generator."""
+    """Return the program of a seed. With `draws` it may use the random generator."""
     rng = random.Random(seed)
     program = Program(
         {f"in{i}": rng.choice(SIZES[:3] + SIZES[:1] * 3 + SIZES[3:]) for i in range(rng.randrange(2, 5))},
@@ -319,14 +321,16 @@ def make_program(seed: int, length: int = 24, draws: bool = True) -> Program:
 
 
 def is_runnable(program: Program) -> bool:
-    """Say whether all steps are possible."""
+    """Return whether all steps are possible."""
     data = Data.of(program, 0)
     pool = {name: tensor.clone() for name, tensor in data.inputs.items()}
     return all(_try(step, pool, data) for step in program.steps)
 
 
 def relatives(program: Program, seed: int, count: int = 3) -> list[Program]:
-    """Programs that differ in little: a number, a part of a view, an operand, an order, a life time."""
+    """Return programs with one small difference: a number, a part of a view, an operand, an order, or a
+    lifetime.
+    """
     rng = random.Random(seed)
     result: list[Program] = []
     for _ in range(40):
@@ -340,7 +344,7 @@ def relatives(program: Program, seed: int, count: int = 3) -> list[Program]:
             extra = (1 - min(step.extra[0], 1), *step.extra[1:])
             steps[at] = Step(step.kind, step.operands, step.result, extra, step.number)
         elif change == 1 and step.kind != "host":
-            names = sorted({name for other in steps[:at] for name in (*other.operands, other.result) if name})
+            names = sorted({name for step in steps[:at] for name in (*step.operands, step.result) if name})
             if names:
                 operands = list(step.operands)
                 operands[rng.randrange(len(operands))] = rng.choice(names)
@@ -360,13 +364,13 @@ def relatives(program: Program, seed: int, count: int = 3) -> list[Program]:
 
 
 def keep_all(program: Program) -> Program:
-    """The same, but nothing is freed before the end."""
+    """Return the same program without steps that free tensors before the end."""
     steps = [step for step in program.steps if step.kind != "free"]
     return Program(program.shapes, program.hosts, steps, program.numbers)
 
 
 def snapshot(pool: Pool) -> dict[str, Any]:
-    """Everything about the tensors that a program can see: values, metadata, and which share memory."""
+    """Return everything that a program can observe of the tensors: values, metadata, and shared memory."""
     result: dict[str, Any] = {}
     order = sorted(pool)
     for name in order:
@@ -378,7 +382,7 @@ def snapshot(pool: Pool) -> dict[str, Any]:
 
 
 def differences(actual: dict[str, Any], expected: dict[str, Any]) -> list[str]:
-    """Describe the differences, bit by bit; empty if there are none."""
+    """Describe the bitwise differences. Return the empty string if none exists."""
     result = [] if actual.keys() == expected.keys() else [f"names {sorted(actual)} != {sorted(expected)}"]
     for name in sorted(actual.keys() & expected.keys()):
         if actual[name][:-1] != expected[name][:-1]:
@@ -397,7 +401,9 @@ def on_device(data: Data) -> Pool:
 
 
 def schedule(seed: int, length: int = 24, keep: bool = False) -> list[tuple[Program, int]]:
-    """A program and its relatives in turns, with the data of each run: once, again, again after others."""
+    """Return a program and its relatives in turns, with the data of each run: once, twice, and again after
+    other programs.
+    """
     program = make_program(seed, length)
     family = [program, *relatives(program, seed)]
     if keep:
@@ -407,18 +413,20 @@ def schedule(seed: int, length: int = 24, keep: bool = False) -> list[tuple[Prog
 
 
 def run_schedule(seed: int, between: Callable[[int], None], keep: bool = False) -> list[dict[str, Any]]:
-    """All runs of a seed's schedule on the device; `between(turn)` is called in the middle of some."""
+    """Run all turns of a seed's schedule on the device. `between(turn)` is called in the middle of some
+    turns.
+    """
     results = []
     previous: Pool = {}
     for turn, (program, data_seed) in enumerate(schedule(seed, keep=keep)):
         torch.manual_seed(data_seed)
         data = Data.of(program, data_seed)
         pool = on_device(data)
-        if seed % 3 == 0:  # inputs made on the device
+        if seed % 3 == 0:  # inputs that are created on the device
             pool = {name: tensor.clone() for name, tensor in pool.items()}
         if seed % 2 == 0:
             between(-1)
-        if seed % 5 == 4:  # a run is cut in two
+        if seed % 5 == 4:  # a run is split in two
             middle = len(program.steps) // 2
             run(program, pool, data, slice(middle))
             between(turn)
@@ -435,7 +443,9 @@ def run_schedule(seed: int, between: Callable[[int], None], keep: bool = False) 
 
 
 def main(path: str, mode: str, first: str, last: str, keep: str = "") -> None:
-    """The seeds from `first` to before `last` in lazy mode; results and cache statistics to `path`."""
+    """Run the seeds from `first` to before `last` in lazy mode, and write results and cache statistics to
+    `path`.
+    """
     import habana_frameworks.torch as ht
 
     ht._C.lazy_start(int(mode), 7)

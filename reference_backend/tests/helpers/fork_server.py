@@ -1,9 +1,9 @@
-"""Runs programs one after the other, each in a fork of this process, which has imported torch alone.
+"""Run programs one after the other, each in a fork of this process, which has imported only torch.
 
-Importing torch is most of the cost of a short process. The device is not loaded here: a fork is as fresh as
-an interpreter after its first ``import torch``. Reads JSON lines with ``code``, ``arguments``, ``cwd``,
-``environment``, ``quiet``, ``timeout`` (seconds), and the paths ``stdout`` and ``stderr`` of files for the
-output; answers each with ``code``: the exit code, or null after a timeout.
+Importing torch is most of the cost of a short process. The device is not loaded in this process, so a fork is
+like an interpreter after its first ``import torch``. Each request is a JSON line with ``code``,
+``arguments``, ``cwd``, ``environment``, ``quiet``, ``timeout`` (seconds), and the paths ``stdout`` and
+``stderr`` of the output files. The reply has ``code``: the exit code, or null after a timeout.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 import torch  # noqa: F401  the import that the forks save
 
 
-def become(request: dict[str, Any]) -> str:
-    """Make this process, a fork, what the request asks for; returns the program."""
+def run_request(request: dict[str, Any]) -> str:
+    """Set up this process, a fork, for the request, and return its program."""
     os.setsid()
     for number, name in ((1, "stdout"), (2, "stderr")):
         file = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -39,8 +39,8 @@ def become(request: dict[str, Any]) -> str:
     return str(request["code"])
 
 
-def wait(child: int, seconds: float) -> int | None:
-    """Wait for a fork; its exit code, negative for a signal, or None if it had to be killed."""
+def wait_for_child(child: int, seconds: float) -> int | None:
+    """Wait for a fork. Return its exit code, negative for a signal, or None if it had to be killed."""
     end = time.monotonic() + seconds
     pause = 0.001
     while True:
@@ -55,21 +55,21 @@ def wait(child: int, seconds: float) -> int | None:
         pause = min(pause * 1.5, 0.05)
 
 
-def program() -> str | None:
-    """Serve requests; returns in each fork with its program, and here with None at the end of the input."""
+def received_program() -> str | None:
+    """Serve requests. Return the program in each fork, and None in this process at the end of the input."""
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()
         if child == 0:
-            return become(request)
-        print(json.dumps({"code": wait(child, request["timeout"])}), flush=True)
+            return run_request(request)
+        print(json.dumps({"code": wait_for_child(child, request["timeout"])}), flush=True)
     return None
 
 
 if __name__ == "__main__":
-    code = program()
+    code = received_program()
     if code is not None:
-        # As under `python -c`: a main module without a file, and an ordinary end of the interpreter.
+        # As under `python -c`: a main module without a file, and a normal interpreter shutdown.
         main = types.ModuleType("__main__")
         sys.modules["__main__"] = main
         exec(compile(code, "<string>", "exec"), main.__dict__)

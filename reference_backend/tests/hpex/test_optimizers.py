@@ -1,4 +1,4 @@
-"""Optimizers of `hpex`: several steps against the formulas of their papers, in float64 on the CPU."""
+"""Optimizers of `hpex`: several steps compared with the formulas of their papers, in float64 on the CPU."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def gradients(step: int) -> Weights:
 
 
 def run(make: Callable[[Any], Any]) -> Weights:
-    """Weights after some steps on the device."""
+    """Return the weights after some steps on the device."""
     parameters = [torch.nn.Parameter(w.float().to("hpu")) for w in weights()]
     optimizer = make(parameters)
     for step in range(STEPS):
@@ -47,18 +47,18 @@ def close(actual: Weights, expected: Weights, rtol: float = 1e-5, atol: float = 
 
 
 def adamw(lr: float, betas: tuple[float, float], eps: float, decay: float, corrected: bool) -> Weights:
-    found = weights()
-    m, v = ([torch.zeros_like(w) for w in found] for _ in range(2))
+    expected = weights()
+    m, v = ([torch.zeros_like(w) for w in expected] for _ in range(2))
     for step in range(STEPS):
-        for place, g in enumerate(gradients(step)):
-            m[place] = betas[0] * m[place] + (1 - betas[0]) * g
-            v[place] = betas[1] * v[place] + (1 - betas[1]) * g**2
+        for index, g in enumerate(gradients(step)):
+            m[index] = betas[0] * m[index] + (1 - betas[0]) * g
+            v[index] = betas[1] * v[index] + (1 - betas[1]) * g**2
             size = lr
             if corrected:
                 size *= math.sqrt(1 - betas[1] ** (step + 1)) / (1 - betas[0] ** (step + 1))
-            w = found[place] * (1 - lr * decay)
-            found[place] = w - size * m[place] / (v[place].sqrt() + eps)
-    return found
+            w = expected[index] * (1 - lr * decay)
+            expected[index] = w - size * m[index] / (v[index].sqrt() + eps)
+    return expected
 
 
 @pytest.mark.parametrize("corrected", [True, False])
@@ -70,8 +70,8 @@ def test_adamw(corrected: bool) -> None:
         "weight_decay": 0.1,
         "bias_correction": corrected,
     }
-    found = run(lambda p: optimizers.FusedAdamW(p, **options))
-    close(found, adamw(0.05, (0.8, 0.95), 1e-6, 0.1, corrected))
+    updated = run(lambda p: optimizers.FusedAdamW(p, **options))
+    close(updated, adamw(0.05, (0.8, 0.95), 1e-6, 0.1, corrected))
 
 
 @pytest.mark.parametrize(
@@ -79,14 +79,14 @@ def test_adamw(corrected: bool) -> None:
     [(torch.bfloat16, 0.01), ((torch.float8_e4m3fn, torch.float8_e5m2), 0.12), (torch.float8_e4m3fn, 0.12)],
 )
 def test_adamw_with_small_moments(dtypes: Any, atol: float) -> None:
-    made = []
+    created = []
 
     def make(parameters: Any) -> Any:
-        made.append(optimizers.FusedAdamW(parameters, lr=0.05, moments_dtype=dtypes))
-        return made[0]
+        created.append(optimizers.FusedAdamW(parameters, lr=0.05, moments_dtype=dtypes))
+        return created[0]
 
     close(run(make), adamw(0.05, (0.9, 0.999), 1e-6, 0.0, True), 0, atol)
-    state = next(iter(made[0].state.values()))
+    state = next(iter(created[0].state.values()))
     both = dtypes if isinstance(dtypes, tuple) else (dtypes, dtypes)
     assert (state["exp_avg"].dtype, state["exp_avg_sq"].dtype) == both
 
@@ -106,11 +106,11 @@ def test_adamw_of_distributed_optimizers() -> None:
 
 @pytest.mark.parametrize(("momentum", "damp", "nesterov"), [(0, 0, False), (0.9, 0.1, False), (0.9, 0, True)])
 def test_sgd_is_that_of_torch(momentum: float, damp: float, nesterov: bool) -> None:
-    found = run(lambda p: optimizers.FusedSGD(p, 0.1, momentum, 0.01, damp, nesterov))
+    updated = run(lambda p: optimizers.FusedSGD(p, 0.1, momentum, 0.01, damp, nesterov))
     twins = [torch.nn.Parameter(w) for w in weights()]
     optimizer = torch.optim.SGD(twins, 0.1, momentum, damp, 0.01, nesterov)
     follow(twins, optimizer)
-    close(found, [t.detach() for t in twins])
+    close(updated, [t.detach() for t in twins])
 
 
 def follow(twins: list[Any], optimizer: torch.optim.Optimizer) -> None:
@@ -122,53 +122,53 @@ def follow(twins: list[Any], optimizer: torch.optim.Optimizer) -> None:
 
 def test_adagrad_is_that_of_torch() -> None:
     options = {"lr": 0.1, "lr_decay": 0.2, "weight_decay": 0.01, "initial_accumulator_value": 0.3}
-    found = run(lambda p: optimizers.FusedAdagrad(p, **options))
+    updated = run(lambda p: optimizers.FusedAdagrad(p, **options))
     twins = [torch.nn.Parameter(w) for w in weights()]
     follow(twins, torch.optim.Adagrad(twins, **options))
-    close(found, [t.detach() for t in twins])
+    close(updated, [t.detach() for t in twins])
 
 
 @pytest.mark.parametrize(
     ("decay", "use_lamb", "averaging"), [(0.1, False, True), (0.0, True, False), (0.0, False, True)]
 )
 def test_lamb(decay: float, use_lamb: bool, averaging: bool) -> None:
-    found = run(
+    updated = run(
         lambda p: optimizers.FusedLamb(
             p, lr=0.05, weight_decay=decay, grad_averaging=averaging, max_grad_norm=2.0, use_lamb=use_lamb
         )
     )
-    due = weights()
-    m, v = ([torch.zeros_like(w) for w in due] for _ in range(2))
+    expected = weights()
+    m, v = ([torch.zeros_like(w) for w in expected] for _ in range(2))
     for step in range(STEPS):
         every = gradients(step)
         norm = math.sqrt(sum(float(g.square().sum()) for g in every))
-        for place, g in enumerate(every):
+        for index, g in enumerate(every):
             g = g / max(1.0, norm / 2.0)
-            m[place] = 0.9 * m[place] + (0.1 if averaging else 1.0) * g
-            v[place] = 0.999 * v[place] + 0.001 * g**2
-            adam = (m[place] / (1 - 0.9 ** (step + 1))) / (
-                (v[place] / (1 - 0.999 ** (step + 1))).sqrt() + 1e-6
+            m[index] = 0.9 * m[index] + (0.1 if averaging else 1.0) * g
+            v[index] = 0.999 * v[index] + 0.001 * g**2
+            adam = (m[index] / (1 - 0.9 ** (step + 1))) / (
+                (v[index] / (1 - 0.999 ** (step + 1))).sqrt() + 1e-6
             )
-            adam = adam + decay * due[place]
-            trust = float(due[place].norm() / adam.norm()) if decay or use_lamb else 1.0
-            due[place] = due[place] - 0.05 * trust * adam
-    close(found, due, 1e-4, 1e-4)
+            adam = adam + decay * expected[index]
+            trust = float(expected[index].norm() / adam.norm()) if decay or use_lamb else 1.0
+            expected[index] = expected[index] - 0.05 * trust * adam
+    close(updated, expected, 1e-4, 1e-4)
 
 
 def test_lars_around_sgd() -> None:
-    found = run(
+    updated = run(
         lambda p: optimizers.FusedLars(torch.optim.SGD(p, 0.5, 0.9, weight_decay=0.1), [1, 0], eeta=0.01)
     )
-    due, buffers = weights(), [torch.zeros(3, 4).double(), torch.zeros(5).double()]
+    expected, buffers = weights(), [torch.zeros(3, 4).double(), torch.zeros(5).double()]
     for step in range(STEPS):
-        for place, g in enumerate(gradients(step)):
-            w = due[place]
-            if place == 0:
+        for index, g in enumerate(gradients(step)):
+            w = expected[index]
+            if index == 0:
                 trust = 0.01 * w.norm() / (g.norm() + 0.1 * w.norm() + 1e-8)
                 g = trust * (g + 0.1 * w)
-            buffers[place] = 0.9 * buffers[place] + 0.5 * g
-            due[place] = w - buffers[place]
-    close(found, due)
+            buffers[index] = 0.9 * buffers[index] + 0.5 * g
+            expected[index] = w - buffers[index]
+    close(updated, expected)
     parameter = torch.nn.Parameter(torch.ones(2, device="hpu"))
     wrapped = optimizers.FusedLars(torch.optim.SGD([parameter], 0.5), [1])
     wrapped.zero_grad()
@@ -179,31 +179,31 @@ def test_lars_around_sgd() -> None:
 
 @pytest.mark.parametrize("nesterov", [False, True])
 def test_momentum_with_the_rate_inside(nesterov: bool) -> None:
-    found = run(lambda p: optimizers.FusedResourceApplyMomentum(p, 0.1, 0.9, 0.01, nesterov))
-    due, buffers = weights(), [torch.zeros(3, 4).double(), torch.zeros(5).double()]
+    updated = run(lambda p: optimizers.FusedResourceApplyMomentum(p, 0.1, 0.9, 0.01, nesterov))
+    expected, buffers = weights(), [torch.zeros(3, 4).double(), torch.zeros(5).double()]
     for step in range(STEPS):
-        for place, g in enumerate(gradients(step)):
-            d = 0.1 * (g + 0.01 * due[place])
-            buffers[place] = 0.9 * buffers[place] + d
-            due[place] = due[place] - (d + 0.9 * buffers[place] if nesterov else buffers[place])
-    close(found, due)
+        for index, g in enumerate(gradients(step)):
+            d = 0.1 * (g + 0.01 * expected[index])
+            buffers[index] = 0.9 * buffers[index] + d
+            expected[index] = expected[index] - (d + 0.9 * buffers[index] if nesterov else buffers[index])
+    close(updated, expected)
 
 
 def test_steps_for_some_rows() -> None:
     index, count = torch.tensor([1, 4, 1, 0]), torch.tensor([3], dtype=torch.int32, device="hpu")
     g, w, m = draw(4, 3, seed=1), draw(6, 3, seed=2), draw(6, 3, seed=3).abs()
     rows = torch.zeros(6, 3).double().index_add_(0, index[:3], g[:3])
-    given = [t.float().to("hpu") for t in (g, w, m)]
+    on_device = [t.float().to("hpu") for t in (g, w, m)]
     rate = torch.tensor(0.1, device="hpu")
-    found = optimizers.SparseSGD.apply(*given, index.to("hpu"), rate, count, 0.9)
-    moments, due = m.clone(), w.clone()
+    updated = optimizers.SparseSGD.apply(*on_device, index.to("hpu"), rate, count, 0.9)
+    moments, expected = m.clone(), w.clone()
     moments[[1, 4]] = 0.9 * m[[1, 4]] + rows[[1, 4]]
-    due[[1, 4]] -= 0.1 * moments[[1, 4]]
-    close(list(found), [due, moments])
-    given = [t.float().to("hpu") for t in (g, w, m)]
-    found = optimizers.SparseAdagrad.apply(*given, index.to("hpu"), rate, count)
+    expected[[1, 4]] -= 0.1 * moments[[1, 4]]
+    close(list(updated), [expected, moments])
+    on_device = [t.float().to("hpu") for t in (g, w, m)]
+    updated = optimizers.SparseAdagrad.apply(*on_device, index.to("hpu"), rate, count)
     moments = m + rows**2
-    close(list(found), [w - 0.1 * rows / (moments.sqrt() + 1e-10), moments])
+    close(list(updated), [w - 0.1 * rows / (moments.sqrt() + 1e-10), moments])
 
 
 def test_wrong_numbers_are_refused() -> None:
@@ -244,7 +244,7 @@ def test_moving_average_of_a_model() -> None:
     torch.manual_seed(1)
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).to("hpu")
     average = FusedEMA(model, 0.9, 10)
-    due = {name: value.cpu().double() for name, value in model.state_dict().items()}
+    expected = {name: value.cpu().double() for name, value in model.state_dict().items()}
     for step in range(3):
         with torch.no_grad():
             for parameter in model.parameters():
@@ -253,9 +253,9 @@ def test_moving_average_of_a_model() -> None:
         decay = 0.9 * (1 - math.exp(-(11 + step) / 2000))
         for name, value in model.state_dict().items():
             if value.dtype.is_floating_point:
-                due[name] = decay * due[name] + (1 - decay) * value.cpu().double()
+                expected[name] = decay * expected[name] + (1 - decay) * value.cpu().double()
     for name, value in average.ema.state_dict().items():
-        torch.testing.assert_close(value.cpu().double(), due[name], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(value.cpu().double(), expected[name], rtol=1e-5, atol=1e-5)
     assert not average.ema.training and not any(p.requires_grad for p in average.ema.parameters())
     model.names, model.process_group = ["a"], 3
     average.update_attr(model, include=("names",))

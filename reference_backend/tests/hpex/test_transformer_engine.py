@@ -1,4 +1,4 @@
-"""Training in fp8 against float32: values, gradients, scales and their states."""
+"""Training in fp8 compared with float32: values, gradients, scales and their states."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def draw(*size: int, seed: int = 1) -> torch.Tensor:
 
 
 def error(actual: torch.Tensor, expected: torch.Tensor) -> float:
-    """Error in the norm, as a part of the value."""
+    """Return the relative error in the norm."""
     a, e = actual.detach().cpu().double(), expected.detach().cpu().double()
     return float((a - e).norm() / e.norm())
 
@@ -33,7 +33,7 @@ def layer(**more: Any) -> te.Linear:
 
 
 def steps(module: torch.nn.Module) -> dict[str, int]:
-    """Steps that counted, of each pass."""
+    """Return the number of counted steps of each pass."""
     return {name: int(meta.step) for name, meta in module.fp8_meta.items()}
 
 
@@ -44,17 +44,17 @@ def test_a_linear_layer_is_as_exact_as_fp8(recipe: Any) -> None:
     module = layer()
     x = draw(2, 7, 32).requires_grad_()
     grad = draw(2, 7, 16, seed=2)
-    due = functional.linear(x, module.weight, module.bias)
-    wanted = torch.autograd.grad(due, (x, module.weight, module.bias), grad)
-    assert error(module(x), due) < 1e-6  # outside of fp8_autocast
+    expected = functional.linear(x, module.weight, module.bias)
+    wanted = torch.autograd.grad(expected, (x, module.weight, module.bias), grad)
+    assert error(module(x), expected) < 1e-6  # outside of fp8_autocast
     for _ in range(3):  # the first step has scales of 1
         with te.fp8_autocast(enabled=True, fp8_recipe=recipe):
-            found = module(x)
-        got = torch.autograd.grad(found, (x, module.weight, module.bias), grad)
+            output = module(x)
+        gradients = torch.autograd.grad(output, (x, module.weight, module.bias), grad)
     low = recipe is not None
-    assert error(found, due) < (0.12 if low else 0.06) and error(found, due) > 1e-3
-    for one, want in zip(got, wanted, strict=True):
-        assert one.dtype == want.dtype and error(one, want) < 0.15
+    assert error(output, expected) < (0.12 if low else 0.06) and error(output, expected) > 1e-3
+    for gradient, expected_gradient in zip(gradients, wanted, strict=True):
+        assert gradient.dtype == expected_gradient.dtype and error(gradient, expected_gradient) < 0.15
 
 
 def test_scales_follow_the_magnitudes_of_the_step_before() -> None:
@@ -73,18 +73,18 @@ def test_scales_follow_the_magnitudes_of_the_step_before() -> None:
 
 
 def test_scales_change_each_interval() -> None:
-    module, seen = layer(), []
+    module, scales = layer(), []
     for step in range(5):
         with te.fp8_autocast(enabled=True, fp8_recipe=DelayedScaling(interval=2)):
             module((step + 1.0) * draw(4, 32))
-        seen.append(module.fp8_meta["scaling_fwd"].scale[0].item())
-    assert seen[0] == seen[1] == 1.0 and seen[2] == seen[3] != 1.0 and seen[4] != seen[3]
+        scales.append(module.fp8_meta["scaling_fwd"].scale[0].item())
+    assert scales[0] == scales[1] == 1.0 and scales[2] == scales[3] != 1.0 and scales[4] != scales[3]
 
 
 def test_the_usual_scale() -> None:
     amax = torch.tensor([2.0, 0.0, float("inf"), float("nan")])
-    found = te.fp8._default_sf_compute(amax, torch.full((4,), 7.0), 448.0, 2)
-    assert found.tolist() == [448 / 2 / 4, 7.0, 7.0, 7.0]
+    scale = te.fp8._default_sf_compute(amax, torch.full((4,), 7.0), 448.0, 2)
+    assert scale.tolist() == [448 / 2 / 4, 7.0, 7.0, 7.0]
     assert not te.fp8.get_fp8_te_sr(DelayedScaling()) and te.fp8.get_fp8_te_sr(
         DelayedScaling(stochastic_rounding=True), fprop_tensor=False
     )
@@ -126,17 +126,17 @@ def test_attention_is_as_exact_as_fp8(causal: bool) -> None:
     module = te.FusedAttention()
     q, k, v = (draw(2, heads, 6, 16, seed=heads).requires_grad_() for heads in (4, 4, 4))
     grad = draw(2, 4, 6, 16, seed=9)
-    due = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
-    wanted = torch.autograd.grad(due, (q, k, v), grad)
-    assert error(module(q, k, v, None, causal), due) < 1e-5
+    expected = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    wanted = torch.autograd.grad(expected, (q, k, v), grad)
+    assert error(module(q, k, v, None, causal), expected) < 1e-5
     for _ in range(2):
         with te.fp8_autocast(enabled=True):
-            found = module(q, k, v, None, causal)
-        got = torch.autograd.grad(found, (q, k, v), grad)
-    assert 1e-3 < error(found, due) < 0.08
-    for one, want in zip(got, wanted, strict=True):
-        assert error(one, want) < 0.2
-    shared = [draw(2, 2, 6, 16, seed=place) for place in (5, 6)]
+            output = module(q, k, v, None, causal)
+        gradients = torch.autograd.grad(output, (q, k, v), grad)
+    assert 1e-3 < error(output, expected) < 0.08
+    for gradient, expected_gradient in zip(gradients, wanted, strict=True):
+        assert error(gradient, expected_gradient) < 0.2
+    shared = [draw(2, 2, 6, 16, seed=seed) for seed in (5, 6)]
     with te.fp8_autocast(enabled=True):
         assert module(q, *shared, None, causal).shape == q.shape
 
@@ -159,20 +159,22 @@ def test_a_model_learns() -> None:
 
 
 def test_a_checkpoint_computes_the_same_and_counts_once() -> None:
-    plain, saved = layer(), layer()
+    reference_layer, saved = layer(), layer()
     x = draw(4, 32).requires_grad_()
     results = []
-    for module, call in ((plain, lambda m, x: m(x)), (saved, te.distributed.checkpoint)):
+    for module, call in ((reference_layer, lambda m, x: m(x)), (saved, te.distributed.checkpoint)):
         for _ in range(3):
             module.zero_grad()
             x.grad = None
             with te.fp8_autocast(enabled=True):
-                found = call(module, x)
-            found.square().sum().backward()
-        results.append([found.detach().cpu(), x.grad.cpu(), module.weight.grad.cpu()])
+                output = call(module, x)
+            output.square().sum().backward()
+        results.append([output.detach().cpu(), x.grad.cpu(), module.weight.grad.cpu()])
     for a, b in zip(*results, strict=True):
         assert torch.equal(a, b)
-    assert torch.equal(plain.fp8_meta["scaling_fwd"].scale.cpu(), saved.fp8_meta["scaling_fwd"].scale.cpu())
+    assert torch.equal(
+        reference_layer.fp8_meta["scaling_fwd"].scale.cpu(), saved.fp8_meta["scaling_fwd"].scale.cpu()
+    )
     assert steps(saved) == {"scaling_fwd": 3, "scaling_bwd": 3}
 
 
@@ -182,8 +184,8 @@ def test_torchs_checkpoint_of_a_decorated_function_counts_once(reentrant: bool) 
     for _ in range(3):
         with te.fp8_autocast(enabled=True):
             function = te.distributed.activation_checkpointing()(module)
-            found = torch.utils.checkpoint.checkpoint(function, x, use_reentrant=reentrant)
-        found.sum().backward()
+            output = torch.utils.checkpoint.checkpoint(function, x, use_reentrant=reentrant)
+        output.sum().backward()
     assert steps(module) == {"scaling_fwd": 3, "scaling_bwd": 3}
 
 
@@ -209,10 +211,10 @@ def test_scales_are_part_of_the_state() -> None:
     for _ in range(3):
         with te.fp8_autocast(enabled=True):
             module(5 * draw(4, 32)).sum().backward()
-    other = te.Linear(32, 16, bias=False)
-    other.load_state_dict(copy.deepcopy(module.state_dict()))
+    restored = te.Linear(32, 16, bias=False)
+    restored.load_state_dict(copy.deepcopy(module.state_dict()))
     with te.fp8_autocast(enabled=True):
-        assert torch.equal(module(draw(4, 32)).cpu(), other(draw(4, 32)).cpu())
+        assert torch.equal(module(draw(4, 32)).cpu(), restored(draw(4, 32)).cpu())
     assert steps(copy.deepcopy(module)) == steps(module)
 
 
@@ -232,7 +234,7 @@ def test_what_is_not_there_says_so() -> None:
 
 
 class Attends(torch.nn.Module):
-    """Attention of heads with themselves."""
+    """Self-attention of several heads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -257,26 +259,29 @@ def test_training_in_fp8_is_one_graph(kind: str, checkpointed: bool, length: int
                 return te.distributed.checkpoint(model, x) if checkpointed else model(x)
 
         run = torch.compile(program, backend=counted, fullgraph=True) if compiled else program
-        seen = []
+        results = []
         for step in range(5):
             x = (step + 1) * draw(2, 2, 6, 8, seed=step).requires_grad_()
-            found = run(x)
-            grad = (5 - step) * draw(*found.shape, seed=9)
-            seen += [found, *torch.autograd.grad(found, [x, *model.parameters()], grad)]
+            output = run(x)
+            grad = (5 - step) * draw(*output.shape, seed=9)
+            results += [output, *torch.autograd.grad(output, [x, *model.parameters()], grad)]
         metas = [meta for part in model.modules() for meta in getattr(part, "fp8_meta", {}).values()]
-        return [*seen, *(part for meta in metas for part in (meta.scale, meta.scale_inv, meta.amax_history))]
+        return [
+            *results,
+            *(part for meta in metas for part in (meta.scale, meta.scale_inv, meta.amax_history)),
+        ]
 
     def counted(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
         graphs.append(graph)
         return torch._dynamo.lookup_backend("hpu_backend")(graph, inputs)
 
     torch._dynamo.reset()
-    expected, found = train(eager, False), train(traced, True)
+    expected, actual = train(eager, False), train(traced, True)
     assert len(graphs) == 1
-    # As below: attention of fp8 is bfloat16 in between, and three gradients add up.
+    # As below: fp8 attention has bfloat16 intermediates, and three gradients are added.
     rounding = 1e-6 if kind == "linear" else 2.0**-6
-    for one, due in zip(found, expected, strict=True):
-        assert error(one, due) <= rounding
+    for actual_part, expected_part in zip(actual, expected, strict=True):
+        assert error(actual_part, expected_part) <= rounding
     last = list(traced.modules())[-1]
     assert steps(last) == {"scaling_fwd": 5, "scaling_bwd": 5}
 
@@ -340,22 +345,22 @@ def test_scales_go_where_the_parameters_go() -> None:
 
 @pytest.mark.parametrize("module", [te.Linear(16, 16), te.FusedAttention()])
 def test_a_compiled_module_computes_the_same(module: torch.nn.Module) -> None:
-    arguments = [draw(2, 2, 6, 16, seed=place).requires_grad_() for place in range(3)]
+    arguments = [draw(2, 2, 6, 16, seed=seed).requires_grad_() for seed in range(3)]
     arguments = arguments[:1] if isinstance(module, te.Linear) else arguments
     twin = copy.deepcopy(module)
-    # Attention of fp8 is bfloat16 in between, which a graph may leave in float32.
+    # The intermediates of fp8 attention are bfloat16. A graph may keep them in float32.
     rounding = 1e-6 if isinstance(module, te.Linear) else 2.0**-8
 
-    def program(model: torch.nn.Module, *given: torch.Tensor) -> torch.Tensor:
+    def program(model: torch.nn.Module, *inputs: torch.Tensor) -> torch.Tensor:
         with te.fp8_autocast(enabled=True):
-            return model(*given)
+            return model(*inputs)
 
     torch._dynamo.reset()
     compiled = torch.compile(program, backend="hpu_backend")
     for _ in range(3):
         results = []
         for call, model in ((program, module), (compiled, twin)):
-            found = call(model, *arguments)
-            results.append([found, *torch.autograd.grad(found, arguments, draw(*found.shape, seed=9))])
+            output = call(model, *arguments)
+            results.append([output, *torch.autograd.grad(output, arguments, draw(*output.shape, seed=9))])
         for eager, graph in zip(*results, strict=True):
             assert error(graph, eager) <= rounding

@@ -1,4 +1,4 @@
-"""Values on the CPU in float64, and the comparison with them."""
+"""Reference values on the CPU in float64, and the comparison with them."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def close(actual: torch.Tensor, expected: Any, rtol: float = 1e-5, atol: float =
 
 
 def host(*tensors: torch.Tensor) -> list[torch.Tensor]:
-    """The tensors on the CPU in float64, which want gradients."""
+    """Return the tensors on the CPU in float64. They require gradients."""
     return [t.detach().cpu().double().requires_grad_() for t in tensors]

@@ -1,4 +1,4 @@
-"""Arguments for each operator of ``torch.ops.hpu``, by its name; tensors are on the device."""
+"""Arguments for each operator of ``torch.ops.hpu``, by operator name. The tensors are on the device."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ Arguments = list[Any]
 
 
 def normal(*size: int, seed: int = 1, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Normal numbers on the device."""
+    """Return normally distributed numbers on the device."""
     drawn = torch.randn(size, generator=torch.Generator().manual_seed(seed))
     return drawn.to(dtype).to("hpu")
 
 
 def whole(*size: int, below: int, seed: int = 1, dtype: torch.dtype = torch.int64) -> torch.Tensor:
-    """Integers from 0 on, on the device."""
+    """Return the integers from 0 on, on the device."""
     return torch.randint(below, size, generator=torch.Generator().manual_seed(seed)).to(dtype).to("hpu")
 
 
 def number(value: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """A tensor without dimensions on the device."""
+    """Return a 0-dim tensor on the device."""
     return torch.tensor(value, dtype=dtype, device="hpu")
 
 
 def seed(value: int = 17) -> torch.Tensor:
-    """A seed on the device."""
+    """Return a seed tensor on the device."""
     return torch.tensor([value], dtype=torch.int32, device="hpu")
 
 
 def fp8(*size: int, dtype: torch.dtype = E4M3, seed: int = 1) -> torch.Tensor:
-    """Values of fp8 on the device."""
+    """Return fp8 values on the device."""
     return normal(*size, seed=seed).to(dtype)
 
 
 def _attention(*more: Any, dtype: torch.dtype = torch.float32) -> Arguments:
-    q, k, v = (normal(2, 3, rows, 8, seed=place, dtype=dtype) for place, rows in enumerate((5, 7, 7), 1))
+    q, k, v = (normal(2, 3, rows, 8, seed=seed, dtype=dtype) for seed, rows in enumerate((5, 7, 7), 1))
     return [q, k, v, *more]
 
 
 def _plain(p: float, *, backward: bool | None = None, causal: bool = False, mask: bool = True) -> Arguments:
-    given = normal(2, 1, 5, 7, seed=9) if mask else None
+    mask_tensor = normal(2, 1, 5, 7, seed=9) if mask else None
     middle = [] if backward is None else [backward]
-    return _attention(given, p, 0.3, causal, *middle, "None", None, "left")
+    return _attention(mask_tensor, p, 0.3, causal, *middle, "None", None, "left")
 
 
 def _fp8(p: float, *, backward: bool | None = None, scalar: bool = False, amaxes: int = 1) -> Arguments:
     factor: Callable[[float], Any] = float if scalar else number
-    q, k, v = (fp8(2, 3, rows, 8, seed=place) for place, rows in enumerate((5, 7, 7), 1))
+    q, k, v = (fp8(2, 3, rows, 8, seed=seed) for seed, rows in enumerate((5, 7, 7), 1))
     scales = [factor(value) for value in (0.5, 2.0, 1.5, 8.0, 4.0, 0.125)]
     middle = [] if backward is None else [backward]
     return [q, k, v, None, p, 0.3, True, *middle, "None", *scales, *[True] * amaxes, None, "left"]
@@ -80,10 +80,10 @@ def _fp8_backward() -> Arguments:
 
 def _experts(*, fused: bool = False, measured: bool = False) -> Arguments:
     table = torch.tensor([[0, 1], [2, 0], [1, 2], [2, 1], [0, 2]], device="hpu")
-    one, two = ([normal(6, 4, seed=10 * w + e) for e in range(3)] for w in (1, 2))
+    first_weights, two = ([normal(6, 4, seed=10 * w + e) for e in range(3)] for w in (1, 2))
     three = [normal(4, 6, seed=30 + e) for e in range(3)]
-    both = [torch.cat(pair) for pair in zip(one, two, strict=True)]
-    weights = [both, three] if fused else [one, two, three]
+    both = [torch.cat(pair) for pair in zip(first_weights, two, strict=True)]
+    weights = [both, three] if fused else [first_weights, two, three]
     return [
         normal(5, 4), table, normal(5, 2, seed=2).softmax(-1), *weights, True, "silu", 0, 2,
         *([True] if measured else []),
@@ -104,8 +104,8 @@ def _ctc_backward() -> Arguments:
 
 
 def _lists(count: int = 2, *, positive: bool = False, base: int = 0) -> list[torch.Tensor]:
-    found = [normal(3, 4, seed=base + place) for place in range(count)]
-    return [one.abs() for one in found] if positive else found
+    tensors = [normal(3, 4, seed=base + index) for index in range(count)]
+    return [tensor.abs() for tensor in tensors] if positive else tensors
 
 
 def _adamw(*more: Any) -> Arguments:
@@ -161,7 +161,7 @@ def _rois() -> torch.Tensor:
     return torch.tensor([[0, 1.0, 1, 5, 6], [1, 0, 2, 7, 7], [1, 2, 2, 2.5, 3]], device="hpu")
 
 
-#: Makers of arguments, by name of the operator.
+#: Functions that return arguments, by operator name.
 SAMPLES: dict[str, Callable[[], Arguments]] = {
     "cast_to_fp8_hybrid": lambda: [normal(3, 4), number(2.0), number(3.0), False, True],
     "fake_quant_fp4": lambda: [normal(2, 64), False, -1, "mxfp4"],
@@ -498,8 +498,8 @@ DRAWN = {
     "sdpa_fwd_dropout", "sdpa_recomp_fwd_dropout", "fp8_sdpa_fwd_dropout", "fp8_sdpa_recomp_fwd_dropout",
     "fp8_sdpa_recomp_fwd_dropout.scalar", "custom_bernoulli.Size", "habana_random_seed",
 }  # fmt: skip
-#: What they return has a size that depends on values, they work on the host, or they set ``.grad``: no graph
-#: holds them whole.
+#: Operators whose result size depends on values, which work on the host, or which set ``.grad``. No graph
+#: contains them completely.
 BY_VALUE = {
     "accumulate_grads_",
     "habana_permute_1D_sparse_data",
@@ -509,5 +509,5 @@ BY_VALUE = {
 
 
 def arguments(name: str) -> Arguments:
-    """Arguments of an operator; those of ``NAME_checkpoint`` are those of ``NAME``."""
+    """Return the arguments of an operator. ``NAME_checkpoint`` has the arguments of ``NAME``."""
     return SAMPLES[name.replace("_checkpoint", "")]()

@@ -1,4 +1,4 @@
-"""Rotary embedding and attention with gradients, by other formulas in float64."""
+"""Rotary embedding and attention with gradients, compared with independent formulas in float64."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def test_rotary_is_a_turn_of_the_plane(mode: int) -> None:
     whole_angle = torch.cat((angle, angle), -1) if mode == 0 else angle.repeat_interleave(2, -1)
     sin, cos = (f(whole_angle).float().to("hpu") for f in (torch.sin, torch.cos))
     positions = torch.tensor([[0, 1, 2, 3, 4], [8, 7, 6, 5, 0]])
-    found = hpu.rotary_pos_embedding(x, sin, cos, positions.to("hpu"), 0, mode)
+    rotated = hpu.rotary_pos_embedding(x, sin, cos, positions.to("hpu"), 0, mode)
     value = x.cpu().double()
     pairs = torch.complex(*(value.chunk(2, -1) if mode == 0 else (value[..., ::2], value[..., 1::2])))
     turned = pairs * torch.polar(torch.ones_like(angle), angle)[positions].unsqueeze(1)
     parts = (turned.real, turned.imag)
-    due = torch.cat(parts, -1) if mode == 0 else torch.stack(parts, -1).flatten(-2)
-    close(found, due)
-    grad = hpu.rotary_pos_embedding_backward(found, sin, cos, positions.to("hpu"), 0, mode)
-    close(grad, value)  # a turn back
+    expected = torch.cat(parts, -1) if mode == 0 else torch.stack(parts, -1).flatten(-2)
+    close(rotated, expected)
+    grad = hpu.rotary_pos_embedding_backward(rotated, sin, cos, positions.to("hpu"), 0, mode)
+    close(grad, value)  # the inverse rotation
     moved = hpu.rotary_pos_embedding(x, sin, cos, None, 3, mode)
     close(
         moved, hpu.rotary_pos_embedding(x, sin, cos, torch.arange(3, 8).expand(2, 5).to("hpu"), 0, mode).cpu()
@@ -43,66 +43,66 @@ def test_rotary_is_a_turn_of_the_plane(mode: int) -> None:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 def test_attention_and_its_gradients(recompute: bool, causal: bool, masked: bool) -> None:
-    q, k, v = (normal(2, 3, rows, 8, seed=place) for place, rows in enumerate((5, 7, 7)))
+    q, k, v = (normal(2, 3, rows, 8, seed=seed) for seed, rows in enumerate((5, 7, 7)))
     mask = normal(2, 1, 5, 7, seed=9) if masked else None
     grad = normal(2, 3, 5, 8, seed=4)
     a, b, c = host(q, k, v)
     bias = torch.zeros(5, 7, dtype=torch.float64) if mask is None else mask.cpu().double()
     if causal:
         bias = bias.masked_fill(torch.ones(5, 7, dtype=torch.bool).triu(1), -math.inf)
-    due = functional.scaled_dot_product_attention(a, b, c, bias, scale=0.3)
-    wanted = torch.autograd.grad(due, (a, b, c), grad.cpu().double())
+    expected = functional.scaled_dot_product_attention(a, b, c, bias, scale=0.3)
+    wanted = torch.autograd.grad(expected, (a, b, c), grad.cpu().double())
     if recompute:
         out, most, reciprocal, seed = hpu.sdpa_recomp_fwd(
             q, k, v, mask, 0.0, 0.3, causal, True, "None", None, "left"
         )
-        found = hpu.sdpa_recomp_bwd(
+        gradients = hpu.sdpa_recomp_bwd(
             grad, q, k, v, mask, most, reciprocal, seed, causal, 0.0, 0.3, "None", out
         )
     else:
-        out, matrix, kept = hpu.sdpa_fwd(q, k, v, mask, 0.0, 0.3, causal, "None", None, "left")
+        out, matrix, dropout_mask = hpu.sdpa_fwd(q, k, v, mask, 0.0, 0.3, causal, "None", None, "left")
         close(matrix, functional.softmax(a @ b.transpose(-2, -1) * 0.3 + bias, -1).detach())
-        found = hpu.sdpa_bwd(grad, q, k, v, matrix, kept, causal, 0.0, 0.3, out)
-    close(out, due.detach())
-    for got, want in zip(found, wanted, strict=True):
-        close(got, want)
+        gradients = hpu.sdpa_bwd(grad, q, k, v, matrix, dropout_mask, causal, 0.0, 0.3, out)
+    close(out, expected.detach())
+    for gradient, expected_gradient in zip(gradients, wanted, strict=True):
+        close(gradient, expected_gradient)
 
 
 def test_keys_that_do_not_count() -> None:
-    q, k, v = (normal(2, 3, 5, 8, seed=place) for place in range(3))
+    q, k, v = (normal(2, 3, 5, 8, seed=seed) for seed in range(3))
     length = torch.tensor([2, 4], device="hpu")
     for side in ("left", "right"):
-        found = hpu.sdpa_fwd(q, k, v, None, 0.0, 0.3, False, "None", length, side)[0]
+        output = hpu.sdpa_fwd(q, k, v, None, 0.0, 0.3, False, "None", length, side)[0]
         for batch, count in enumerate((2, 4)):
             some = slice(5 - count, None) if side == "left" else slice(None, count)
             a, b, c = host(q[batch], k[batch, :, some], v[batch, :, some])
-            close(found[batch], functional.scaled_dot_product_attention(a, b, c, scale=0.3).detach())
+            close(output[batch], functional.scaled_dot_product_attention(a, b, c, scale=0.3).detach())
     with pytest.raises(RuntimeError, match="'middle'"):
         hpu.sdpa_fwd(q, k, v, None, 0.0, 0.3, False, "None", length, "middle")
 
 
 def test_dropout_of_attention_is_that_of_its_mask_and_seed() -> None:
-    q, k, v = (normal(2, 3, 6, 8, seed=place) for place in range(3))
+    q, k, v = (normal(2, 3, 6, 8, seed=seed) for seed in range(3))
     grad = normal(2, 3, 6, 8, seed=4)
-    out, matrix, kept = hpu.sdpa_fwd_dropout_seed(
+    out, matrix, dropout_mask = hpu.sdpa_fwd_dropout_seed(
         samples.seed(), q, k, v, None, 0.25, 0.3, False, "None", None, "left"
     )
     a, b, c = host(q, k, v)
-    used = functional.softmax(a @ b.transpose(-2, -1) * 0.3, -1) * kept.cpu() / 0.75
-    due = used @ c
-    close(out, due.detach())
-    assert 0.6 < float(kept.cpu().double().mean()) < 0.9
-    wanted = torch.autograd.grad(due, (a, b, c), grad.cpu().double())
-    again, most, reciprocal, seed = hpu.sdpa_recomp_fwd_dropout_seed(
+    used = functional.softmax(a @ b.transpose(-2, -1) * 0.3, -1) * dropout_mask.cpu() / 0.75
+    expected = used @ c
+    close(out, expected.detach())
+    assert 0.6 < float(dropout_mask.cpu().double().mean()) < 0.9
+    wanted = torch.autograd.grad(expected, (a, b, c), grad.cpu().double())
+    recomputed, most, reciprocal, seed = hpu.sdpa_recomp_fwd_dropout_seed(
         samples.seed(), q, k, v, None, 0.25, 0.3, False, True, "None", None, "left"
     )
-    close(again, out.cpu())
-    for found in (
-        hpu.sdpa_bwd(grad, q, k, v, matrix, kept, False, 0.25, 0.3, out),
+    close(recomputed, out.cpu())
+    for gradients in (
+        hpu.sdpa_bwd(grad, q, k, v, matrix, dropout_mask, False, 0.25, 0.3, out),
         hpu.sdpa_recomp_bwd(grad, q, k, v, None, most, reciprocal, seed, False, 0.25, 0.3, "None", out),
     ):
-        for got, want in zip(found, wanted, strict=True):
-            close(got, want)
+        for gradient, expected_gradient in zip(gradients, wanted, strict=True):
+            close(gradient, expected_gradient)
 
 
 def test_attention_of_fp8() -> None:
@@ -117,18 +117,20 @@ def test_attention_of_fp8() -> None:
     close(amax_o, (matrix @ c).abs().max().detach(), 0.1)
     same = hpu.fp8_sdpa_recomp_fwd(*samples._fp8(0.0, backward=True, scalar=True, amaxes=2))
     assert torch.equal(same[0].cpu().float(), out.cpu().float())
-    plain = [*arguments[:9], number(0.5), number(2.0), number(1.5), None, None, None, *arguments[15:]]
-    exact = hpu.fp8_sdpa_recomp_fwd(*plain)[0]
+    unscaled = [*arguments[:9], number(0.5), number(2.0), number(1.5), None, None, None, *arguments[15:]]
+    exact = hpu.fp8_sdpa_recomp_fwd(*unscaled)[0]
     assert exact.dtype == torch.bfloat16
     close(exact, (matrix @ c).detach(), 1e-2, 1e-2)
-    given = samples._fp8_backward()
-    grad = given[0].cpu().double()
+    arguments_of_backward = samples._fp8_backward()
+    grad = arguments_of_backward[0].cpu().double()
     q, k, v = (t.detach().requires_grad_() for t in (a, b, c))
-    due = functional.softmax((q @ k.transpose(-2, -1) * 0.3).masked_fill(closed, -math.inf), -1) @ v
-    for got, want in zip(
-        hpu.fp8_sdpa_bwd(*given)[:3], torch.autograd.grad(due, (q, k, v), grad), strict=True
+    expected = functional.softmax((q @ k.transpose(-2, -1) * 0.3).masked_fill(closed, -math.inf), -1) @ v
+    for gradient, expected_gradient in zip(
+        hpu.fp8_sdpa_bwd(*arguments_of_backward)[:3],
+        torch.autograd.grad(expected, (q, k, v), grad),
+        strict=True,
     ):
-        close(got, want, 0.3, 0.15)
+        close(gradient, expected_gradient, 0.3, 0.15)
 
 
 def nearest(values: torch.Tensor, factor: float, back: float) -> torch.Tensor:
@@ -143,7 +145,7 @@ def nearest(values: torch.Tensor, factor: float, back: float) -> torch.Tensor:
 @pytest.mark.parametrize("dtype", [E4M3, torch.float32], ids=str)
 @pytest.mark.parametrize("form", ["", "_non_dropout"])
 def test_attention_of_scaled_values(form: str, dtype: torch.dtype, rounds: str, closed: str) -> None:
-    q, k, v = (normal(2, 3, rows, 8, seed=place).to(dtype) for place, rows in enumerate((5, 7, 7), 1))
+    q, k, v = (normal(2, 3, rows, 8, seed=seed).to(dtype) for seed, rows in enumerate((5, 7, 7), 1))
     of_q, of_k, of_v = 0.5, 2.0, 1.5
     bias = torch.zeros(2, 1, 5, 7, dtype=torch.float64)
     mask = normal(2, 1, 5, 7, seed=9) if closed == "mask" else None
@@ -157,23 +159,23 @@ def test_attention_of_scaled_values(form: str, dtype: torch.dtype, rounds: str, 
     a, b, c = (t.detach() for t in host(q, k, v))
     matrix = functional.softmax((a * of_q) @ (b * of_k).transpose(-2, -1) * 0.3 + bias, -1)
     of_s, of_o, back = (number(value) for value in (96.0, 4.0, 1 / 96))
-    out, found, kept, amax = getattr(hpu, f"fp8_sdpa_fwd{form}")(
+    out, probabilities, dropout_mask, amax = getattr(hpu, f"fp8_sdpa_fwd{form}")(
         q, k, v, mask, 0.0, 0.3, closed == "causal", "None", number(of_q), number(of_k), number(of_v),
         of_s if rounds in ("matrix", "both") else None, of_o if rounds in ("result", "both") else None,
         back if rounds in ("matrix", "both") else None, True, lengths, "right",
     )  # fmt: skip
     kind = torch.bfloat16 if dtype == E4M3 else dtype
     fine = 1e-5 if kind == torch.float32 else 2**-8
-    assert found.dtype == kind and out.dtype == (E4M3 if rounds in ("result", "both") else kind)
-    assert kept.numel() == 0
-    close(found, matrix, fine)
+    assert probabilities.dtype == kind and out.dtype == (E4M3 if rounds in ("result", "both") else kind)
+    assert dropout_mask.numel() == 0
+    close(probabilities, matrix, fine)
     close(amax, matrix.max())
-    due = (nearest(matrix, 96, 1 / 96) if rounds in ("matrix", "both") else matrix) @ (c * of_v)
+    expected = (nearest(matrix, 96, 1 / 96) if rounds in ("matrix", "both") else matrix) @ (c * of_v)
     if out.dtype == E4M3:
-        far = (out.cpu().double() - due * 4).abs() - (nearest(due, 4, 1) - due * 4).abs()
-        assert float(far.max()) < 1e-4  # no number of e4m3 is nearer
+        far = (out.cpu().double() - expected * 4).abs() - (nearest(expected, 4, 1) - expected * 4).abs()
+        assert float(far.max()) < 1e-4  # e4m3 has no nearer number
     else:
-        close(out, due, fine)
+        close(out, expected, fine)
     none = hpu.fp8_sdpa_fwd(q, k, v, mask, 0.0, 0.3, False, "None", *[None] * 6, False, None, "left")
     assert none[3].numel() == 0
 
@@ -182,7 +184,7 @@ def test_attention_of_scaled_values(form: str, dtype: torch.dtype, rounds: str, 
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("seeded", [False, True])
 def test_dropout_of_attention_of_fp8(seeded: bool, recompute: bool, p: float) -> None:
-    q, k, v = (normal(4, 6, 40, 8, seed=place).to(E4M3) for place in range(3))
+    q, k, v = (normal(4, 6, 40, 8, seed=seed).to(E4M3) for seed in range(3))
     a, b, c = (t.detach() for t in host(q, k, v))
     matrix = functional.softmax(a @ b.transpose(-2, -1) * 0.3, -1)
     name = f"fp8_sdpa{'_recomp' if recompute else ''}_fwd_dropout"
@@ -191,21 +193,21 @@ def test_dropout_of_attention_of_fp8(seeded: bool, recompute: bool, p: float) ->
 
     def call(value: torch.Tensor, start: int) -> tuple[torch.Tensor, ...]:
         torch.hpu.manual_seed(start)
-        given = [q, k, value, None, p, 0.3, False, *([True] if recompute else []), "None", *[None] * 6]
-        given += [True, True, None, "left"] if recompute else [True, None, "left"]
+        arguments = [q, k, value, None, p, 0.3, False, *([True] if recompute else []), "None", *[None] * 6]
+        arguments += [True, True, None, "left"] if recompute else [True, None, "left"]
         if seeded:
-            return getattr(hpu, f"{name}_seed")(samples.seed(start), *given)
-        return getattr(hpu, name)(*given)
+            return getattr(hpu, f"{name}_seed")(samples.seed(start), *arguments)
+        return getattr(hpu, name)(*arguments)
 
     used = call(unit, 5)[0].cpu().double()
-    kept = used != 0
-    close(used, matrix * kept / (1 - p), 2**-8)
-    count = kept.numel()
-    assert abs(float(kept.double().mean()) - (1 - p)) < 5 * math.sqrt(p * (1 - p) / count)
-    rows = kept.double().mean((-2, -1))
+    retained = used != 0
+    close(used, matrix * retained / (1 - p), 2**-8)
+    count = retained.numel()
+    assert abs(float(retained.double().mean()) - (1 - p)) < 5 * math.sqrt(p * (1 - p) / count)
+    rows = retained.double().mean((-2, -1))
     assert float((rows - (1 - p)).abs().max()) < 6 * math.sqrt(p * (1 - p) / 1600)
-    first, again, other = (call(v, start) for start in (5, 5, 6))
-    assert torch.equal(first[0].cpu(), again[0].cpu()) and not torch.equal(first[0].cpu(), other[0].cpu())
+    first, repeated, second = (call(v, start) for start in (5, 5, 6))
+    assert torch.equal(first[0].cpu(), repeated[0].cpu()) and not torch.equal(first[0].cpu(), second[0].cpu())
     close(first[0], used @ c, 0.02, 0.02)
     if recompute:
         same = hpu.fp8_sdpa_recomp_fwd_dropout_seed(
@@ -217,5 +219,5 @@ def test_dropout_of_attention_of_fp8(seeded: bool, recompute: bool, p: float) ->
         close(first[4], matrix.max())
         close(first[5], first[0].cpu().double().abs().max(), 2**-8)
     else:
-        assert torch.equal(first[2].cpu(), kept)
+        assert torch.equal(first[2].cpu(), retained)
         close(first[3], matrix.max())

@@ -1,4 +1,4 @@
-"""Random numbers by a seed: their distributions, and that they repeat."""
+"""Random numbers from a seed: their distributions and their reproducibility."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .samples import normal, number
 
 hpu = torch.ops.hpu
 
-#: Probability of a normal number beyond five times its deviation, on one side.
+#: Probability that a normal number exceeds five standard deviations, on one side.
 FIVE_SIGMA = float(scipy.stats.norm.sf(5))
 
 
@@ -29,8 +29,8 @@ def test_random_numbers_of_a_seed() -> None:
     counts = torch.histc(drawn, 256, 0, 1)
     expected = drawn.numel() / 256
     assert abs(float(((counts - expected) ** 2 / expected).sum()) - 255) < 6 * math.sqrt(510)
-    other = hpu.habana_rand(samples.seed(18), [400, 500]).cpu().double().flatten()
-    for a, b in ((drawn, other), (drawn[:-1], drawn[1:]), (drawn[:-500], drawn[500:])):
+    second_draw = hpu.habana_rand(samples.seed(18), [400, 500]).cpu().double().flatten()
+    for a, b in ((drawn, second_draw), (drawn[:-1], drawn[1:]), (drawn[:-500], drawn[500:])):
         assert abs(float(numpy.corrcoef(a, b)[0, 1])) < 5 / math.sqrt(a.numel())
     close(hpu.habana_rand(seed, [400, 500]).flatten(), drawn, 0, 0)
     gauss = hpu.habana_randn(seed, [200_000]).cpu().double()
@@ -56,9 +56,9 @@ def test_random_numbers_of_a_seed() -> None:
     integers = hpu.habana_randint(seed, -3, 4, [7000]).cpu()
     assert integers.min() == -3 and integers.max() == 3
     close((integers + 3).bincount(minlength=7) / 7000, torch.full((7,), 1 / 7), 0, 0.03)
-    result, kept, back = hpu.habana_native_dropout_checkpoint(seed, normal(9000), 0.25, True)
-    close(result, normal(9000).cpu() * kept.cpu() / 0.75)
-    assert abs(float(kept.cpu().double().mean()) - 0.75) < 0.03 and back.tolist() == seed.tolist()
+    result, dropout_mask, back = hpu.habana_native_dropout_checkpoint(seed, normal(9000), 0.25, True)
+    close(result, normal(9000).cpu() * dropout_mask.cpu() / 0.75)
+    assert abs(float(dropout_mask.cpu().double().mean()) - 0.75) < 0.03 and back.tolist() == seed.tolist()
     seeds = hpu.habana_seed_generator(seed, number(3, torch.int32), 50).tolist()
     assert (
         len(set(seeds)) == 50
@@ -66,9 +66,9 @@ def test_random_numbers_of_a_seed() -> None:
     )
 
 
-def near(found: torch.Tensor, p: float) -> None:
-    """Zeros and ones, with ones in a share of p, each on its own."""
-    drawn = found.cpu().double().flatten()
+def assert_share_of_ones(ones: torch.Tensor, p: float) -> None:
+    """Assert that the values are independent zeros and ones, with a share p of ones."""
+    drawn = ones.cpu().double().flatten()
     count = drawn.numel()
     assert bool(((drawn == 0) | (drawn == 1)).all())
     assert abs(float(drawn.mean()) - p) <= 5 * math.sqrt(p * (1 - p) / count)
@@ -78,15 +78,15 @@ def near(found: torch.Tensor, p: float) -> None:
             assert abs(pairs) < 5 / math.sqrt(count - step)
 
 
-def evenly(counts: Any) -> None:
-    """Counts that a draw among cells of the same probability gives."""
+def assert_even_counts(counts: Any) -> None:
+    """Assert that the counts fit a draw among cells of equal probability."""
     statistic = scipy.stats.chisquare(numpy.asarray(counts)).statistic
     assert statistic < scipy.stats.chi2.isf(FIVE_SIGMA, len(counts) - 1)
 
 
 SIZE = (150, 200)
 
-#: Forms of a draw with a probability, as functions of a seed and the probability.
+#: Forms of a draw with a probability, as functions of the seed and the probability.
 BERNOULLI: dict[str, Callable[[torch.Tensor, float, str], Any]] = {
     "default": lambda seed, p, more: getattr(hpu, f"habana_bernoulli{more}")(
         seed, torch.full(SIZE, p, device="hpu")
@@ -104,15 +104,15 @@ BERNOULLI: dict[str, Callable[[torch.Tensor, float, str], Any]] = {
 @pytest.mark.parametrize("p", [0.0, 0.03, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize("form", list(BERNOULLI))
 def test_ones_have_their_probability(form: str, p: float) -> None:
-    found = BERNOULLI[form](samples.seed(3), p, "")
-    assert found.shape == SIZE and found.dtype == torch.float32 and found.device.type == "hpu"
-    near(found, p)
-    assert torch.equal(BERNOULLI[form](samples.seed(3), p, "").cpu(), found.cpu())
-    assert 0 < p < 1 or not bool((found != p).any())
+    ones = BERNOULLI[form](samples.seed(3), p, "")
+    assert ones.shape == SIZE and ones.dtype == torch.float32 and ones.device.type == "hpu"
+    assert_share_of_ones(ones, p)
+    assert torch.equal(BERNOULLI[form](samples.seed(3), p, "").cpu(), ones.cpu())
+    assert 0 < p < 1 or not bool((ones != p).any())
     if 0 < p < 1:
-        assert not torch.equal(BERNOULLI[form](samples.seed(4), p, "").cpu(), found.cpu())
-    again, seed = BERNOULLI[form](samples.seed(3), p, "_checkpoint")
-    assert torch.equal(again.cpu(), found.cpu()) and seed.tolist() == [3]
+        assert not torch.equal(BERNOULLI[form](samples.seed(4), p, "").cpu(), ones.cpu())
+    repeated, seed = BERNOULLI[form](samples.seed(3), p, "_checkpoint")
+    assert torch.equal(repeated.cpu(), ones.cpu()) and seed.tolist() == [3]
 
 
 @pytest.mark.parametrize("form", ["default", "Tensor"])
@@ -120,39 +120,39 @@ def test_each_element_has_its_own_probability(form: str) -> None:
     rows = torch.tensor([0.0, 0.1, 0.5, 0.75, 1.0], device="hpu")
     chances = rows.reshape(-1, 1).expand(5, 20_000).contiguous()
     if form == "default":
-        found = hpu.habana_bernoulli(samples.seed(), chances)
+        ones = hpu.habana_bernoulli(samples.seed(), chances)
     else:
-        found = hpu.habana_bernoulli.Tensor(samples.seed(), torch.zeros_like(chances), chances)
-    for row, p in zip(found, rows.tolist(), strict=True):
-        near(row, p)
+        ones = hpu.habana_bernoulli.Tensor(samples.seed(), torch.zeros_like(chances), chances)
+    for row, p in zip(ones, rows.tolist(), strict=True):
+        assert_share_of_ones(row, p)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64], ids=str)
 def test_ones_in_a_dtype(dtype: torch.dtype) -> None:
     like = torch.zeros(SIZE, dtype=dtype, device="hpu")
-    for found in (
+    for ones in (
         hpu.habana_bernoulli.p(samples.seed(), like, 0.3),
         hpu.habana_bernoulli.Tensor(samples.seed(), like, torch.full(SIZE, 0.3, device="hpu")),
         hpu.habana_bernoulli.Size(samples.seed(), SIZE, 0.3, dtype=dtype),
         hpu.custom_bernoulli.Size(SIZE, 0.3, dtype=dtype),
     ):
-        assert found.dtype == dtype and found.shape == SIZE
-        near(found, 0.3)
+        assert ones.dtype == dtype and ones.shape == SIZE
+        assert_share_of_ones(ones, 0.3)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.03, 0.5, 0.9, 1.0])
 def test_ones_of_the_devices_generator(p: float) -> None:
     torch.hpu.manual_seed(11)
-    found, other = (hpu.custom_bernoulli.Size(SIZE, p) for _ in range(2))
-    assert found.device.type == "hpu" and found.dtype == torch.float32 and found.shape == SIZE
-    near(found, p)
-    near(other, p)
-    assert torch.equal(found.cpu(), other.cpu()) == (p in (0, 1))
+    ones, second = (hpu.custom_bernoulli.Size(SIZE, p) for _ in range(2))
+    assert ones.device.type == "hpu" and ones.dtype == torch.float32 and ones.shape == SIZE
+    assert_share_of_ones(ones, p)
+    assert_share_of_ones(second, p)
+    assert torch.equal(ones.cpu(), second.cpu()) == (p in (0, 1))
     torch.hpu.manual_seed(11)
-    assert torch.equal(hpu.custom_bernoulli.Size(SIZE, p, device="hpu").cpu(), found.cpu())
+    assert torch.equal(hpu.custom_bernoulli.Size(SIZE, p, device="hpu").cpu(), ones.cpu())
 
 
-#: Draws in the shape of a tensor, with the distribution function of each.
+#: Draws with the shape of a tensor, and the distribution function of each.
 SHAPED: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., Any]]] = {
     "rand": (hpu.habana_rand_st, scipy.stats.uniform.cdf),
     "randn": (hpu.habana_randn_st, scipy.stats.norm.cdf),
@@ -164,49 +164,49 @@ SHAPED: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., Any]]] = {
 def test_numbers_in_the_shape_of_a_tensor(name: str, dtype: torch.dtype) -> None:
     call, function = SHAPED[name]
     like = torch.full(SIZE, math.nan, device="hpu")
-    found = call(samples.seed(), like, dtype=dtype)
-    assert found.shape == SIZE and found.dtype == dtype and found.device.type == "hpu"
-    drawn = found.cpu().double().flatten().numpy()
-    # Rounding to bfloat16 moves a number by less than 2^-8 of it, and its place among the others by less.
+    numbers = call(samples.seed(), like, dtype=dtype)
+    assert numbers.shape == SIZE and numbers.dtype == dtype and numbers.device.type == "hpu"
+    drawn = numbers.cpu().double().flatten().numpy()
+    # Rounding to bfloat16 changes a number by less than 2^-8 of its value, and its rank by less.
     rounding = 0.0 if dtype == torch.float32 else 2**-8
     distance = scipy.stats.kstest(drawn, function).statistic
     assert distance < rounding + scipy.stats.kstwo.isf(FIVE_SIGMA, drawn.size)
     assert abs(numpy.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 5 / math.sqrt(drawn.size - 1)
     if name == "rand":
         assert drawn.min() >= 0 and drawn.max() < 1
-    assert torch.equal(call(samples.seed(), like, dtype=dtype).cpu(), found.cpu())
-    assert not torch.equal(call(samples.seed(18), like, dtype=dtype).cpu(), found.cpu())
+    assert torch.equal(call(samples.seed(), like, dtype=dtype).cpu(), numbers.cpu())
+    assert not torch.equal(call(samples.seed(18), like, dtype=dtype).cpu(), numbers.cpu())
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 2), (-3, 4), (1000, 1010), (5, 6)])
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.float32], ids=str)
 def test_integers_in_the_shape_of_a_tensor(dtype: torch.dtype, low: int, high: int) -> None:
     like = torch.zeros(SIZE, device="hpu")
-    found = hpu.habana_randint_st(samples.seed(), low, high, like, dtype=dtype)
-    assert found.shape == SIZE and found.dtype == dtype
-    drawn = found.cpu().double().flatten()
+    integers = hpu.habana_randint_st(samples.seed(), low, high, like, dtype=dtype)
+    assert integers.shape == SIZE and integers.dtype == dtype
+    drawn = integers.cpu().double().flatten()
     assert bool((drawn == drawn.round()).all()) and bool((drawn >= low).all() and (drawn < high).all())
     if high - low > 1:
-        evenly((drawn - low).long().bincount(minlength=high - low))
+        assert_even_counts((drawn - low).long().bincount(minlength=high - low))
         assert abs(numpy.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 5 / math.sqrt(drawn.numel() - 1)
-        other = hpu.habana_randint_st(samples.seed(18), low, high, like, dtype=dtype)
-        assert not torch.equal(other.cpu(), found.cpu())
-    again = hpu.habana_randint_st(samples.seed(), low, high, like, dtype=dtype)
-    assert torch.equal(again.cpu(), found.cpu())
+        second = hpu.habana_randint_st(samples.seed(18), low, high, like, dtype=dtype)
+        assert not torch.equal(second.cpu(), integers.cpu())
+    repeated = hpu.habana_randint_st(samples.seed(), low, high, like, dtype=dtype)
+    assert torch.equal(repeated.cpu(), integers.cpu())
 
 
 @pytest.mark.parametrize(("low", "high"), [(-(2**62), 2**62), (-(2**63), 2**63 - 1)])
 def test_integers_of_a_wide_range(low: int, high: int) -> None:
     drawn = hpu.habana_randint_st(samples.seed(), low, high, torch.zeros(1000, device="hpu")).tolist()
-    assert all(low <= one < high for one in drawn) and len(set(drawn)) == 1000
+    assert all(low <= number < high for number in drawn) and len(set(drawn)) == 1000
     middle = sum(drawn) / 1000 - (low + high) / 2
     assert abs(middle) < 5 * (high - low) / math.sqrt(12 * 1000)
 
 
 def _into(call: Callable[..., torch.Tensor], seed: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    found = call(seed, out)
-    assert found is out
-    return found
+    output = call(seed, out)
+    assert output is out
+    return output
 
 
 #: Permutations of as many numbers as a tensor has elements.
@@ -227,17 +227,19 @@ PERMUTATIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = 
 def test_permutations_have_each_number_once(name: str, count: int, dtype: torch.dtype) -> None:
     def drawn(value: int) -> list[int]:
         like = torch.full((count,), 9, dtype=dtype, device="hpu")
-        found = PERMUTATIONS[name](samples.seed(value), like)
-        assert found.dtype == dtype and found.shape == (count,) and found.device.type == "hpu"
-        return found.tolist()
+        permutation = PERMUTATIONS[name](samples.seed(value), like)
+        assert (
+            permutation.dtype == dtype and permutation.shape == (count,) and permutation.device.type == "hpu"
+        )
+        return permutation.tolist()
 
     order = drawn(17)
     assert sorted(order) == list(range(count)) and drawn(17) == order
     if count == 1000:
         assert order != sorted(order) and drawn(18) != order
-        # The sum of place times number is nearly normal; its deviation is that of a permutation test.
-        places = numpy.arange(count)
-        assert abs(numpy.corrcoef(places, order)[0, 1]) < 5 / math.sqrt(count - 1)
+        # The sum of index times number is nearly normal, with the standard deviation of a permutation test.
+        indices = numpy.arange(count)
+        assert abs(numpy.corrcoef(indices, order)[0, 1]) < 5 / math.sqrt(count - 1)
 
 
 @pytest.mark.parametrize("name", list(PERMUTATIONS))
@@ -246,7 +248,7 @@ def test_permutations_are_as_frequent_as_each_other(name: str) -> None:
     for value in range(600):
         like = torch.zeros(3, dtype=torch.int64, device="hpu")
         counts[tuple(PERMUTATIONS[name](samples.seed(value), like).tolist())] += 1
-    evenly(list(counts.values()))
+    assert_even_counts(list(counts.values()))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -254,20 +256,22 @@ def test_permutations_are_as_frequent_as_each_other(name: str) -> None:
 @pytest.mark.parametrize("train", [True, None])
 def test_dropout_keeps_a_share(train: bool | None, p: float, dtype: torch.dtype) -> None:
     x = normal(*SIZE, dtype=dtype)
-    result, kept = hpu.habana_native_dropout(samples.seed(), x, p, train)
-    assert kept.dtype == torch.bool and kept.shape == x.shape and result.dtype == dtype
-    near(kept, 1 - p)
+    result, dropout_mask = hpu.habana_native_dropout(samples.seed(), x, p, train)
+    assert dropout_mask.dtype == torch.bool and dropout_mask.shape == x.shape and result.dtype == dtype
+    assert_share_of_ones(dropout_mask, 1 - p)
     factor = 1 / (1 - p) if p < 1 else 0.0
-    close(result, x.cpu().double() * kept.cpu() * factor, 1e-6 if dtype == torch.float32 else 2**-7, 0)
-    again, same = hpu.habana_native_dropout(samples.seed(), x, p, train)
-    assert torch.equal(again.cpu(), result.cpu()) and torch.equal(same.cpu(), kept.cpu())
-    other = hpu.habana_native_dropout(samples.seed(18), x, p, train)[1]
-    assert torch.equal(other.cpu(), kept.cpu()) == (p in (0, 1))
+    close(
+        result, x.cpu().double() * dropout_mask.cpu() * factor, 1e-6 if dtype == torch.float32 else 2**-7, 0
+    )
+    repeated, same = hpu.habana_native_dropout(samples.seed(), x, p, train)
+    assert torch.equal(repeated.cpu(), result.cpu()) and torch.equal(same.cpu(), dropout_mask.cpu())
+    second_mask = hpu.habana_native_dropout(samples.seed(18), x, p, train)[1]
+    assert torch.equal(second_mask.cpu(), dropout_mask.cpu()) == (p in (0, 1))
 
 
 def test_dropout_of_evaluation_keeps_all() -> None:
     x = normal(50)
-    result, kept = hpu.habana_native_dropout(samples.seed(), x, 0.9, False)
-    assert bool(kept.all()) and torch.equal(result.cpu(), x.cpu())
+    result, dropout_mask = hpu.habana_native_dropout(samples.seed(), x, 0.9, False)
+    assert bool(dropout_mask.all()) and torch.equal(result.cpu(), x.cpu())
     result.zero_()
     assert bool(x.any())  # a copy

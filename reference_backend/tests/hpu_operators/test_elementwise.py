@@ -1,4 +1,4 @@
-"""Functions of elements and the choice of elements, by Python's and numpy's numbers."""
+"""Elementwise functions and indexing, compared with the results of Python and numpy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def exponential(value: float) -> float:
     return INF if value > 709 else math.exp(value)
 
 
-#: Function of Python by the operator's name, and numbers beside the usual ones.
+#: The Python function of each operator, and the extra input values.
 FUNCTIONS: dict[str, tuple[Callable[[float], float], list[float]]] = {
     "exp_fast_math": (exponential, [0.0, -INF, INF, NAN, 1e4, 88.0, -87.0]),
     "sqrt_fast_math": (root, [0.0, INF, NAN, -1.0, 1e-30, 1e30]),
@@ -42,12 +42,12 @@ FUNCTIONS: dict[str, tuple[Callable[[float], float], list[float]]] = {
 @pytest.mark.parametrize("name", list(FUNCTIONS))
 def test_functions_that_hardware_approximates(name: str, dtype: torch.dtype, rtol: float) -> None:
     function, more = FUNCTIONS[name]
-    usual = normal(200).cpu() * 5
-    values = torch.cat((usual if name == "exp_fast_math" else usual.abs(), torch.tensor(more))).to(dtype)
-    found = getattr(hpu, name)(values.to("hpu"))
-    assert found.dtype == dtype
-    due = torch.tensor([function(value) for value in values.double().tolist()], dtype=torch.float64)
-    torch.testing.assert_close(found.cpu().double(), due, rtol=rtol, atol=0, equal_nan=True)
+    typical = normal(200).cpu() * 5
+    values = torch.cat((typical if name == "exp_fast_math" else typical.abs(), torch.tensor(more))).to(dtype)
+    output = getattr(hpu, name)(values.to("hpu"))
+    assert output.dtype == dtype
+    expected = torch.tensor([function(value) for value in values.double().tolist()], dtype=torch.float64)
+    torch.testing.assert_close(output.cpu().double(), expected, rtol=rtol, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize(
@@ -64,20 +64,20 @@ def test_functions_that_hardware_approximates(name: str, dtype: torch.dtype, rto
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bfloat16], ids=str)
 def test_choice_by_integers(dtype: torch.dtype, indices: list[object]) -> None:
     x = whole(4, 5, 2, below=100, dtype=dtype)
-    found = hpu.plain_index(x, [torch.tensor(one, device="hpu") for one in indices])
-    due = x.cpu().float().numpy()[tuple(numpy.array(one) for one in indices)]
-    assert found.dtype == dtype and found.shape == due.shape
-    close(found, due, 0, 0)
+    output = hpu.plain_index(x, [torch.tensor(index, device="hpu") for index in indices])
+    expected = x.cpu().float().numpy()[tuple(numpy.array(index) for index in indices)]
+    assert output.dtype == dtype and output.shape == expected.shape
+    close(output, expected, 0, 0)
     x.zero_()
-    close(found, due, 0, 0)  # a copy, not a view
+    close(output, expected, 0, 0)  # a copy, not a view
 
 
 def test_choice_by_a_number_is_a_copy() -> None:
     x = normal(4, 3)
-    due = x.cpu()[2]
-    found = hpu.plain_index(x, [torch.tensor(2, device="hpu")])
+    expected = x.cpu()[2]
+    output = hpu.plain_index(x, [torch.tensor(2, device="hpu")])
     x.zero_()
-    close(found, due, 0, 0)
+    close(output, expected, 0, 0)
 
 
 def test_choice_by_a_mask_is_refused() -> None:
@@ -103,16 +103,16 @@ def test_writes_at_indices_from_both_ends(
     if not accumulate and len(shape) == 1:
         value = (
             value[:1].expand(shape).contiguous()
-        )  # elements are named twice, and which value stays is open
-    places = tuple(numpy.array(one) for one in indices)
-    due, number = x.cpu().double().numpy().copy(), value.cpu().double().numpy()
+        )  # an index repeats, so it is unspecified which value remains
+    numpy_indices = tuple(numpy.array(index) for index in indices)
+    expected, number = x.cpu().double().numpy().copy(), value.cpu().double().numpy()
     if accumulate:
-        numpy.add.at(due, places, number)
+        numpy.add.at(expected, numpy_indices, number)
     else:
-        due[places] = number
+        expected[numpy_indices] = number
     before = x.cpu().clone()
-    found = hpu.index_put_normal_and_neg_indices(
-        x, [torch.tensor(one, device="hpu") for one in indices], value, accumulate
+    output = hpu.index_put_normal_and_neg_indices(
+        x, [torch.tensor(index, device="hpu") for index in indices], value, accumulate
     )
-    close(found, due)
+    close(output, expected)
     assert torch.equal(x.cpu(), before)

@@ -1,4 +1,4 @@
-"""Softmax in all forms, and root-mean-square normalisation, by other formulas in float64."""
+"""All forms of softmax, and root-mean-square normalisation, compared with independent formulas in float64."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ def test_softmaxes() -> None:
     value = x.cpu().double()
     close(hpu.scaled_masked_softmax(x, mask, 0.5), functional.softmax(value * 0.5 + mask.cpu(), -1))
     closed = torch.ones(5, 5, dtype=torch.bool).triu(1)
-    due = functional.softmax((value * 0.5).masked_fill(closed, -math.inf), -1)
-    close(hpu.scaled_triangular_softmax(x, 0.5), due)
-    found, reciprocal, most = hpu.scaled_triangular_softmax_retain(x, 0.5)
-    close(found, due)
-    close(hpu.scaled_triangular_softmax(x, 0.5, reciprocal, most), due)
+    expected = functional.softmax((value * 0.5).masked_fill(closed, -math.inf), -1)
+    close(hpu.scaled_triangular_softmax(x, 0.5), expected)
+    output, reciprocal, most = hpu.scaled_triangular_softmax_retain(x, 0.5)
+    close(output, expected)
+    close(hpu.scaled_triangular_softmax(x, 0.5, reciprocal, most), expected)
     bounds = torch.tensor([[0, 5], [2, 4]])
-    found = hpu.scaled_masked_triangular_softmax(x, bounds.to("hpu"), 0.5, 2, True, 0, None).cpu().double()
+    output = hpu.scaled_masked_triangular_softmax(x, bounds.to("hpu"), 0.5, 2, True, 0, None).cpu().double()
     for batch in range(4):
         start, end = bounds[batch // 2].tolist()
         for row in range(5):
             columns = list(range(start, min(end, row + 1)))
-            due = torch.zeros(5, dtype=torch.float64)
+            expected = torch.zeros(5, dtype=torch.float64)
             if columns:
-                due[columns] = functional.softmax(value[batch, row, columns] * 0.5, -1)
-            close(found[batch, row], due)
+                expected[columns] = functional.softmax(value[batch, row, columns] * 0.5, -1)
+            close(output[batch, row], expected)
     ragged = hpu.ragged_softmax(x, 1, False, torch.tensor([2, 0, 5, 1], device="hpu")).cpu().double()
     for batch, count in enumerate((2, 0, 5, 1)):
-        due = torch.zeros(5, 5, dtype=torch.float64)
-        due[:count] = functional.softmax(value[batch, :count], 0)
-        close(ragged[batch], due)
+        expected = torch.zeros(5, 5, dtype=torch.float64)
+        expected[:count] = functional.softmax(value[batch, :count], 0)
+        close(ragged[batch], expected)
     low = x.bfloat16()
     close(hpu.custom_softmax(low, 0), functional.softmax(low.cpu().double(), -1), 1e-2, 1e-3)
-    found = hpu.softmax_fp8(low, -1, 0.5, 16.0, 0.25, x)
-    assert found.dtype == E4M3
-    due = functional.softmax(low.cpu().double() * 0.125 + value, -1)
-    close(found, due * 16, 0.07, 1e-2)
+    output = hpu.softmax_fp8(low, -1, 0.5, 16.0, 0.25, x)
+    assert output.dtype == E4M3
+    expected = functional.softmax(low.cpu().double() * 0.125 + value, -1)
+    close(output, expected * 16, 0.07, 1e-2)
     close(
         hpu.softmax_fp8(low, 2, None, None, number(0.25)),
         functional.softmax(low.cpu().double() * 0.25, -1),
@@ -66,15 +66,15 @@ def test_rms_norm_and_its_gradients(fast: bool) -> None:
     call, back = (
         (hpu.rms_norm_fast, hpu.rms_norm_fast_backward) if fast else (hpu.rms_norm, hpu.rms_norm_backward)
     )
-    found, inverse = call(x, gamma, 1e-3)
+    output, inverse = call(x, gamma, 1e-3)
     a, b = host(x, gamma)
-    due = functional.rms_norm(a, (8,), b, 1e-3)
-    close(found, due.detach())
-    for got, want in zip(
+    expected = functional.rms_norm(a, (8,), b, 1e-3)
+    close(output, expected.detach())
+    for gradient, expected_gradient in zip(
         back(grad, x, gamma, inverse, True, 0),
-        torch.autograd.grad(due, (a, b), grad.cpu().double()),
+        torch.autograd.grad(expected, (a, b), grad.cpu().double()),
         strict=True,
     ):
-        close(got, want)
+        close(gradient, expected_gradient)
     with pytest.raises(RuntimeError, match="bwd_mode is 2"):
         back(grad, x, gamma, inverse, True, 2)

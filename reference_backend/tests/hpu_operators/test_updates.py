@@ -1,4 +1,4 @@
-"""Gradients that are added and clipped, and steps under their names in lazy mode, in float64."""
+"""Accumulation and clipping of gradients, and optimizer steps under their names in lazy mode, in float64."""
 
 from __future__ import annotations
 
@@ -18,39 +18,41 @@ Tensors = list[torch.Tensor]
 SHAPES = ((3, 4), (5,), (1, 2, 2), ())
 
 
-def some(seed: int, dtype: torch.dtype = torch.float32) -> Tensors:
-    return [normal(*size, seed=seed + place, dtype=dtype) for place, size in enumerate(SHAPES)]
+def tensors_of_all_shapes(seed: int, dtype: torch.dtype = torch.float32) -> Tensors:
+    return [normal(*size, seed=seed + index, dtype=dtype) for index, size in enumerate(SHAPES)]
 
 
 def doubles(tensors: Tensors) -> Tensors:
-    """Copies on the CPU in float64."""
+    """Return copies on the CPU in float64."""
     return [t.detach().cpu().double().clone() for t in tensors]
 
 
 def all_close(actual: Tensors, expected: Tensors, rtol: float = 1e-5, atol: float = 1e-6) -> None:
-    for got, want in zip(actual, expected, strict=True):
-        close(got, want, rtol, atol)
+    for actual_tensor, expected_tensor in zip(actual, expected, strict=True):
+        close(actual_tensor, expected_tensor, rtol, atol)
 
 
 @pytest.mark.parametrize("had", ["all", "none", "some"])
 def test_gradients_are_added_to_variables(had: str) -> None:
-    variables = [t.requires_grad_() for t in some(1)]
-    before = some(10)
-    for place, variable in enumerate(variables):
-        if had == "all" or (had == "some" and place % 2):
-            variable.grad = before[place].clone()
-    new = some(20)
+    variables = [t.requires_grad_() for t in tensors_of_all_shapes(1)]
+    before = tensors_of_all_shapes(10)
+    for index, variable in enumerate(variables):
+        if had == "all" or (had == "some" and index % 2):
+            variable.grad = before[index].clone()
+    new = tensors_of_all_shapes(20)
     values = doubles(variables)
-    due = [
+    expected = [
         g if variable.grad is None else b + g
         for variable, b, g in zip(variables, doubles(before), doubles(new), strict=True)
     ]
     hpu.accumulate_grads_(variables, new)
-    all_close([variable.grad for variable in variables], due)
+    all_close([variable.grad for variable in variables], expected)
     all_close(variables, values, 0, 0)
     for gradient in new:
         gradient.zero_()
-    all_close([variable.grad for variable in variables], due)  # theirs, not the memory that was given
+    all_close(
+        [variable.grad for variable in variables], expected
+    )  # their own memory, not the memory of the argument
 
 
 def test_a_graph_that_should_add_gradients_to_variables_says_that_it_cannot() -> None:
@@ -66,12 +68,17 @@ def test_a_graph_that_should_add_gradients_to_variables_says_that_it_cannot() ->
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
 def test_lists_are_added_in_place(dtype: torch.dtype) -> None:
-    one, two = ([(t * 9).to(dtype) for t in some(seed)] for seed in (1, 10))
-    kept = list(one)
-    due, unchanged = [a + b for a, b in zip(doubles(one), doubles(two), strict=True)], doubles(two)
-    assert hpu.custom_foreach_add_(one, two) is None
-    assert all(a is b for a, b in zip(one, kept, strict=True)) and all(t.dtype == dtype for t in one)
-    all_close(one, due, 2**-8 if dtype == torch.bfloat16 else 1e-6)
+    first_list, two = ([(t * 9).to(dtype) for t in tensors_of_all_shapes(seed)] for seed in (1, 10))
+    original_tensors = list(first_list)
+    expected, unchanged = (
+        [a + b for a, b in zip(doubles(first_list), doubles(two), strict=True)],
+        doubles(two),
+    )
+    assert hpu.custom_foreach_add_(first_list, two) is None
+    assert all(a is b for a, b in zip(first_list, original_tensors, strict=True)) and all(
+        t.dtype == dtype for t in first_list
+    )
+    all_close(first_list, expected, 2**-8 if dtype == torch.bfloat16 else 1e-6)
     all_close(two, unchanged, 0, 0)
 
 
@@ -82,27 +89,32 @@ def test_lists_are_added_in_place(dtype: torch.dtype) -> None:
 def test_norms_are_clipped_in_place(
     name: str, kind: float, largest: float, dtype: torch.dtype, rtol: float
 ) -> None:
-    gradients = some(1, dtype)
-    given = doubles(gradients)
-    flat = torch.cat([g.reshape(-1) for g in given]).abs()
+    gradients = tensors_of_all_shapes(1, dtype)
+    original = doubles(gradients)
+    flat = torch.cat([g.reshape(-1) for g in original]).abs()
     total = float(flat.max()) if kind == math.inf else float((flat**kind).sum() ** (1 / kind))
-    found = getattr(hpu, name)(gradients, number(largest), kind)
-    assert found.shape == () and all(g.dtype == dtype for g in gradients)
-    close(found, total)
+    norm = getattr(hpu, name)(gradients, number(largest), kind)
+    assert norm.shape == () and all(g.dtype == dtype for g in gradients)
+    close(norm, total)
     factor = min(1.0, largest / (total + 1e-6))
-    all_close(gradients, [g * factor for g in given], rtol if factor < 1 else 0, 0)
+    all_close(gradients, [g * factor for g in original], rtol if factor < 1 else 0, 0)
 
 
 @pytest.mark.parametrize("name", ["habanaOptimizerAdamW", "optimizer_adamw"])
 @pytest.mark.parametrize("decays", [True, False])
 def test_adamw(decays: bool, name: str) -> None:
-    gradients, weights, first, second = some(1), some(10), some(20), [t.abs() for t in some(30)]
-    g, w, m, v = (doubles(one) for one in (gradients, weights, first, second))
-    given = [gradients, weights, first, second, number(-0.1), 0.8, 0.95, 1e-3]
+    gradients, weights, first, second = (
+        tensors_of_all_shapes(1),
+        tensors_of_all_shapes(10),
+        tensors_of_all_shapes(20),
+        [t.abs() for t in tensors_of_all_shapes(30)],
+    )
+    g, w, m, v = (doubles(tensor_list) for tensor_list in (gradients, weights, first, second))
+    arguments = [gradients, weights, first, second, number(-0.1), 0.8, 0.95, 1e-3]
     if name == "optimizer_adamw" and mode.is_lazy():
-        hpu.optimizer_adamw(*given, 0.9 if decays else 1.0)  # this name has another schema in lazy mode
+        hpu.optimizer_adamw(*arguments, 0.9 if decays else 1.0)  # this name has another schema in lazy mode
     else:
-        getattr(hpu, name)(*given, number(0.9), decays)
+        getattr(hpu, name)(*arguments, number(0.9), decays)
     m = [0.8 * a + 0.2 * b for a, b in zip(m, g, strict=True)]
     v = [0.95 * a + 0.05 * b * b for a, b in zip(v, g, strict=True)]
     shrunk = [a * 0.9 if decays else a for a in w]
@@ -115,20 +127,24 @@ def test_adamw(decays: bool, name: str) -> None:
 @pytest.mark.skipif(not mode.is_lazy(), reason="the schema is that of lazy mode")
 @pytest.mark.parametrize("check", ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"])
 def test_torchs_checks_of_the_schema_of_lazy_mode(check: str) -> None:
-    arguments = (*(some(seed) for seed in (1, 10, 20)), [t.abs() for t in some(30)], number(-0.1))
+    arguments = (
+        *(tensors_of_all_shapes(seed) for seed in (1, 10, 20)),
+        [t.abs() for t in tensors_of_all_shapes(30)],
+        number(-0.1),
+    )
     operator = hpu.optimizer_adamw.default
-    found = torch.library.opcheck(operator, (*arguments, 0.8, 0.95, 1e-3, 0.9), test_utils=check)
-    assert found == {check: "SUCCESS"}
+    check_results = torch.library.opcheck(operator, (*arguments, 0.8, 0.95, 1e-3, 0.9), test_utils=check)
+    assert check_results == {check: "SUCCESS"}
 
 
 @pytest.mark.parametrize(("momentum", "damp", "nesterov"), [(0, 0, False), (0.9, 0.1, False), (0.8, 0, True)])
 def test_sgd(momentum: float, damp: float, nesterov: bool) -> None:
-    weights = some(1)
+    weights = tensors_of_all_shapes(1)
     twins = [torch.nn.Parameter(w) for w in doubles(weights)]
     optimizer = torch.optim.SGD(twins, 0.1, momentum, damp, 0.01, nesterov)
     buffers = [torch.zeros_like(w) for w in weights]
     for step in range(3):
-        gradients = some(10 * step + 10)
+        gradients = tensors_of_all_shapes(10 * step + 10)
         for twin, gradient in zip(twins, doubles(gradients), strict=True):
             twin.grad = gradient
         optimizer.step()
@@ -143,12 +159,12 @@ def test_sgd(momentum: float, damp: float, nesterov: bool) -> None:
 
 
 def test_adagrad() -> None:
-    weights = some(1)
+    weights = tensors_of_all_shapes(1)
     twins = [torch.nn.Parameter(w) for w in doubles(weights)]
     optimizer = torch.optim.Adagrad(twins, 0.1, 0.2, 0.01, 0.5, 1e-6)
     sums = [torch.full_like(w, 0.5) for w in weights]
     for step in range(3):
-        gradients = some(10 * step + 10)
+        gradients = tensors_of_all_shapes(10 * step + 10)
         for twin, gradient in zip(twins, doubles(gradients), strict=True):
             twin.grad = gradient
         optimizer.step()
@@ -159,50 +175,50 @@ def test_adagrad() -> None:
 
 @pytest.mark.parametrize("decay", [0.0, 0.9, 1.0])
 def test_moving_average(decay: float) -> None:
-    values, averages = some(1), some(10)
-    due = [decay * a + (1 - decay) * v for v, a in zip(doubles(values), doubles(averages), strict=True)]
+    values, averages = tensors_of_all_shapes(1), tensors_of_all_shapes(10)
+    expected = [decay * a + (1 - decay) * v for v, a in zip(doubles(values), doubles(averages), strict=True)]
     hpu.habanaOptimizerFusedEMA(values, averages, number(decay))
-    all_close(averages, due)
+    all_close(averages, expected)
 
 
 def test_rates_of_layers() -> None:
-    weights, gradients = some(1), some(10)
+    weights, gradients = tensors_of_all_shapes(1), tensors_of_all_shapes(10)
     weights[1].zero_()
     masks = [1, 1, 0, 1]
-    due = []
+    expected = []
     for w, g, mask in zip(doubles(weights), doubles(gradients), masks, strict=True):
         of_w, of_g = float(w.norm()), float(g.norm())
         trust = 0.02 * of_w / (of_g + 0.1 * of_w + 1e-3) if of_w > 0 and of_g > 0 else 1.0
-        due.append(0.3 * (trust * (g + 0.1 * w) if mask else g))
-    kept = doubles(weights)
+        expected.append(0.3 * (trust * (g + 0.1 * w) if mask else g))
+    original = doubles(weights)
     hpu.habanaOptimizerLars(weights, gradients, number(0.3), masks, 0.02, 0.1, 1e-3)
-    all_close(gradients, due)
-    all_close(weights, kept, 0, 0)
+    all_close(gradients, expected)
+    all_close(weights, original, 0, 0)
 
 
 @pytest.mark.parametrize("count", [0, 3, 5])
 @pytest.mark.parametrize("kind", ["adagrad", "sgd", "nesterov"])
 def test_steps_of_rows(kind: str, count: int) -> None:
-    rows, places = normal(5, 3), [1, 4, 1, 0, 5]
+    rows, row_indices = normal(5, 3), [1, 4, 1, 0, 5]
     weights, moments = normal(6, 3, seed=2), normal(6, 3, seed=3).abs()
     w, m = doubles([weights, moments])
     sums = torch.zeros_like(w)
-    for place, row in list(zip(places, rows.cpu().double(), strict=True))[:count]:
-        sums[place] += row
-    for place in set(places[:count]):
-        d = sums[place]
+    for row_index, row in list(zip(row_indices, rows.cpu().double(), strict=True))[:count]:
+        sums[row_index] += row
+    for row_index in set(row_indices[:count]):
+        d = sums[row_index]
         if kind == "adagrad":
-            m[place] += d * d
-            w[place] -= 0.1 * d / (m[place].sqrt() + 1e-10)
+            m[row_index] += d * d
+            w[row_index] -= 0.1 * d / (m[row_index].sqrt() + 1e-10)
         else:
-            m[place] = 0.9 * m[place] + d
-            w[place] -= 0.1 * (d + 0.9 * m[place] if kind == "nesterov" else m[place])
-    given = [
-        rows, weights, moments, torch.tensor(places, device="hpu"), number(0.1), number(count, torch.int32)
+            m[row_index] = 0.9 * m[row_index] + d
+            w[row_index] -= 0.1 * (d + 0.9 * m[row_index] if kind == "nesterov" else m[row_index])
+    arguments = [
+        rows, weights, moments, torch.tensor(row_indices, device="hpu"), number(0.1), number(count, torch.int32)
     ]  # fmt: skip
     if kind == "adagrad":
-        found = hpu.habanaOptimizerSparseAdagrad(*given)
+        updated = hpu.habanaOptimizerSparseAdagrad(*arguments)
     else:
-        found = hpu.habanaOptimizerSparseSgd(*given, 0.9, kind == "nesterov")
-    assert found[0] is weights and found[1] is moments
+        updated = hpu.habanaOptimizerSparseSgd(*arguments, 0.9, kind == "nesterov")
+    assert updated[0] is weights and updated[1] is moments
     all_close([weights, moments], [w, m])

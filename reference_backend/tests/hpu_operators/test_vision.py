@@ -1,4 +1,4 @@
-"""Boxes, regions and deformable convolution, by loops over pixels in float64."""
+"""Boxes, regions and deformable convolution, compared with loops over pixels in float64."""
 
 from __future__ import annotations
 
@@ -26,22 +26,26 @@ def overlap(a: list[float], b: list[float]) -> float:
 
 def test_suppression_of_boxes() -> None:
     boxes, scores = samples._boxes()
-    best = sorted(range(9), key=lambda place: -float(scores[place]))
-    kept: list[int] = []
-    for place in best:
-        if all(overlap(boxes[place].tolist(), boxes[other].tolist()) <= 0.2 for other in kept):
-            kept.append(place)
-    found, count, heights = hpu.habana_nms(boxes, scores, 0.2, -1.0)
-    assert count.item() == len(kept) and found.tolist() == kept + [0] * (9 - len(kept))
-    close(heights[: len(kept)], scores.cpu()[kept])
+    best = sorted(range(9), key=lambda box: -float(scores[box]))
+    retained: list[int] = []
+    for box in best:
+        if all(
+            overlap(boxes[box].tolist(), boxes[retained_box].tolist()) <= 0.2 for retained_box in retained
+        ):
+            retained.append(box)
+    suppressed, count, heights = hpu.habana_nms(boxes, scores, 0.2, -1.0)
+    assert count.item() == len(retained) and suppressed.tolist() == retained + [0] * (9 - len(retained))
+    close(heights[: len(retained)], scores.cpu()[retained])
     classes = whole(9, below=2)
-    kept = []
-    for place in best:
-        rivals = [other for other in kept if int(classes[other]) == int(classes[place])]
-        if all(overlap(boxes[place].tolist(), boxes[other].tolist()) <= 0.2 for other in rivals):
-            kept.append(place)
-    found, count = hpu.batched_nms_eager(boxes, scores, classes, 0.2, 2)
-    assert found.tolist()[: count.item()] == kept
+    retained = []
+    for box in best:
+        rivals = [
+            retained_box for retained_box in retained if int(classes[retained_box]) == int(classes[box])
+        ]
+        if all(overlap(boxes[box].tolist(), boxes[retained_box].tolist()) <= 0.2 for retained_box in rivals):
+            retained.append(box)
+    suppressed, count = hpu.batched_nms_eager(boxes, scores, classes, 0.2, 2)
+    assert suppressed.tolist()[: count.item()] == retained
 
 
 @pytest.mark.parametrize("classes", [1, 3, 40])
@@ -50,15 +54,17 @@ def test_suppression_within_classes(classes: int, threshold: float) -> None:
     corner = normal(40, 2).abs() * 15
     boxes, scores = torch.cat((corner, corner + 4 + normal(40, 2, seed=2).abs() * 9), 1), normal(40, seed=3)
     kinds = whole(40, below=classes)
-    kept: list[int] = []
-    for place in sorted(range(40), key=lambda one: -float(scores[one])):
-        rivals = [other for other in kept if int(kinds[other]) == int(kinds[place])]
-        if all(overlap(boxes[place].tolist(), boxes[other].tolist()) <= threshold for other in rivals):
-            kept.append(place)
-    assert 0 < len(kept) <= 40
-    found, count = hpu.batched_nms(boxes, scores, kinds, threshold, normal(1), normal(3), classes)
-    assert count.item() == len(kept) and found.tolist() == kept + [0] * (40 - len(kept))
-    assert found.device.type == count.device.type == "hpu"
+    retained: list[int] = []
+    for box in sorted(range(40), key=lambda box_index: -float(scores[box_index])):
+        rivals = [retained_box for retained_box in retained if int(kinds[retained_box]) == int(kinds[box])]
+        if all(
+            overlap(boxes[box].tolist(), boxes[retained_box].tolist()) <= threshold for retained_box in rivals
+        ):
+            retained.append(box)
+    assert 0 < len(retained) <= 40
+    suppressed, count = hpu.batched_nms(boxes, scores, kinds, threshold, normal(1), normal(3), classes)
+    assert count.item() == len(retained) and suppressed.tolist() == retained + [0] * (40 - len(retained))
+    assert suppressed.device.type == count.device.type == "hpu"
     none, count = hpu.batched_nms(boxes[:0], scores[:0], kinds[:0], threshold, normal(1), normal(1), classes)
     assert none.tolist() == [] and count.tolist() == [0]
 
@@ -82,7 +88,7 @@ def test_regions(aligned: bool, ratio: int) -> None:
     x = normal(2, 1, 8, 8)
     rois = torch.tensor([[1.0, 1, 5, 6], [-2, 2, 7.5, 9], [3, 3, 3.2, 3.1]], device="hpu")
     image = torch.tensor([0, 1, 0], dtype=torch.int32, device="hpu")
-    found = hpu.roi_align_fwd(x, rois, image, 2, 3, 0, ratio, 0.5, aligned).cpu().double()
+    output = hpu.roi_align_fwd(x, rois, image, 2, 3, 0, ratio, 0.5, aligned).cpu().double()
     for region, (x1, y1, x2, y2) in enumerate(rois.tolist()):
         half = 0.5 if aligned else 0.0
         x1, y1, x2, y2 = (value * 0.5 - half for value in (x1, y1, x2, y2))
@@ -101,11 +107,11 @@ def test_regions(aligned: bool, ratio: int) -> None:
                     for r in range(rows)
                     for c in range(columns)
                 )
-                assert abs(float(found[region, 0, i, j]) - total / max(rows * columns, 1)) < 1e-5
+                assert abs(float(output[region, 0, i, j]) - total / max(rows * columns, 1)) < 1e-5
 
 
 def spread(plane: numpy.ndarray, y: float, x: float, value: float) -> None:
-    """Add to the four pixels what `bilinear` takes of them."""
+    """Add to four pixels the shares that `bilinear` reads of them."""
     height, width = plane.shape
     if not (-1 <= y <= height and -1 <= x <= width):
         return
@@ -123,7 +129,7 @@ def test_gradients_of_regions(scale: float, ratio: int, aligned: bool) -> None:
     corners = [[1.0, 1, 5, 6], [-2, 2, 7.5, 9], [3, 3, 3.2, 3.1], [0, 0, 30, 3]]
     images = [1, 0, 1, 1]
     grad, x = normal(4, 3, 2, 3, seed=5), normal(2, 3, 8, 7)
-    due, given = numpy.zeros((2, 3, 8, 7)), grad.cpu().double().numpy()
+    expected, upstream_gradient = numpy.zeros((2, 3, 8, 7)), grad.cpu().double().numpy()
     half = 0.5 if aligned else 0.0
     for region, box in enumerate(corners):
         x1, y1, x2, y2 = (value * scale - half for value in box)
@@ -132,21 +138,21 @@ def test_gradients_of_regions(scale: float, ratio: int, aligned: bool) -> None:
         rows, columns = (ratio, ratio) if ratio > 0 else (math.ceil(high), math.ceil(wide))
         for channel, i, j, r, c in numpy.ndindex(3, 2, 3, rows, columns):
             spread(
-                due[images[region], channel],
+                expected[images[region], channel],
                 y1 + i * high + (r + 0.5) * high / rows,
                 x1 + j * wide + (c + 0.5) * wide / columns,
-                given[region, channel, i, j] / (rows * columns),
+                upstream_gradient[region, channel, i, j] / (rows * columns),
             )
     rois = torch.tensor(corners, device="hpu")
     image = torch.tensor(images, dtype=torch.int32, device="hpu")
-    found = hpu.roi_align_bwd(grad, rois, image, x, ratio, scale, aligned)
-    close(found, due)
+    gradient = hpu.roi_align_bwd(grad, rois, image, x, ratio, scale, aligned)
+    close(gradient, expected)
     out = hpu.roi_align_fwd(x, rois, image, 2, 3, 0, ratio, scale, aligned)
-    # The operator is linear: finite differences of any size are its derivative.
+    # The operator is linear, so finite differences of any size equal its derivative.
     step = normal(2, 3, 8, 7, seed=6)
     more = hpu.roi_align_fwd(x + step, rois, image, 2, 3, 0, ratio, scale, aligned)
-    change = (given * (more - out).cpu().double().numpy()).sum()
-    assert abs(change - (due * step.cpu().double().numpy()).sum()) < 1e-4
+    change = (upstream_gradient * (more - out).cpu().double().numpy()).sum()
+    assert abs(change - (expected * step.cpu().double().numpy()).sum()) < 1e-4
 
 
 @pytest.mark.parametrize("ratio", [2, 0])
@@ -159,21 +165,21 @@ def test_regions_and_suppression_are_one_graph_with_gradients(ratio: int) -> Non
     torch._dynamo.reset()
     corner = normal(12, 2, seed=3).abs() * 4
     boxes = torch.cat((corner, corner + normal(12, 2, seed=4).abs() * 6 + 1), 1)
-    seen = []
+    results = []
     for call in (program, torch.compile(program, backend="hpu_backend", fullgraph=True)):
         x = normal(1, 3, 8, 8).requires_grad_()
         regions, best, count = call(x, boxes, normal(12, seed=5).sigmoid())
         regions.square().sum().backward()
-        seen.append([regions.detach(), best, count, x.grad])
-    assert 0 < int(seen[0][2]) < 12
-    torch.testing.assert_close(seen[1], seen[0])
+        results.append([regions.detach(), best, count, x.grad])
+    assert 0 < int(results[0][2]) < 12
+    torch.testing.assert_close(results[1], results[0])
 
 
 def test_deformable_convolution_and_its_gradients() -> None:
     x, w, bias = normal(2, 4, 6, 5), normal(6, 2, 3, 2, seed=2), normal(6, seed=3)
     offset, mask = normal(2, 2 * 2 * 6, 3, 4, seed=4), normal(2, 2 * 6, 3, 4, seed=5).sigmoid()
     numbers = (2, 1, 1, 0, 1, 1, 2, 2, True)
-    found = vision.deform_conv2d(x, w, offset, mask, bias, *numbers)
+    output = vision.deform_conv2d(x, w, offset, mask, bias, *numbers)
     planes, weights = x.cpu().double().numpy(), w.cpu().double().numpy()
 
     def sample(plane: numpy.ndarray, y: float, c: float) -> float:
@@ -184,25 +190,27 @@ def test_deformable_convolution_and_its_gradients() -> None:
                     total += (1 - abs(y - r)) * (1 - abs(c - k)) * float(plane[r, k])
         return total
 
-    due = numpy.zeros((2, 6, 3, 4))
+    expected = numpy.zeros((2, 6, 3, 4))
     moves, shares = (
         offset.cpu().double().reshape(2, 2, 6, 2, 3, 4),
         mask.cpu().double().reshape(2, 2, 6, 3, 4),
     )
-    for n, out, i, j in numpy.ndindex(due.shape):
+    for n, out, i, j in numpy.ndindex(expected.shape):
         group = out // 3
         for channel in range(2):
             c = 2 * group + channel
             for tap in range(6):
                 dy, dx = moves[n, c // 2, tap, :, i, j].tolist()
                 value = sample(planes[n, c], 2 * i - 1 + tap // 2 + dy, j + tap % 2 + dx)
-                due[n, out, i, j] += (
+                expected[n, out, i, j] += (
                     weights[out, channel, tap // 2, tap % 2] * value * float(shares[n, c // 2, tap, i, j])
                 )
-    close(found, due + bias.cpu().double().numpy().reshape(6, 1, 1))
-    given = [t.cpu().double().requires_grad_() for t in (x, w, offset, mask, bias)]
-    assert torch.autograd.gradcheck(lambda *t: vision.deform_conv2d(*t, *numbers), given, fast_mode=True)
-    grads = vision.deform_conv2d_backward(torch.ones_like(found), x, w, offset, mask, bias, *numbers)
-    wanted = torch.autograd.grad(vision.deform_conv2d(*given, *numbers).sum(), given)
-    for got, want in zip(grads, wanted, strict=True):
-        close(got, want, 1e-4, 1e-4)
+    close(output, expected + bias.cpu().double().numpy().reshape(6, 1, 1))
+    host_inputs = [t.cpu().double().requires_grad_() for t in (x, w, offset, mask, bias)]
+    assert torch.autograd.gradcheck(
+        lambda *t: vision.deform_conv2d(*t, *numbers), host_inputs, fast_mode=True
+    )
+    grads = vision.deform_conv2d_backward(torch.ones_like(output), x, w, offset, mask, bias, *numbers)
+    wanted = torch.autograd.grad(vision.deform_conv2d(*host_inputs, *numbers).sum(), host_inputs)
+    for gradient, expected_gradient in zip(grads, wanted, strict=True):
+        close(gradient, expected_gradient, 1e-4, 1e-4)

@@ -1,4 +1,4 @@
-"""The layers of csrc: a file includes those of its own layer and of the layers below it, no other of ours."""
+"""The layers of csrc: a file includes only files of its own layer and of lower layers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 CSRC = Path(__file__).parents[2] / "csrc"
 
-# From the lowest to the highest: a folder of csrc, or a file that lies beside them.
+# From the lowest to the highest: a folder of csrc, or a file next to the folders.
 ORDER = (
     "torch_release.h",
     "compat",
@@ -35,7 +35,9 @@ def layer(path: str) -> str:
 
 
 def faults(files: Mapping[str, str]) -> list[str]:
-    """Sentences about includes and namespaces that break the order; ``files``: path below csrc -> text."""
+    """Return messages about includes and namespaces that break the order. ``files``: path below
+    csrc -> text.
+    """
     rank = {name: position for position, name in enumerate(ORDER)}
     sentences = []
     for path in sorted(files):
@@ -59,7 +61,7 @@ def faults(files: Mapping[str, str]) -> list[str]:
 
 
 def read(folder: Path) -> dict[str, str]:
-    """Every C++ file below the folder, by its path from there."""
+    """Return every C++ file below the folder, by its relative path."""
     paths = [path for path in folder.rglob("*") if path.suffix in {".h", ".cpp"}]
     return {path.relative_to(folder).as_posix(): path.read_text() for path in paths}
 

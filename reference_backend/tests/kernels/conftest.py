@@ -1,4 +1,4 @@
-"""Each test leaves a device that works."""
+"""Fixture: each test must leave a working device."""
 
 from __future__ import annotations
 

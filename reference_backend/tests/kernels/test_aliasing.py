@@ -1,4 +1,6 @@
-"""Objects that are identical on the CPU are identical on the device: storages, views, bits, results."""
+"""Objects that are identical on the CPU are identical on the device: storages, views, conj and neg bits,
+results.
+"""
 
 import pytest
 import torch

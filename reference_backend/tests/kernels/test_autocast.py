@@ -1,4 +1,4 @@
-"""torch.autocast('hpu'): the contract's lists, and the files that replace them."""
+"""torch.autocast('hpu'): the operator lists of the contract, and the files that replace them."""
 
 import pytest
 import torch
@@ -65,9 +65,9 @@ def test_gradients_come_back_in_their_dtype(tensors):
 
 def test_cpu_autocast_does_not_reach_into_device_kernels(tensors):
     a, _ = tensors
-    plain = torch.linalg.matrix_exp(a)
+    expected = torch.linalg.matrix_exp(a)
     with torch.autocast("cpu"):
-        assert torch.linalg.matrix_exp(a).equal(plain) and (a @ a).dtype == torch.float32
+        assert torch.linalg.matrix_exp(a).equal(expected) and (a @ a).dtype == torch.float32
 
 
 def test_lists_are_the_contract(tensors):

@@ -1,4 +1,4 @@
-"""Bad input: the error type torch users expect, one sentence, and the next call works."""
+"""Invalid input raises the expected error type of torch with one sentence, and the next call works."""
 
 import pytest
 import torch

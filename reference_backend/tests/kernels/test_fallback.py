@@ -1,4 +1,4 @@
-"""The CPU fallback: separate from the kernels, counted, logged, and under a policy."""
+"""The CPU fallback: separate from the kernels, counted, logged, and controlled by a policy."""
 
 import pytest
 import torch

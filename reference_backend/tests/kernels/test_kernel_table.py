@@ -1,6 +1,7 @@
-"""The registration table: every CPU kernel has one of the device's, explicitly, and changes are seen.
+"""The registration table: the device explicitly registers a kernel for every CPU kernel, and changes are
+detected.
 
-``python test_kernel_table.py`` writes the table of the torch that runs.
+``python test_kernel_table.py`` writes the table of the installed torch.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def test_table_of_this_release():
         pytest.skip(f"no table for torch {RELEASE}; write one with: python {pathlib.Path(__file__).name}")
     expected = path.read_text().splitlines()
     registered = table()
-    assert sorted(set(registered) - set(expected)) == [], "operators that are new on the device"
-    assert sorted(set(expected) - set(registered)) == [], "operators that the device lost"
+    assert sorted(set(registered) - set(expected)) == [], "new operators of the device"
+    assert sorted(set(expected) - set(registered)) == [], "removed operators of the device"
 
 
 def test_every_cpu_kernel_of_aten_is_covered():

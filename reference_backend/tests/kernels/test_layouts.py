@@ -1,4 +1,4 @@
-"""Tensors that are more than one strided storage."""
+"""Tensors that are not a single strided storage."""
 
 import copy
 
@@ -29,8 +29,8 @@ def test_sparse_compressed(layout):
     dev = host.to("hpu")
     assert dev.layout == layout and dev.device.type == "hpu" and dev.values().device.type == "hpu"
     assert dev.to_dense().tolist() == host.to_dense().tolist() and dev.cpu().to_dense().equal(host.to_dense())
-    again = dev.to_dense().to_sparse(layout=layout, blocksize=block)
-    assert again.layout == layout and again.device.type == "hpu"
+    compressed = dev.to_dense().to_sparse(layout=layout, blocksize=block)
+    assert compressed.layout == layout and compressed.device.type == "hpu"
 
 
 def test_sparse_csr_matmul_and_gradient():

@@ -1,4 +1,4 @@
-"""Operators that torch calls without a stack of values: same results, and nothing left for the next call."""
+"""Operators that torch calls unboxed: equal results, and no effect on the next call."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import torch
 from habana_frameworks.torch._C import engine_counters, enqueue_delay
 
 _SOURCE = Path(__file__).parents[2] / "csrc" / "dispatch" / "unboxed_kernels.cpp"
-#: torch's classes of the operators in the table: at::_ops::add_Tensor.
+#: torch's operator classes for the table, such as at::_ops::add_Tensor.
 CLASSES = re.findall(r"at::_ops::(\w+)", _SOURCE.read_text())
 
 
-#: Names of the operators by those of torch's classes.
+#: Operator names by the names of torch's operator classes.
 _OPERATORS = {
     name.removeprefix("aten::").replace(".", "_"): name
     for name in torch._C._dispatch_get_all_op_names()
@@ -34,7 +34,7 @@ def test_operators_of_the_table_are_registered_unboxed(name: str) -> None:
 
 @pytest.fixture
 def queued() -> Iterator[Callable[[], None]]:
-    """Give a function after which calls take the boxed way, through a queue, to the end of the test."""
+    """Return a function after which calls are boxed and queued, until the end of the test."""
 
     def begin() -> None:
         enqueue_delay(0.2)
@@ -86,7 +86,7 @@ def test_both_ways_and_the_cpu_agree(
 
 def test_modes_and_bits_of_a_call_do_not_reach_the_next() -> None:
     x = torch.randn(4, 4, device="hpu")
-    plain = (x + x).cpu()
+    expected = (x + x).cpu()
     leaf = x.clone().requires_grad_()
     for _ in range(3):
         with torch.inference_mode():
@@ -94,21 +94,21 @@ def test_modes_and_bits_of_a_call_do_not_reach_the_next() -> None:
         assert inside.is_inference() and not (x + x).is_inference()
         (leaf * leaf).sum().backward()  # the host's tensors ask for gradients here
         assert not (x + x).requires_grad
-        assert torch.equal((x * 1.0 + x).cpu(), plain)  # 1.0 is a wrapped number
+        assert torch.equal((x * 1.0 + x).cpu(), expected)  # 1.0 is a wrapped number
         z = torch.complex(x, x)
-        assert torch.equal((z.conj() + z).real.cpu(), plain)
+        assert torch.equal((z.conj() + z).real.cpu(), expected)
         assert (x.to(torch.int32) + x.to(torch.int32)).dtype == torch.int32
-        assert torch.equal((x + x).cpu(), plain)
+        assert torch.equal((x + x).cpu(), expected)
         assert (x + x)._version == 0
 
 
 def test_a_kernel_may_keep_its_argument() -> None:
-    kept: list[torch.Tensor] = []
+    retained: list[torch.Tensor] = []
     library = torch.library.Library("aten", "IMPL")
     try:
 
         def keep(tensor: torch.Tensor) -> torch.Tensor:
-            kept.append(tensor)
+            retained.append(tensor)
             return torch.ones(tensor.shape)
 
         with warnings.catch_warnings():
@@ -120,11 +120,11 @@ def test_a_kernel_may_keep_its_argument() -> None:
         library._destroy()
     assert torch.equal(y.cpu(), torch.ones(4))
     del x
-    others = [torch.full((4,), float(i), device="hpu") for i in range(20)]
-    totals = [(other + other).sum() for other in others]
+    tensors = [torch.full((4,), float(i), device="hpu") for i in range(20)]
+    totals = [(tensor + tensor).sum() for tensor in tensors]
     assert [total.item() for total in totals] == [8.0 * i for i in range(20)]
-    assert kept[0].device.type == "cpu" and kept[0].shape == (4,)
-    assert kept[0].tolist() == [7.0] * 4
+    assert retained[0].device.type == "cpu" and retained[0].shape == (4,)
+    assert retained[0].tolist() == [7.0] * 4
 
 
 def test_errors_name_the_first_wrong_argument_and_leave_the_rest() -> None:
@@ -163,20 +163,21 @@ def test_threads_do_not_share_tensors_of_calls() -> None:
 
 
 def test_a_kernel_sees_nothing_of_earlier_calls() -> None:
-    seen: list[tuple[bool, bool]] = []
+    seen_states: list[tuple[bool, bool]] = []
     library = torch.library.Library("aten", "IMPL")
     x = torch.randn(4, device="hpu")
     leaf = x.clone().requires_grad_()
     try:
 
         def look(tensor: torch.Tensor) -> torch.Tensor:
-            seen.append((tensor.requires_grad, tensor.is_inference()))
+            seen_states.append((tensor.requires_grad, tensor.is_inference()))
             return torch.ones(tensor.shape)
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that torch's kernel is replaced
             library.impl("sin", look, "CPU", allow_override=True)
-        # The first call of each pair leaves its tensors to the second one: what Python has seen is not kept.
+        # The first call of each pair passes its tensors to the second call. Tensors that Python has seen are
+        # not reused.
         _ = leaf * leaf  # the host's tensors ask for gradients here
         torch.sin(x)
         _ = x * x
@@ -186,4 +187,4 @@ def test_a_kernel_sees_nothing_of_earlier_calls() -> None:
         torch.sin(x)
     finally:
         library._destroy()
-    assert seen == [(False, False), (False, True), (False, False)]
+    assert seen_states == [(False, False), (False, True), (False, False)]

@@ -1,4 +1,6 @@
-"""Dtypes that the CPU's kernels lack and hardware has: computed in float32, in every form and in order."""
+"""Dtypes that hardware supports and the CPU's kernels do not: computed in float32, in every call form and in
+order.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ def numbers(*sizes: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*sizes, generator=torch.Generator().manual_seed(seed))
 
 
-def lacks(call: Callable[[], object]) -> bool:
-    """Say whether the CPU refuses the dtype."""
+def cpu_kernel_is_missing(call: Callable[[], object]) -> bool:
+    """Return whether the CPU refuses the dtype."""
     try:
         call()
     except NotImplementedError as error:
@@ -29,35 +31,35 @@ def lacks(call: Callable[[], object]) -> bool:
 @pytest.mark.parametrize("dtype", LOW, ids=str)
 def test_a_function_is_rounded_once(dtype: torch.dtype) -> None:
     a, b = numbers(4, 3).to(dtype), numbers(5, 3, seed=1).to(dtype)
-    found = torch.cdist(a.to("hpu"), b.to("hpu"))
-    assert found.dtype == dtype
-    assert torch.equal(found.cpu(), torch.cdist(a.float(), b.float()).to(dtype))
+    distances = torch.cdist(a.to("hpu"), b.to("hpu"))
+    assert distances.dtype == dtype
+    assert torch.equal(distances.cpu(), torch.cdist(a.float(), b.float()).to(dtype))
     x = numbers(64).to(dtype)
-    assert lacks(lambda: torch.special.erfcx(x))
+    assert cpu_kernel_is_missing(lambda: torch.special.erfcx(x))
     assert torch.equal(torch.special.erfcx(x.to("hpu")).cpu(), torch.special.erfcx(x.float()).to(dtype))
 
 
 @pytest.mark.parametrize("dtype", LOW, ids=str)
 def test_what_is_given_is_written(dtype: torch.dtype) -> None:
     x = numbers(4, 6).to(dtype)
-    due = torch.special.erfcx(x.float()).to(dtype)
+    expected = torch.special.erfcx(x.float()).to(dtype)
     base = torch.zeros(4, 12, dtype=dtype, device="hpu")
     out = base[:, ::2]
     assert torch.special.erfcx(x.to("hpu"), out=out) is out
-    assert torch.equal(base.cpu()[:, ::2], due) and not base.cpu()[:, 1::2].any()
+    assert torch.equal(base.cpu()[:, ::2], expected) and not base.cpu()[:, 1::2].any()
     grown = torch.empty(0, dtype=dtype, device="hpu")
     torch.special.erfcx(x.to("hpu"), out=grown)
-    assert grown.shape == (4, 6) and torch.equal(grown.cpu(), due)
+    assert grown.shape == (4, 6) and torch.equal(grown.cpu(), expected)
 
 
 @pytest.mark.parametrize("dtype", [E4M3, E5M2], ids=str)
 def test_a_number_of_8_bits_is_added_in_place(dtype: torch.dtype) -> None:
     a, b = numbers(33).to(dtype), numbers(33, seed=1).to(dtype)
-    due = (a.float() + b.float()).to(dtype)
-    assert lacks(lambda: a.clone().add_(b))
+    expected = (a.float() + b.float()).to(dtype)
+    assert cpu_kernel_is_missing(lambda: a.clone().add_(b))
     on_hpu = a.to("hpu")
     assert on_hpu.add_(b.to("hpu")) is on_hpu
-    assert torch.equal(on_hpu.cpu().view(torch.uint8), due.view(torch.uint8))
+    assert torch.equal(on_hpu.cpu().view(torch.uint8), expected.view(torch.uint8))
     on_hpu = a.to("hpu")
     twice = on_hpu.add_(on_hpu)
     assert torch.equal(twice.cpu().view(torch.uint8), (a.float() * 2).to(dtype).view(torch.uint8))
@@ -65,40 +67,42 @@ def test_a_number_of_8_bits_is_added_in_place(dtype: torch.dtype) -> None:
 
 def test_calls_behind_the_host_captured_and_compiled_ones_do_so_too() -> None:
     x = numbers(64).to(torch.bfloat16)
-    due = torch.special.erfcx(torch.special.erfcx(x.float()).to(torch.bfloat16).float()).to(torch.bfloat16)
-    given = x.to("hpu")
+    expected = torch.special.erfcx(torch.special.erfcx(x.float()).to(torch.bfloat16).float()).to(
+        torch.bfloat16
+    )
+    device_input = x.to("hpu")
 
     def twice(values: torch.Tensor) -> torch.Tensor:
         return torch.special.erfcx(torch.special.erfcx(values))
 
     behind = False
-    for _ in range(6):  # a call that the engine does not know makes the host wait
+    for _ in range(6):  # a call without cached output metadata makes the host wait
         gate, opened = ht._C.Gate(), threading.Event()
         gate.enqueue()
         opener = threading.Timer(0.2, lambda gate=gate, opened=opened: (opened.set(), gate.open()))
         opener.start()
-        result = twice(given)
+        result = twice(device_input)
         behind = not opened.is_set()
-        assert torch.equal(result.cpu(), due)
+        assert torch.equal(result.cpu(), expected)
         opener.join()
     assert behind
     graph = ht.hpu.HPUGraph()
-    static = given.clone()
+    static = device_input.clone()
     with ht.hpu.graph(graph):
         captured = twice(static)
     static.copy_(torch.zeros_like(static))
     graph.replay()
-    one = torch.ones(64)
-    assert torch.equal(captured.cpu(), torch.special.erfcx(one).to(torch.bfloat16))
+    ones = torch.ones(64)
+    assert torch.equal(captured.cpu(), torch.special.erfcx(ones).to(torch.bfloat16))
     torch._dynamo.reset()
     compiled = torch.compile(twice, backend="hpu_backend", options={"executable": "interpreted"})
-    assert torch.equal(compiled(given).cpu(), due)
+    assert torch.equal(compiled(device_input).cpu(), expected)
 
 
 def test_places_of_32_bits_are_taken() -> None:
     x = numbers(12)
-    places = torch.tensor([0, 5, -1, 11], dtype=torch.int32)
-    assert torch.equal(x.to("hpu").take(places.to("hpu")).cpu(), x.take(places.long()))
+    indices = torch.tensor([0, 5, -1, 11], dtype=torch.int32)
+    assert torch.equal(x.to("hpu").take(indices.to("hpu")).cpu(), x.take(indices.long()))
 
 
 def test_what_neither_has_is_still_refused() -> None:

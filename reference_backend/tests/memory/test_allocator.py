@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def limit():
-    """Sets a small limit above what is in use; restores the old one."""
+    """Set a small limit above the used memory, and restore the old limit."""
     before = _C.memory_stats()["Limit"]
 
     def set_limit(extra: int) -> int:
@@ -65,32 +65,32 @@ def test_torch_accelerator_agrees():
     free, total = torch.accelerator.get_memory_info()
     assert (free, total) == (total - in_use(), _C.memory_stats()["Limit"])
     before = torch.accelerator.memory_stats()["allocated_bytes.all.allocated"]
-    kept = torch.empty(1000, dtype=torch.uint8, device="hpu")
+    allocated = torch.empty(1000, dtype=torch.uint8, device="hpu")
     assert torch.accelerator.memory_stats()["allocated_bytes.all.allocated"] - before == 1024
-    assert kept.numel() == 1000
+    assert allocated.numel() == 1000
 
 
 def test_peak_resets_to_what_is_in_use():
-    kept = torch.empty(MIB, device="hpu")
+    allocated = torch.empty(MIB, device="hpu")
     torch.accelerator.reset_peak_memory_stats()
     assert torch.accelerator.max_memory_allocated() == in_use()
     torch.empty(MIB, device="hpu")
     _C.reset_peak_memory_stats()
     assert _C.memory_stats()["MaxInUse"] == in_use()
-    del kept
+    del allocated
 
 
 def test_out_of_memory_names_the_numbers_and_recovers(limit):
     limit(8 * MIB)
-    kept = torch.empty(6 * MIB, dtype=torch.uint8, device="hpu")
+    allocated = torch.empty(6 * MIB, dtype=torch.uint8, device="hpu")
     before = in_use()
     with pytest.raises(torch.OutOfMemoryError) as caught:
         torch.empty(4 * MIB, dtype=torch.uint8, device="hpu")
     text = str(caught.value)
     assert "tried to allocate 4.00 MiB" in text
-    assert "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed" in text  # clients look for this
+    assert "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed" in text  # clients search for this text
     assert in_use() == before
-    del kept
+    del allocated
     assert torch.empty(4 * MIB, dtype=torch.uint8, device="hpu").numel() == 4 * MIB
 
 

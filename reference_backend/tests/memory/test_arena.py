@@ -1,4 +1,4 @@
-"""Device memory cannot be touched by the host, and a fork cannot touch the parent's."""
+"""The host cannot access device memory, and a fork cannot access the parent's device memory."""
 
 import signal
 
@@ -26,8 +26,8 @@ def test_host_view_shares_the_bytes():
 
 def test_host_view_keeps_the_memory():
     view = _C.host_view(torch.full((1000,), 3.0, device="hpu"))
-    others = [torch.full((1000,), 5.0, device="hpu") for _ in range(20)]
-    assert view.eq(3).all() and len(others) == 20
+    other_tensors = [torch.full((1000,), 5.0, device="hpu") for _ in range(20)]
+    assert view.eq(3).all() and len(other_tensors) == 20
 
 
 FORKED = """

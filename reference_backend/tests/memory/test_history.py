@@ -1,4 +1,4 @@
-"""The history of device memory: what it holds, and that torch's own tools read it."""
+"""The memory history of the device: its contents, and its use by torch's own tools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ memory = torch.hpu.memory
 
 @pytest.fixture
 def recorded() -> Iterator[None]:
-    """All events are recorded while the test runs."""
+    """Record all events while the test runs."""
     gc.collect()
     memory._record_memory_history(stacks="python", clear_history=True)
     yield
@@ -60,31 +60,31 @@ def test_each_allocation_is_there_with_its_frame() -> None:
 @pytest.mark.usefixtures("recorded")
 def test_replaying_the_events_gives_the_statistics() -> None:
     start, live = torch.hpu.memory_allocated(), {}
-    kept = []
+    live_tensors = []
     for size in range(1, 400, 7):
-        kept.append(torch.randn(size, device="hpu").exp())
+        live_tensors.append(torch.randn(size, device="hpu").exp())
         if size % 3 == 0:
-            kept.pop(0)
+            live_tensors.pop(0)
     for event in trace():
         if event["action"] == "alloc":
             live[event["addr"]] = event["size"]
         elif event["action"] == "free_completed":
             live.pop(event["addr"], None)
     assert start + sum(live.values()) == torch.hpu.memory_allocated()
-    assert len(live) == len(kept)
+    assert len(live) == len(live_tensors)
 
 
 @pytest.mark.usefixtures("recorded")
 def test_segments_show_what_is_in_use_and_where_it_was_made() -> None:
-    kept = [make_one() for _ in range(3)]
-    del kept[1]
+    live_tensors = [make_one() for _ in range(3)]
+    del live_tensors[1]
     (segment,) = memory._snapshot()["segments"]
     assert segment["allocated_size"] == torch.hpu.memory_allocated()
     assert segment["total_size"] == sum(block["size"] for block in segment["blocks"])
     assert segment["blocks"][0]["address"] == segment["address"]
     for block, following in itertools.pairwise(segment["blocks"]):
         assert block["address"] + block["size"] == following["address"]
-    ours = [block for block in segment["blocks"] if block["address"] in {x.data_ptr() for x in kept}]
+    ours = [block for block in segment["blocks"] if block["address"] in {x.data_ptr() for x in live_tensors}]
     assert [block["state"] for block in ours] == ["active_allocated"] * 2
     assert {block["frames"][0]["name"] for block in ours} == {"make_one"}
     assert segment["blocks"][-1]["state"] != "inactive"
@@ -116,8 +116,8 @@ def test_only_the_latest_events_are_kept() -> None:
 
 @pytest.mark.usefixtures("recorded")
 def test_a_shortage_is_an_event_and_calls_the_observer() -> None:
-    seen: list[tuple[int, int, int]] = []
-    memory._attach_out_of_memory_observer(lambda *figures: seen.append(figures))
+    shortages: list[tuple[int, int, int]] = []
+    memory._attach_out_of_memory_observer(lambda *figures: shortages.append(figures))
     limit = torch.hpu.memory_stats()["Limit"]
     in_use = torch.hpu.memory_allocated()
     try:
@@ -126,7 +126,7 @@ def test_a_shortage_is_an_event_and_calls_the_observer() -> None:
             torch.empty(1 << 20, dtype=torch.uint8, device="hpu")
     finally:
         _C.set_memory_limit(limit)
-    assert seen == [(1 << 20, in_use, in_use + (1 << 16))]
+    assert shortages == [(1 << 20, in_use, in_use + (1 << 16))]
     (shortage,) = [event for event in trace() if event["action"] == "oom"]
     assert shortage["size"] == 1 << 20
     assert shortage["device_free"] == 1 << 16
@@ -221,7 +221,7 @@ def test_another_argument_is_one_sentence(wrong: dict[str, Any]) -> None:
 
 @pytest.mark.usefixtures("recorded")
 def test_torch_reads_a_snapshot(tmp_path: Path) -> None:
-    kept = [torch.randn(100, device="hpu") @ torch.randn(100, device="hpu") for _ in range(5)]
+    live_tensors = [torch.randn(100, device="hpu") @ torch.randn(100, device="hpu") for _ in range(5)]
     path = tmp_path / "snapshot.pickle"
     memory._dump_snapshot(path)
     snapshot = pickle.loads(path.read_bytes())
@@ -235,7 +235,7 @@ def test_torch_reads_a_snapshot(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.cuda._memory_viz", "trace_plot", str(path), "-o", str(page)]
     subprocess.run(command, check=True)
     assert page.stat().st_size > 1000
-    assert len(kept) == 5
+    assert len(live_tensors) == 5
 
 
 @pytest.mark.usefixtures("recorded")

@@ -1,4 +1,4 @@
-"""HPU_REFERENCE_POISON=1: memory that no work has written reads as NaN, and no pending work loses its own."""
+"""HPU_REFERENCE_POISON=1: unwritten memory reads as NaN, and pending work keeps its memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_it_is_off_by_default(output_of):
 
 
 def test_memory_of_pending_work_keeps_its_values(poisoned):
-    """Freed behind work of its own stream, of another one, and behind a recorded graph."""
+    """The memory is freed after work of its own stream, of another stream, and after a recorded graph."""
     code = """
 side = hpu.Stream()
 {start}
@@ -72,6 +72,6 @@ for step in range(4):
     optimizer.step()
 print(loss.item().hex())
 """
-    plain = output_of(START + code)
-    assert poisoned(code) == plain
-    assert poisoned(code, HPU_REFERENCE_QUEUE_ALL="50,1") == plain
+    unpoisoned = output_of(START + code)
+    assert poisoned(code) == unpoisoned
+    assert poisoned(code, HPU_REFERENCE_QUEUE_ALL="50,1") == unpoisoned

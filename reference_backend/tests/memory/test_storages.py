@@ -1,4 +1,4 @@
-"""Storages: resizing, slices, bytes, and pinned memory beside a fork."""
+"""Storages: resizing, slices, bytes, and pinned memory after a fork."""
 
 import gc
 

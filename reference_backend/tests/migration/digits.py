@@ -1,4 +1,4 @@
-"""Training on digits, written for torch.cuda: nothing in this file knows hpu. Prints the losses."""
+"""Training on digits, written for torch.cuda. The file does not mention hpu. It prints the losses."""
 
 import io
 import os

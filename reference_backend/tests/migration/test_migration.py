@@ -17,9 +17,9 @@ def losses(text: str) -> list[float]:
 
 @pytest.mark.parametrize("compiled", ["", "1"])
 def test_a_program_for_cuda_runs_unedited(output_of, compiled: str) -> None:
-    found = losses(output_of(LOADED + DIGITS, PT_HPU_GPU_MIGRATION="1", DIGITS_COMPILE=compiled))
-    assert len(found) == 10
-    assert found[-1] < found[0] / 2
+    loss_values = losses(output_of(LOADED + DIGITS, PT_HPU_GPU_MIGRATION="1", DIGITS_COMPILE=compiled))
+    assert len(loss_values) == 10
+    assert loss_values[-1] < loss_values[0] / 2
 
 
 def test_the_switch_and_the_import_do_the_same(output_of) -> None:
@@ -118,7 +118,8 @@ def test_generators_keep_their_class(output_of) -> None:
 
 
 def test_what_was_saved_on_cuda_is_loaded_on_hpu(output_of) -> None:
-    # A file that was saved on cuda says so in its pickle; this writes one without the hardware.
+    # The pickle of a file that was saved on cuda contains the device. This writes such a file without the
+    # hardware.
     code = """
 import io, torch.serialization as s
 tag = s.location_tag
@@ -136,17 +137,17 @@ for where in (None, "cuda", {"cuda:0": "cuda:0"}, {"cuda:0": "cpu"}, "cpu"):
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "message"),
     [
         ("torch.cuda.cudart()", "torch.cuda.cudart has no counterpart on hpu"),
         ("torch.cuda.nvtx.range_push('x')", "torch.cuda.nvtx.range_push has no counterpart on hpu"),
         ("torch.nn.DataParallel(torch.nn.Linear(1, 1))", "DistributedDataParallel"),
     ],
 )
-def test_the_rest_raises_one_sentence(run_python, call: str, words: str) -> None:
+def test_the_rest_raises_one_sentence(run_python, call: str, message: str) -> None:
     done = run_python(MIGRATED + call)
     assert done.returncode == 1
-    assert words in done.stderr.strip().splitlines()[-1]
+    assert message in done.stderr.strip().splitlines()[-1]
 
 
 def test_nccl_is_hccl(output_of) -> None:

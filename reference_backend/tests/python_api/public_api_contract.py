@@ -16,14 +16,14 @@ from pathlib import Path
 NAMES = Path(__file__).with_name("contract_tables.txt")
 OPERATORS = Path(__file__).with_name("contract_operators.txt")
 PACKAGE = "habana_frameworks.torch"
-#: Tables whose first cells are no names of modules: patches of torch, metrics, variables, headers of C++.
+#: Tables whose first cells are not module names: patches of torch, metrics, variables, C++ headers.
 OTHERS = re.compile(
     r"torch\.|Tensor\.|nn\.|distributed(_c10d)?\.|[A-Z]+_|.*_$|hpu_custom_op"
     r"|(graph_compilation|cpu_fallback|memory_defragmentation|recipe_cache|device_memory)$"
 )
-#: Words in cells that are parameters of what stands before them.
+#: Words in cells that are parameters of the preceding name.
 PARTS = frozenset({"mark_scales", "mark_non_scales", "dry_run", "export_for_training"})
-#: Modules to look in for the names of a heading, beside the one that it names.
+#: Additional modules that are searched for the names of a heading.
 ALSO: Mapping[str, tuple[str, ...]] = {
     "Device management": (f"{PACKAGE}.hpu",),
     "Streams and events": (f"{PACKAGE}.hpu",),
@@ -37,7 +37,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
 
 
 def names(document: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the names in section 1, each with the modules of which one must have it."""
+    """Yield the names in section 1, each with the modules of which one must define it."""
     section = document[document.index("\n# 1. ") : document.index("\n# 2. ")]
     modules: tuple[str, ...] = ()
     for line in section.splitlines():
@@ -52,8 +52,8 @@ def _modules(heading: str) -> Iterator[str]:
     for name in re.findall(r"`(?:HT|torch)\.(\w+(?:\.\w+)*)`", heading):
         if not name.startswith("__"):
             yield f"{PACKAGE}.{name}" if name != "autoload" else "habana_frameworks.autoload"
-    for words, modules in ALSO.items():
-        if words in heading:
+    for heading_part, modules in ALSO.items():
+        if heading_part in heading:
             yield from modules
 
 
@@ -62,10 +62,10 @@ def _in_cell(cell: str) -> Iterator[str]:
     if not quoted:  # some tables write dotted names without quotes
         quoted = re.findall(r"\b(?:[a-z_]+\.)+\w+", re.sub(r"\(.*?\)", "", cell))
     for text in quoted:
-        found = re.match(r"(?:HT\.)?(\w+(?:\.\w+)*)", text)
-        if found is None or found.group(1) in PARTS or OTHERS.match(found.group(1)):
+        match = re.match(r"(?:HT\.)?(\w+(?:\.\w+)*)", text)
+        if match is None or match.group(1) in PARTS or OTHERS.match(match.group(1)):
             continue
-        yield found.group(1)
+        yield match.group(1)
 
 
 def operators(document: str) -> Iterator[str]:
@@ -75,30 +75,30 @@ def operators(document: str) -> Iterator[str]:
 
 
 def holder(modules: tuple[str, ...], name: str) -> str | None:
-    """Return the first of the modules, and the package, that has a dotted name."""
+    """Return the first module, or the package, that has a dotted name."""
     return next((module for module in (*modules, PACKAGE) if has(module, name)), None)
 
 
 def has(module: str, name: str) -> bool:
-    """Return whether a module has a dotted name, of which some parts may be modules."""
-    words = name.split(".")
+    """Return whether a module has a dotted name. Parts of the name may be modules."""
+    name_parts = name.split(".")
     try:
-        found = importlib.import_module(module)
+        owner = importlib.import_module(module)
     except ModuleNotFoundError:
         return False
-    for number, word in enumerate(words):
-        if hasattr(found, word):
-            found = getattr(found, word)
+    for number, name_part in enumerate(name_parts):
+        if hasattr(owner, name_part):
+            owner = getattr(owner, name_part)
             continue
         try:
-            found = importlib.import_module(".".join([module, *words[: number + 1]]))
+            owner = importlib.import_module(".".join([module, *name_parts[: number + 1]]))
         except ModuleNotFoundError:
             return False
     return True
 
 
 def main(document: str) -> int:
-    """Write the names and the schemas beside this file; 1 if the package lacks a name."""
+    """Write the names and the schemas next to this file. Return 1 if the package does not have a name."""
     lines, lacking = [], []
     for modules, name in names(document):
         module = holder(modules, name)

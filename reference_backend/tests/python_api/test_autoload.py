@@ -1,4 +1,4 @@
-"""The entry point of the group torch.backends: `import torch` with an installed backend."""
+"""The entry point group torch.backends: `import torch` with an installed backend."""
 
 from __future__ import annotations
 

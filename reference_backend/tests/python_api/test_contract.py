@@ -20,20 +20,21 @@ _NAMES = (Path(__file__).parent / "contract_names.txt").read_text()
 
 
 def names(text: str) -> Iterator[tuple[str, str]]:
-    """Each module with each of its names; a module without names with an empty one."""
+    """Yield each module with each of its names, or with an empty name if it has none."""
     for line in text.splitlines():
         if line and not line.startswith("#"):
-            module, _, words = line.partition(":")
-            yield from ((module, word) for word in words.split() or [""])
+            module, _, names_text = line.partition(":")
+            yield from ((module, name) for name in names_text.split() or [""])
 
 
 def exists(module: str, name: str) -> bool:
     try:
-        # A module without names is not imported: to import gpu_migration changes torch for the whole process.
-        found = importlib.import_module(module) if name else importlib.util.find_spec(module)
+        # A module without names is not imported, because importing gpu_migration changes torch for the whole
+        # process.
+        imported = importlib.import_module(module) if name else importlib.util.find_spec(module)
     except ModuleNotFoundError:
         return False
-    return hasattr(found, name) if name else found is not None
+    return hasattr(imported, name) if name else imported is not None
 
 
 @pytest.mark.parametrize(("module", "name"), list(names(_NAMES)))
@@ -53,23 +54,23 @@ def test_a_name_of_the_tables_exists(line: str) -> None:
 
 def _types(schema: torch._C.FunctionSchema) -> tuple[list[tuple[object, ...]], list[str]]:
     arguments = []
-    for one in schema.arguments:
-        kind = str(one.type)
-        if kind == "int" and one.has_default_value() and one.default_value is None:
-            kind = "Optional[int]"  # a dtype whose default is None, whether or not the document says so
-        default = one.default_value if one.has_default_value() else "none"
-        written = one.alias_info is not None and one.alias_info.is_write
-        arguments.append((one.name, kind, repr(default), one.kwarg_only, written))
-    return arguments, [str(one.type) for one in schema.returns]
+    for argument in schema.arguments:
+        kind = str(argument.type)
+        if kind == "int" and argument.has_default_value() and argument.default_value is None:
+            kind = "Optional[int]"  # a dtype whose default is None, even if the document does not list it
+        default = argument.default_value if argument.has_default_value() else "none"
+        written = argument.alias_info is not None and argument.alias_info.is_write
+        arguments.append((argument.name, kind, repr(default), argument.kwarg_only, written))
+    return arguments, [str(argument.type) for argument in schema.returns]
 
 
 def _schemas() -> dict[str, list[torch._C.FunctionSchema]]:
-    """The schemas of the document by name: two if lazy and eager libraries differ."""
-    found: dict[str, list[torch._C.FunctionSchema]] = {}
+    """Return the schemas of the document by name: two if the lazy and the eager library differ."""
+    schemas: dict[str, list[torch._C.FunctionSchema]] = {}
     for line in public_api_contract.OPERATORS.read_text().splitlines():
         schema = torch._C.parse_schema(line)
-        found.setdefault(f"{schema.name}.{schema.overload_name}", []).append(schema)
-    return found
+        schemas.setdefault(f"{schema.name}.{schema.overload_name}", []).append(schema)
+    return schemas
 
 
 @pytest.mark.parametrize(("name", "schemas"), list(_schemas().items()), ids=list(_schemas()))
@@ -80,13 +81,13 @@ def test_an_operator_of_the_contract_has_its_schema(
     bare, _, overload = rest.partition(".")
     if namespace == "torchvision":
         pytest.importorskip("torchvision", reason="torchvision is not installed.")
-    known = torch._C._get_operation_overload(f"{namespace}::{bare}", overload)
-    assert known is not None, name
+    registered = torch._C._get_operation_overload(f"{namespace}::{bare}", overload)
+    assert registered is not None, name
     own = torch._C._get_schema(f"{namespace}::{bare}", overload)
     if rest == "randperm_out_ds_ht.":
-        # It returns its last argument, which the document does not mark as written.
+        # The operator returns its last argument, which the document does not mark as written.
         assert own.arguments[-1].alias_info.is_write
         return
     if namespace == "quantized_decomposed":
-        return  # they are torch's, which has given an argument another name since
-    assert _types(own) in [_types(one) for one in schemas], own
+        return  # torch's own operators, of which torch has since renamed an argument
+    assert _types(own) in [_types(schema) for schema in schemas], own

@@ -12,13 +12,13 @@ from habana_frameworks.torch.utils import debug
 
 
 def test_lines_of_a_program_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    kept = torch.ones(1000, device="hpu")
+    allocated = torch.ones(1000, device="hpu")
     with caplog.at_level(logging.INFO, "habana_frameworks.torch.program"):
         debug._hb_print("here")
         debug._hg_print("made")
         debug._mem_log("after a step")
     assert caplog.messages[:2] == ["here", "graph: made"]
-    assert int(caplog.messages[2].split()[-4]) >= kept.nbytes
+    assert int(caplog.messages[2].split()[-4]) >= allocated.nbytes
 
 
 @pytest.mark.parametrize(("level", "number"), [(0, 5), ("debug", 10), ("OFF", 51), ("3", 30)])
@@ -28,7 +28,7 @@ def test_levels_have_numbers_and_names(level: int | str, number: int) -> None:
 
 @pytest.mark.parametrize("level", [7, "loud", -1])
 def test_another_level_is_one_sentence(level: int | str) -> None:
-    with pytest.raises(ValueError, match="is not a log level. Use 0 to 6"):
+    with pytest.raises(ValueError, match=r"is not a log level\. Use 0 to 6"):
         debug.logger.get_log_level(level)
 
 
@@ -41,7 +41,7 @@ def test_a_log_is_let_through_from_a_level_on() -> None:
         assert not debug.logger.Logger("PT_COMPILE").is_enabled_for(logging.CRITICAL)
         assert not _C.is_logged("PT_COMPILE", 5)
     finally:
-        logs.start(_C)
+        logs.start_log(_C)
         for name in logs._MODULES:
             logging.getLogger(name).setLevel(logging.NOTSET)
 
@@ -56,7 +56,7 @@ def test_cleanup_keeps_tensors_and_drops_the_rest() -> None:
 def test_live_allocations_are_written_with_their_lines(tmp_path, monkeypatch):
     monkeypatch.setenv("HABANA_LOGS", str(tmp_path))
     debug._memstat_devmem_start_collect("before")
-    kept = [torch.empty(size, device="hpu") for size in (10, 1000)]
+    allocated = [torch.empty(size, device="hpu") for size in (10, 1000)]
     path = debug._memstat_devmem_stop_collect("after")
     lines = path.read_text().splitlines()
     assert path == tmp_path / "habana_log.livealloc.log"
@@ -64,4 +64,4 @@ def test_live_allocations_are_written_with_their_lines(tmp_path, monkeypatch):
     sizes = [int(line.split()[0]) for line in lines[1:] if " bytes at " in line]
     assert sizes == sorted(sizes, reverse=True)
     ours = [line for line in lines if f"{__file__}:" in line]
-    assert len(ours) >= len(kept)
+    assert len(ours) >= len(allocated)

@@ -57,6 +57,10 @@ def test_shapes_of_batches(capsys: pytest.CaptureFixture[str]) -> None:
         sorted(counts.values()) == [1, 2] and "3 batches have 2 different shapes" in capsys.readouterr().out
     )
     padded = list(detect_recompilation.const_shape_dataloader(batches, 5))
-    assert {tuple(one["x"].shape) for one in padded} == {(2, 5)} and [one["n"] for one in padded] == [1, 2, 3]
+    assert {tuple(batch["x"].shape) for batch in padded} == {(2, 5)} and [batch["n"] for batch in padded] == [
+        1,
+        2,
+        3,
+    ]
     with pytest.raises(ValueError, match="length 5, but maxlen is 4"):
         list(detect_recompilation.const_shape_dataloader(batches, 4))

@@ -38,7 +38,7 @@ def test_no_module_means_no_device_and_no_exception(run_python):
 
 @pytest.fixture
 def environment(monkeypatch):
-    """Set the variables that choose a module; the ones of before come back."""
+    """Set the variables that choose a module, and restore the earlier values."""
 
     def choose(visible: str = "", module: str = "") -> None:
         monkeypatch.setenv("HABANA_VISIBLE_MODULES", visible)
@@ -97,7 +97,7 @@ def test_set_device_in_a_smaller_node(environment, monkeypatch):
 @pytest.mark.parametrize("visible", ["", "4,5"])
 @pytest.mark.parametrize("device", [0, 1, 5, 11, "hpu:0", "hpu", None, torch.device("hpu", 3)])
 def test_every_index_is_the_module_that_the_process_has(environment, visible, device):
-    """Training programs pass ``hpu:0`` in each rank, or its rank, whatever module the launcher gave it."""
+    """Training programs pass ``hpu:0`` or their rank in each rank, for any module of the launcher."""
     environment(visible, module="5")
     hpu.set_device(device)
     assert os.environ["HLS_MODULE_ID"] == "5"

@@ -27,40 +27,44 @@ def test_there_is_one():
 
 
 def test_listeners_get_their_events_until_they_leave():
-    got = []
-    first = DISPATCHER.subscribe(EventId.CUSTOM_EVENT, lambda timestamp, params: got.append(("a", params)))
-    second = DISPATCHER.subscribe(EventId.CUSTOM_EVENT, lambda timestamp, params: got.append(("b", params)))
+    events = []
+    first = DISPATCHER.subscribe(EventId.CUSTOM_EVENT, lambda timestamp, params: events.append(("a", params)))
+    second = DISPATCHER.subscribe(
+        EventId.CUSTOM_EVENT, lambda timestamp, params: events.append(("b", params))
+    )
     DISPATCHER.publish(EventId.CUSTOM_EVENT, [("key", 1)])
     DISPATCHER.publish(EventId.MARK_STEP)
     DISPATCHER.unsubscribe(first)
     DISPATCHER.publish(EventId.CUSTOM_EVENT)
     DISPATCHER.unsubscribe(second)
     DISPATCHER.publish(EventId.CUSTOM_EVENT)
-    assert got == [("a", [("key", "1")]), ("b", [("key", "1")]), ("b", [])]
+    assert events == [("a", [("key", "1")]), ("b", [("key", "1")]), ("b", [])]
     with pytest.raises(KeyError):
         DISPATCHER.unsubscribe(first)
 
 
 def test_timestamps_are_microseconds_of_the_day():
-    got = []
-    handle = DISPATCHER.subscribe(EventId.CUSTOM_EVENT, lambda timestamp, params: got.append(timestamp))
+    timestamps = []
+    handle = DISPATCHER.subscribe(
+        EventId.CUSTOM_EVENT, lambda timestamp, params: timestamps.append(timestamp)
+    )
     before = time.time() * 1e6
     DISPATCHER.publish(EventId.CUSTOM_EVENT)
     DISPATCHER.unsubscribe(handle)
-    assert before - 1 <= got[0] <= time.time() * 1e6 + 1
+    assert before - 1 <= timestamps[0] <= time.time() * 1e6 + 1
 
 
 def test_a_failing_listener_is_logged_and_the_others_go_on(caplog):
-    got = []
+    calls = []
     handles = [
         DISPATCHER.subscribe(EventId.CUSTOM_EVENT, lambda timestamp, params: 1 / 0),
-        DISPATCHER.subscribe(EventId.CUSTOM_EVENT, lambda timestamp, params: got.append(1)),
+        DISPATCHER.subscribe(EventId.CUSTOM_EVENT, lambda timestamp, params: calls.append(1)),
     ]
     with caplog.at_level(logging.ERROR):
         DISPATCHER.publish(EventId.CUSTOM_EVENT)
     for handle in handles:
         DISPATCHER.unsubscribe(handle)
-    assert got == [1]
+    assert calls == [1]
     assert "a listener of CUSTOM_EVENT failed" in caplog.text
 
 

@@ -1,4 +1,4 @@
-"""Flags with an effect that one process shows: each is set, and the program sees the difference."""
+"""Flags with an effect that one process can observe: each flag is set, and the program detects the effect."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ print(x.tolist())
     ],
 )
 def test_streams_that_a_program_makes(output_of, variables, ids) -> None:
-    found = output_of(STREAMS, **variables).splitlines()
-    assert found == [ids, "[7.0, 7.0, 7.0]"]
+    lines = output_of(STREAMS, **variables).splitlines()
+    assert lines == [ids, "[7.0, 7.0, 7.0]"]
 
 
 GELU = """
@@ -49,15 +49,15 @@ for form in ("none", "tanh"):
 
 
 @pytest.mark.parametrize(
-    ("variables", "found"),
+    ("variables", "expected"),
     [
         ({}, "True True True True"),
         ({"HPU_REFERENCE_PROFILE": "gaudi2"}, "False False True True"),
         ({"HPU_REFERENCE_PROFILE": "gaudi2", "PT_HPU_FORCE_TANH_FOR_GELU": "0"}, "True True True True"),
     ],
 )
-def test_gelu_by_tanh(output_of, variables, found) -> None:
-    assert output_of(GELU, **variables).split() == found.split()
+def test_gelu_by_tanh(output_of, variables, expected) -> None:
+    assert output_of(GELU, **variables).split() == expected.split()
 
 
 COPY = """
@@ -88,8 +88,8 @@ print(device.sum().item(), host.sum().item())
     ],
 )
 def test_copies_that_leave_the_host(output_of, size, variables, queued) -> None:
-    found = output_of(COPY.format(size=size), **variables).split()
-    assert found == [*queued.split(), str(float(size)), str(float(size))]
+    output_fields = output_of(COPY.format(size=size), **variables).split()
+    assert output_fields == [*queued.split(), str(float(size)), str(float(size))]
 
 
 CAPTURED = """
@@ -146,10 +146,10 @@ except torch.OutOfMemoryError:
 """
 
 
-@pytest.mark.parametrize(("value", "found"), [("1", "fits"), ("0", "does not fit")])
-def test_free_memory_is_coalesced(output_of, value, found) -> None:
+@pytest.mark.parametrize(("value", "expected"), [("1", "fits"), ("0", "does not fit")])
+def test_free_memory_is_coalesced(output_of, value, expected) -> None:
     limit = {"HPU_REFERENCE_MEMORY_LIMIT": str(16 << 20)}
-    assert output_of(FRAGMENTS, **limit, PT_ENABLE_MEMORY_DEFRAGMENTATION=value) == found
+    assert output_of(FRAGMENTS, **limit, PT_ENABLE_MEMORY_DEFRAGMENTATION=value) == expected
 
 
 CALLS = """
@@ -163,10 +163,10 @@ print(x.tolist(), _get_jit_cache_size() > 0)
 """
 
 
-@pytest.mark.parametrize(("value", "known"), [("1", "True"), ("0", "False")])
-def test_calls_that_the_engine_knows(output_of, value, known) -> None:
-    found = output_of(CALLS, PT_HPU_ENABLE_EAGER_JIT_CACHE=value)
-    assert found == f"[15.0, 15.0, 15.0] {known}"
+@pytest.mark.parametrize(("value", "expected_count"), [("1", "True"), ("0", "False")])
+def test_calls_that_the_engine_knows(output_of, value, expected_count) -> None:
+    output_text = output_of(CALLS, PT_HPU_ENABLE_EAGER_JIT_CACHE=value)
+    assert output_text == f"[15.0, 15.0, 15.0] {expected_count}"
 
 
 COMPILED = """
@@ -181,15 +181,15 @@ print(f(torch.ones(3, device="hpu")).tolist())
 def test_a_file_of_each_compiled_graph(output_of, tmp_path) -> None:
     assert output_of(COMPILED, PT_COMPILATION_STATS_PATH=str(tmp_path / "made")) == "[3.0, 3.0, 3.0]"
     (file,) = (tmp_path / "made").iterdir()
-    found = json.loads(file.read_text())
-    assert found["name"] == "graph_0_inference" and found["seconds"] > 0
-    assert not found["training"] and not found["dynamic"]
-    assert {name: counts["graph_count"] for name, counts in found["ops"].items()} == {
+    graph_record = json.loads(file.read_text())
+    assert graph_record["name"] == "graph_0_inference" and graph_record["seconds"] > 0
+    assert not graph_record["training"] and not graph_record["dynamic"]
+    assert {name: counts["graph_count"] for name, counts in graph_record["ops"].items()} == {
         "torch.ops.aten.mul.Tensor": 1,
         "torch.ops.aten.relu.default": 1,
         "torch.ops.aten.add.Tensor": 1,
     }
-    assert found["recipes"] == 1 and found["calls"] == 0
+    assert graph_record["recipes"] == 1 and graph_record["calls"] == 0
 
 
 def test_a_folder_that_cannot_be_written_is_a_warning(run_python, tmp_path) -> None:
@@ -236,5 +236,5 @@ print(w.grad.tolist(), counters["compiled_autograd"]["captures"])
 
 @pytest.mark.parametrize(("value", "captures"), [("0", 0), ("1", 1)])
 def test_compiled_backward_passes(output_of, value, captures) -> None:
-    found = output_of(BACKWARD, PT_HPU_ENABLE_COMPILED_AUTOGRAD=value, timeout=120)
-    assert found == f"[1.0, 1.0, 1.0] {captures}"
+    output_text = output_of(BACKWARD, PT_HPU_ENABLE_COMPILED_AUTOGRAD=value, timeout=120)
+    assert output_text == f"[1.0, 1.0, 1.0] {captures}"

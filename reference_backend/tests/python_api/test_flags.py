@@ -1,4 +1,4 @@
-"""Flags, switches and the files of autocast."""
+"""Flags, switches and the autocast files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ hpu = ht.hpu
     ],
 )
 def test_parsing(kind, text, value):
-    assert environment.parse("NAME", kind, text) == value
+    assert environment.parse_value("NAME", kind, text) == value
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_parsing(kind, text, value):
 )
 def test_bad_text_names_variable_value_and_way_out(kind, text):
     with pytest.raises(ValueError, match=rf"^NAME='{text}' is .*: use "):
-        environment.parse("NAME", kind, text)
+        environment.parse_value("NAME", kind, text)
 
 
 def test_every_flag_has_a_getter_and_only_settable_ones_a_setter():
@@ -212,9 +212,9 @@ def test_autocast_list_file_that_cannot_be_read(run_python, tmp_path):
 
 def test_the_page_is_that_of_the_table():
     page = Path(__file__).parents[3] / "docs" / "flags.md"
-    assert page.read_text() == "\n".join(flag_page.page()) + "\n"
+    assert page.read_text() == "\n".join(flag_page.page_lines()) + "\n"
 
 
 def test_all_flags_of_the_contract_are_there():
-    # 177 of the contract's table, PT_HPU_SYNC_LAUNCH and PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK.
+    # 177 variables of the contract's table, PT_HPU_SYNC_LAUNCH and PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK.
     assert len(FLAGS) == 179

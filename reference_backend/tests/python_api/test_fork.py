@@ -1,4 +1,4 @@
-"""A process that was forked from one that had the device must not use it, and must keep working otherwise."""
+"""A fork of a process with the device must not use the device, and otherwise works."""
 
 from __future__ import annotations
 

@@ -11,7 +11,9 @@ PACKAGE = Path(ht.__file__).parent
 
 
 def _names_from_the_package(path: Path) -> set[str]:
-    """Names that a module imports from `habana_frameworks.torch` itself, absolutely or relatively."""
+    """Return the names that a module imports from `habana_frameworks.torch` itself, absolutely or
+    relatively.
+    """
     inside = path.relative_to(PACKAGE).parts[:-1]
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -24,7 +26,9 @@ def _names_from_the_package(path: Path) -> set[str]:
 
 
 def test_only_the_core_is_imported_from_the_package_itself():
-    """The contracts leave these imports out, since the core has no source; another name would be a circle."""
+    """The contracts exclude these imports, because the core has no source. Any other name would be
+    a cycle.
+    """
     parts = {path.stem for path in PACKAGE.glob("*.py")} | {path.name for path in PACKAGE.glob("*/")}
     modules = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py"]
     names = {name for path in modules for name in _names_from_the_package(path)}

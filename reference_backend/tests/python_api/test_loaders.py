@@ -1,4 +1,4 @@
-"""Data loaders: `habana_dataloader`, and pipelines of `habana_frameworks.mediapipe` on files of images."""
+"""Data loaders: `habana_dataloader`, and pipelines of `habana_frameworks.mediapipe` on image files."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Numbers(torch.utils.data.Dataset):
     def __len__(self) -> int:
         return 10
 
-    def __getitem__(self, place: int) -> tuple[torch.Tensor, int]:
-        return torch.full((2,), float(place)), place
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return torch.full((2,), float(index)), index
 
 
 class ImageFolder(Numbers):
-    """Named as torchvision's class, by which the rules go."""
+    """A dataset with the class name of torchvision's ImageFolder, on which the rules depend."""
 
     def __init__(self, root: str, *transforms: str) -> None:
         self.root = root
@@ -62,8 +62,8 @@ USUAL = ("Resize", "CenterCrop", "ToTensor", "Normalize")
     ],
 )
 def test_the_rules_of_hardware(capsys: Any, folder: str, options: Any, transforms: Any, words: Any) -> None:
-    given = {"batch_size": 2, "num_workers": 8, "pin_memory": True, "drop_last": True} | options
-    habana_dataloader.HabanaDataLoader(ImageFolder(folder, *transforms), **given)
+    loader_options = {"batch_size": 2, "num_workers": 8, "pin_memory": True, "drop_last": True} | options
+    habana_dataloader.HabanaDataLoader(ImageFolder(folder, *transforms), **loader_options)
     out = capsys.readouterr().out
     assert (words is None and out == "") or (words is not None and words in out)
 
@@ -113,9 +113,9 @@ def images(tmp_path: pathlib.Path) -> pathlib.Path:
     random = numpy.random.default_rng(1)
     for name, count in (("cats", 3), ("dogs", 2)):
         (tmp_path / name).mkdir()
-        for place in range(count):
+        for image_index in range(count):
             pixels = random.integers(0, 255, (20, 24, 3), dtype=numpy.uint8)
-            image.fromarray(pixels).save(tmp_path / name / f"{place}.jpg")
+            image.fromarray(pixels).save(tmp_path / name / f"{image_index}.jpg")
     return tmp_path
 
 
@@ -127,26 +127,28 @@ def test_a_pipeline_computes_what_pillow_and_numpy_do(images: pathlib.Path) -> N
     batches = list(loader)
     assert [labels.tolist() for _, labels in batches] == [[0, 0], [0, 1], [1, 0]]  # the first is repeated
     files = sorted(images.glob("*/*.jpg"))
-    for place, file in enumerate([*files, files[0]]):
+    for index, file in enumerate([*files, files[0]]):
         pixels = numpy.asarray(Image.open(file).resize((12, 10), Image.Resampling.BILINEAR)).transpose(
             2, 0, 1
         )
-        if place % 2:
+        if index % 2:
             pixels = pixels[..., ::-1]
-        due = (pixels[:, :6, 2:10] - MEAN.reshape(3, 1, 1)) * INVERSE.reshape(3, 1, 1)
-        found = batches[place // 2][0][place % 2]
-        assert found.device.type == "hpu"
-        numpy.testing.assert_allclose(found.cpu().numpy(), due, rtol=1e-6)
+        expected = (pixels[:, :6, 2:10] - MEAN.reshape(3, 1, 1)) * INVERSE.reshape(3, 1, 1)
+        actual = batches[index // 2][0][index % 2]
+        assert actual.device.type == "hpu"
+        numpy.testing.assert_allclose(actual.cpu().numpy(), expected, rtol=1e-6)
 
 
 def test_orders_parts_and_rests(images: pathlib.Path) -> None:
     assert len(HPUResnetPytorchIterator(Pipe(images, drop_remainder=True))) == 2
-    one, two = (Pipe(images, num_slices=2, slice_index=place).input.files for place in (0, 1))
-    assert len(one) == len(two) == 3 and len({*one, *two}) == 5  # one is read twice
+    first_part, two = (
+        Pipe(images, num_slices=2, slice_index=slice_index).input.files for slice_index in (0, 1)
+    )
+    assert len(first_part) == len(two) == 3 and len({*first_part, *two}) == 5  # one file is read twice
     loader = HPUResnetPytorchIterator(Pipe(images, train=True, shuffle=True, seed=5, drop_remainder=True))
     epochs = [[labels.tolist() for _, labels in loader] for _ in range(6)]
-    again = HPUResnetPytorchIterator(Pipe(images, train=True, shuffle=True, seed=5, drop_remainder=True))
-    assert epochs == [[labels.tolist() for _, labels in again] for _ in range(6)]
+    iterator = HPUResnetPytorchIterator(Pipe(images, train=True, shuffle=True, seed=5, drop_remainder=True))
+    assert epochs == [[labels.tolist() for _, labels in iterator] for _ in range(6)]
     assert len({str(epoch) for epoch in epochs}) > 1
 
 
@@ -164,7 +166,7 @@ def test_what_is_wrong_says_so(images: pathlib.Path, tmp_path: pathlib.Path) -> 
 
 
 class Compose:
-    """Transforms one after another, as torchvision's class of this name."""
+    """Transforms in sequence, like torchvision's class of this name."""
 
     def __init__(self, *transforms: Any) -> None:
         self.transforms = transforms
@@ -191,7 +193,7 @@ class Normalize:
 
 
 def _folder(root: pathlib.Path, transform: Callable[[Any], Any]) -> Any:
-    """torchvision's ImageFolder if there is one, or a class of this name that reads the same."""
+    """Return torchvision's ImageFolder, or an equivalent class if torchvision is missing."""
     try:
         from torchvision.datasets import ImageFolder as Found
     except ImportError:
@@ -202,7 +204,7 @@ def _folder(root: pathlib.Path, transform: Callable[[Any], Any]) -> Any:
 class _Minimal(torch.utils.data.Dataset):
     def __init__(self, root: str, transform: Callable[[Any], Any]) -> None:
         self.root, self.transform = root, transform
-        self.classes = sorted(one.name for one in pathlib.Path(root).iterdir())
+        self.classes = sorted(class_folder.name for class_folder in pathlib.Path(root).iterdir())
         self.samples = [
             (str(file), number)
             for number, name in enumerate(self.classes)
@@ -212,28 +214,28 @@ class _Minimal(torch.utils.data.Dataset):
     def __len__(self) -> int:
         return len(self.samples)
 
-    def __getitem__(self, place: int) -> tuple[Any, int]:
+    def __getitem__(self, index: int) -> tuple[Any, int]:
         from PIL import Image
 
-        path, number = self.samples[place]
+        path, number = self.samples[index]
         with Image.open(path) as opened:
             return self.transform(opened.convert("RGB")), number
 
 
-_Minimal.__name__ = "ImageFolder"  # the rules go by the name
+_Minimal.__name__ = "ImageFolder"  # the rules depend on the name
 
 
 @pytest.fixture
 def photographs(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A folder of JPEGs in three classes, whose path is that of ImageNet."""
+    """Return a folder of JPEGs in three classes, with the path of ImageNet."""
     image = pytest.importorskip("PIL.Image")
     random = numpy.random.default_rng(2)
     for name, count in (("birds", 4), ("cats", 3), ("dogs", 4)):
         folder = tmp_path / "imagenet" / name
         folder.mkdir(parents=True)
-        for place in range(count):
-            pixels = random.integers(0, 255, (14 + place, 18, 3), dtype=numpy.uint8)
-            image.fromarray(pixels).save(folder / f"{place}.jpg", quality=90)
+        for image_index in range(count):
+            pixels = random.integers(0, 255, (14 + image_index, 18, 3), dtype=numpy.uint8)
+            image.fromarray(pixels).save(folder / f"{image_index}.jpg", quality=90)
     return tmp_path / "imagenet"
 
 
@@ -257,26 +259,29 @@ def test_a_folder_of_images_gives_the_batches_of_torchs_loader(
 
     def batches(kind: Any) -> list[Any]:
         loader = kind(dataset, generator=torch.Generator().manual_seed(7), **options)
-        found = [[(x, y) for x, y in loader] for _ in range(2)]
-        assert all(options["batch_size"] is None or len(epoch) == len(loader) for epoch in found)
-        return [one for epoch in found for one in epoch]
+        epochs = [[(x, y) for x, y in loader] for _ in range(2)]
+        assert all(options["batch_size"] is None or len(epoch) == len(loader) for epoch in epochs)
+        return [batch for epoch in epochs for batch in epoch]
 
-    found, due = batches(habana_dataloader.HabanaDataLoader), batches(torch.utils.data.DataLoader)
-    assert len(found) == len(due) > 0
-    for (x, y), (wanted, label) in zip(found, due, strict=True):
+    actual_batches, expected_batches = (
+        batches(habana_dataloader.HabanaDataLoader),
+        batches(torch.utils.data.DataLoader),
+    )
+    assert len(actual_batches) == len(expected_batches) > 0
+    for (x, y), (wanted, label) in zip(actual_batches, expected_batches, strict=True):
         assert x.dtype == wanted.dtype and x.shape == wanted.shape and x.device == wanted.device
         assert x.is_pinned() == wanted.is_pinned()
         assert torch.equal(x, wanted) and torch.equal(torch.as_tensor(y), torch.as_tensor(label))
     if options["batch_size"] is not None:
-        assert found[0][0].shape == (options["batch_size"], 3, 10, 12)
-        labels = torch.cat([y for _, y in found]).bincount(minlength=3)
+        assert actual_batches[0][0].shape == (options["batch_size"], 3, 10, 12)
+        labels = torch.cat([y for _, y in actual_batches]).bincount(minlength=3)
         assert options.get("drop_last") or labels.tolist() == [8, 6, 8]
     assert ("Running with PyTorch Dataloader" in capsys.readouterr().out) == ("pin_memory" not in options)
 
 
 def test_another_folder_falls_back_and_reads_the_same(photographs: pathlib.Path, capsys: Any) -> None:
-    other = photographs.rename(photographs.parent / "flowers")
-    dataset = _folder(other, Compose(Resize(), ToTensor(), Normalize()))
+    renamed_folder = photographs.rename(photographs.parent / "flowers")
+    dataset = _folder(renamed_folder, Compose(Resize(), ToTensor(), Normalize()))
     loader = habana_dataloader.HabanaDataLoader(
         dataset, batch_size=11, num_workers=8, pin_memory=False, drop_last=True
     )
@@ -284,7 +289,7 @@ def test_another_folder_falls_back_and_reads_the_same(photographs: pathlib.Path,
     assert isinstance(loader.dataloader, torch.utils.data.DataLoader) and loader.dataset is dataset
 
 
-#: By the package that is missing: the part that needs it, and the one sentence.
+#: The feature that needs each missing package, and the error message.
 MISSING = {
     "torchvision": (
         lambda: habana_dataloader.habana_dataset.ImageFolderWithManifest,

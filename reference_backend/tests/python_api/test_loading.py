@@ -154,15 +154,15 @@ MANY = {"b.2_6": _info("2.6.0", abi=False), "b.2_13": _info("2.13.0"), "b.fork":
 
 
 @pytest.mark.parametrize(
-    ("torch", "place"),
+    ("torch", "core_name"),
     [
         (_torch("2.6.0+cu124", abi=False), "b.2_6"),
         (_torch("2.13.1+cpu"), "b.2_13"),
         (_torch("2.13.0a0+git77"), "b.fork"),
     ],
 )
-def test_of_many_cores_the_one_for_this_torch_is_taken(torch, place):
-    assert _loader.choose(MANY, torch) == place
+def test_of_many_cores_the_one_for_this_torch_is_taken(torch, core_name):
+    assert _loader.choose_core(MANY, torch) == core_name
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_none_of_many_cores_fits(torch):
     with pytest.raises(
         ImportError, match=r"has cores for fork-like torch 2\.13 .*; public torch 2\.6 .*install"
     ):
-        _loader.choose(MANY, torch)
+        _loader.choose_core(MANY, torch)
 
 
 def test_a_torch_that_allows_no_hpu_is_refused():
@@ -222,7 +222,7 @@ def test_a_mismatched_build_never_reaches_the_library(run_python, tmp_path, diff
 
 
 def _fake_torch(folder: Path, version: str, library: str) -> types.ModuleType:
-    """A torch that consists of its name, its version and what its wheel recorded."""
+    """Create a torch that consists of its name, its version and the metadata of its wheel."""
     info = folder / f"torch-{version}.dist-info"
     info.mkdir(parents=True)
     lines = [
@@ -254,12 +254,12 @@ def test_a_core_of_its_own_is_picked_for_a_build(run_python, tmp_path):
 
     tree = _copy_without(tmp_path)
     package = tree / "habana_frameworks" / "torch"
-    good = (package / "_build_info.py").read_text()
+    build_info = (package / "_build_info.py").read_text()
     (package / "_build_info.py").write_text("TORCH_VERSION, CXX11_ABI, FORK = '1.13.0', True, False\n")
     key = torch_build.key(_build_info.TORCH_VERSION, _build_info.CXX11_ABI, _build_info.FORK)
     folder_of_core = package / "_builds" / key
     folder_of_core.mkdir(parents=True)
-    (folder_of_core / "_build_info.py").write_text(good)
+    (folder_of_core / "_build_info.py").write_text(build_info)
     (folder_of_core / "_C.py").write_text("raise SystemExit(f'opened {__name__}')\n")
     assert "opened habana_frameworks.torch._C" in run_python(IMPORT, path=(tree,)).stderr
 

@@ -1,4 +1,4 @@
-"""The log: modules, levels, masks, files of ranks, forks, full disks; torch's own log settings."""
+"""The log: modules, levels, masks, files of ranks, forks, full disks, and torch's own log settings."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ torch.hpu.synchronize()
 
 
 def lines_of(text: str) -> list[tuple[str, str, str]]:
-    """Module, level and text of each line, all of which have the one form."""
-    found = [LINE.fullmatch(line) for line in text.splitlines()]
-    assert all(found), text
-    return [match.groups() for match in found if match]  # type: ignore[misc]
+    """Return module, level and text of each line. All lines have one format."""
+    matches = [LINE.fullmatch(line) for line in text.splitlines()]
+    assert all(matches), text
+    return [match.groups() for match in matches if match]  # type: ignore[misc]
 
 
 def modules_of(text: str) -> set[str]:
@@ -102,7 +102,7 @@ def test_levels_masks_and_flags_choose_the_lines(python, tmp_path, variables, ex
 def test_a_mask_that_is_none_is_one_sentence(monkeypatch, variable, text, problem):
     monkeypatch.setenv(variable, text)
     with pytest.raises(ValueError, match=problem) as failure:
-        log_settings.read(_C.log_modules())
+        log_settings.read_log_settings(_C.log_modules())
     assert variable in str(failure.value)
 
 
@@ -124,14 +124,16 @@ def test_a_mask_that_is_none_is_one_sentence(monkeypatch, variable, text, proble
 def test_a_setting_that_others_may_read_too_costs_a_warning(monkeypatch, variable, text, problem):
     monkeypatch.setenv(variable, text)
     with pytest.warns(RuntimeWarning, match=problem) as caught:
-        found = log_settings.read(_C.log_modules())
+        settings = log_settings.read_log_settings(_C.log_modules())
     assert variable in str(caught[0].message)
-    assert not found.lets_through("PT_KERNEL")
+    assert not settings.lets_through("PT_KERNEL")
 
 
-@pytest.mark.parametrize(("word", "number"), [("WARN", 3), ("err", 4), ("fatal", 5), (" 0 ", 0), ("off", 6)])
-def test_levels_have_the_usual_words(word, number):
-    assert log_settings.level_of(word) == number
+@pytest.mark.parametrize(
+    ("level_name", "number"), [("WARN", 3), ("err", 4), ("fatal", 5), (" 0 ", 0), ("off", 6)]
+)
+def test_levels_have_the_usual_words(level_name, number):
+    assert log_settings.level_of(level_name) == number
 
 
 @pytest.mark.parametrize("folder", ["", "~nosuchuser/logs"])
@@ -139,7 +141,7 @@ def test_without_a_home_the_log_is_in_the_current_folder(monkeypatch, folder):
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setattr("pwd.getpwuid", lambda uid: {}["nobody"])
     monkeypatch.setenv("HABANA_LOGS", folder)
-    assert log_settings.read(_C.log_modules()).folder == Path(".habana_logs")
+    assert log_settings.read_log_settings(_C.log_modules()).folder == Path(".habana_logs")
 
 
 def test_levels_that_the_program_has_set_stay(python, tmp_path):
@@ -150,11 +152,11 @@ def test_levels_that_the_program_has_set_stay(python, tmp_path):
 
 def test_an_unknown_module_costs_a_warning_and_a_known_silent_one_none(monkeypatch, recwarn):
     monkeypatch.setenv("LOG_LEVEL_PT_TOWL", "1")
-    log_settings.read(_C.log_modules())
+    log_settings.read_log_settings(_C.log_modules())
     assert not recwarn
     monkeypatch.setenv("LOG_LEVEL_PT_KERNELS", "1")
     with pytest.warns(RuntimeWarning, match="no module PT_KERNELS; it has PT_DEVICE, PT_KERNEL"):
-        log_settings.read(_C.log_modules())
+        log_settings.read_log_settings(_C.log_modules())
 
 
 def test_console_has_the_lines_of_the_file(python, tmp_path):
@@ -284,7 +286,7 @@ def test_a_console_that_this_process_reads_is_no_deadlock(python, tmp_path):
     assert done.returncode == 0, done.stderr
     number, whole = done.stdout.split()[-2:]
     assert int(number) >= 500 and file_of(tmp_path).read_text().count("an event") == 3000
-    assert whole == "True" or int(number) < 3000  # what could not wait was dropped
+    assert whole == "True" or int(number) < 3000  # messages that exceeded the buffer were dropped
 
 
 def test_a_console_that_does_not_block_gets_whole_lines(python, tmp_path):
@@ -327,10 +329,10 @@ def test_full_files_are_set_aside(python, tmp_path):
     )
     files = {path.name: path for path in tmp_path.iterdir()}
     older = files.keys() - {"pytorch_log.txt"}
-    # A process that has been put to sleep while it sets the file aside lets the others fill it further.
+    # While one process is suspended during log rotation, the other processes continue to fill the file.
     assert older in ({"pytorch_log.1.txt"}, {"pytorch_log.1.txt", "pytorch_log.2.txt"})
     texts = [text for path in files.values() for _, _, text in lines_of(path.read_text())]
-    # 2.4 MB of lines: none is lost while the files kept have room for all.
+    # 2.4 MB of lines: none is lost while the kept files have room for all.
     assert len(texts) == len(set(texts)) == 4 * 2 * 300
     assert all(files[name].stat().st_size >= 1 << 20 for name in older)
 
@@ -391,8 +393,8 @@ def test_a_warning_is_still_shown_when_the_log_takes_it(python, tmp_path):
     )
     done = python(script, HABANA_LOGS=str(tmp_path), LOG_LEVEL_PT_BRIDGE="2")
     assert done.stderr == "seen\n"
-    found = lines_of(file_of(tmp_path).read_text())
-    assert found == [("PT_BRIDGE", "warning", "seen"), ("PT_BRIDGE", "info", "logged")]
+    logged_lines = lines_of(file_of(tmp_path).read_text())
+    assert logged_lines == [("PT_BRIDGE", "warning", "seen"), ("PT_BRIDGE", "info", "logged")]
 
 
 COMPILED = (

@@ -118,9 +118,9 @@ def test_other_devices_are_refused(name, device):
 
 
 def test_empty_cache_keeps_tensors():
-    kept = torch.arange(1000, device="hpu")
+    tensor = torch.arange(1000, device="hpu")
     hpu.empty_cache()
-    assert kept.sum().item() == 499500
+    assert tensor.sum().item() == 499500
 
 
 def test_shared_object_name():

@@ -53,7 +53,7 @@ def test_device_memory():
 def test_a_metric_collects_between_start_and_stop():
     changed = []
     with metrics.metric_localcontext("cpu_fallback") as metric:
-        metric.on_metric_change(lambda one: changed.append(dict(one.stats())["TotalNumber"]))
+        metric.on_metric_change(lambda metric_view: changed.append(dict(metric_view.stats())["TotalNumber"]))
         metric.start()
         _publish("CPU_FALLBACK", op_name="aten::a")
         metric.stop()
@@ -71,7 +71,7 @@ def test_a_metric_collects_between_start_and_stop():
 def test_unknown_metric():
     with (
         pytest.raises(
-            metrics.MetricNotFound, match="'nothing' is not a metric. Use one of graph_compilation"
+            metrics.MetricNotFound, match=r"'nothing' is not a metric\. Use one of graph_compilation"
         ),
         metrics.metric_localcontext("nothing"),
     ):
@@ -153,7 +153,7 @@ LAZY = """
 
 
 def test_graphs_of_lazy_mode(output_of):
-    """A compilation and a miss for each shape; hits if a shape comes again."""
+    """Each shape causes a compilation and a cache miss; a repeated shape causes a hit."""
     lines = output_of(textwrap.dedent(LAZY), PT_HPU_ENABLE_CACHE_METRICS="1").splitlines()
     assert lines == ["0 0 0 0", "5 5 0 5", "6 6 9 6"]
 

@@ -22,7 +22,7 @@ def test_applied_once():
 
 
 def _layers(function) -> int:
-    """Number of functions of the backend among the functions wrapped in each other."""
+    """Return the number of the backend's functions in a chain of wrappers."""
     ours = 0
     while function is not None:
         ours += Path(function.__code__.co_filename).parent == Path(patches.__file__).parent
@@ -109,16 +109,16 @@ def test_fake_strides_are_the_eager_ones():
 
     def strides(device: str) -> list[tuple[int, ...]]:
         matrix = torch.empty(4, 6, device=device).t()
-        plain = torch.empty(2, 3, 5, 5, device=device)
-        image = plain.to(memory_format=torch.channels_last)
+        contiguous = torch.empty(2, 3, 5, 5, device=device)
+        image = contiguous.to(memory_format=torch.channels_last)
         weight = torch.empty(4, 3, 3, 3, device=device)
         convolve, gradients = torch.ops.aten.convolution, torch.ops.aten.convolution_backward
         rest = [1, 1], [0, 0], [1, 1], False, [0, 0], 1
         results = [matrix + 1, matrix.exp(), matrix * matrix, image.relu(), matrix[torch.tensor([1, 0])]]
-        for source in (plain, image):
+        for source in (contiguous, image):
             result = convolve(source, weight, None, *rest)
             results += [result, *gradients(result, source, weight, [4], *rest, [True, True, True])]
-        results.append(torch.nn.functional.conv1d(plain[0], torch.empty(2, 5, 3, device=device)))
+        results.append(torch.nn.functional.conv1d(contiguous[0], torch.empty(2, 5, 3, device=device)))
         return [result.stride() for result in results]
 
     with FakeTensorMode():
@@ -142,20 +142,20 @@ def test_import_hook_runs_after_the_module_and_leaves_no_trace(tmp_path, monkeyp
 
     (tmp_path / "front_hooked.py").write_text("value = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
-    seen = []
-    when_imported("front_hooked", lambda module: seen.append(module.value))
+    imported_values = []
+    when_imported("front_hooked", lambda module: imported_values.append(module.value))
     assert "front_hooked" not in sys.modules
     import front_hooked
 
-    assert seen == [1]
+    assert imported_values == [1]
     assert inspect.getsource(front_hooked) == "value = 1\n"
     assert type(front_hooked.__loader__) is type(front_hooked.__spec__.loader) is SourceFileLoader
-    when_imported("front_hooked", lambda module: seen.append("now"))
-    assert seen == [1, "now"]
+    when_imported("front_hooked", lambda module: imported_values.append("now"))
+    assert imported_values == [1, "now"]
     del sys.modules["front_hooked"]
     import front_hooked
 
-    assert seen == [1, "now"]
+    assert imported_values == [1, "now"]
 
 
 def test_import_hook_survives_a_failing_import(tmp_path, monkeypatch):
@@ -164,11 +164,11 @@ def test_import_hook_survives_a_failing_import(tmp_path, monkeypatch):
     source = tmp_path / "front_failing.py"
     source.write_text("raise OSError\n")
     monkeypatch.syspath_prepend(tmp_path)
-    seen = []
-    when_imported("front_failing", seen.append)
+    imported_modules = []
+    when_imported("front_failing", imported_modules.append)
     with pytest.raises(OSError):
         import front_failing
     source.write_text("value = 'of another size, so that no bytecode of before fits'\n")
     import front_failing
 
-    assert seen == [front_failing]
+    assert imported_modules == [front_failing]

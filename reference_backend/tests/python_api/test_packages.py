@@ -196,15 +196,19 @@ TYPES = {
 @pytest.mark.parametrize(("name", "dtype"), TYPES.items())
 def test_legacy_types(name, dtype):
     legacy = getattr(hpu, name)
-    made = legacy([[0, 1], [1, 0]])
-    assert (made.dtype, made.device, made.tolist()) == (dtype, torch.device("hpu:0"), [[0, 1], [1, 0]])
-    assert made.type() == f"torch.hpu.{name}"
-    assert isinstance(made, legacy)
-    assert not isinstance(made.cpu(), legacy)
-    assert not isinstance(made.to(torch.complex64), legacy)
+    legacy_tensor = legacy([[0, 1], [1, 0]])
+    assert (legacy_tensor.dtype, legacy_tensor.device, legacy_tensor.tolist()) == (
+        dtype,
+        torch.device("hpu:0"),
+        [[0, 1], [1, 0]],
+    )
+    assert legacy_tensor.type() == f"torch.hpu.{name}"
+    assert isinstance(legacy_tensor, legacy)
+    assert not isinstance(legacy_tensor.cpu(), legacy)
+    assert not isinstance(legacy_tensor.to(torch.complex64), legacy)
     assert legacy(2, 3).shape == legacy(torch.Size([2, 3])).shape == (2, 3)
     assert legacy().shape == (0,)
-    assert legacy(made).data_ptr() == made.data_ptr()
+    assert legacy(legacy_tensor).data_ptr() == legacy_tensor.data_ptr()
     assert legacy(2, dtype=dtype, device="hpu").shape == (2,)
 
 

@@ -1,4 +1,6 @@
-"""Profiles in files: of a whole process, of a part that the program names, and those kept in memory."""
+"""Profiles in files: of a whole process, and of a part that the program selects. Profiles that are kept in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ NAMES = ["aten::fill_.Scalar", "aten::dot", "aten::copy_ (device to host)"]
 
 
 def rows(path: Path) -> list[str]:
-    """Names of the device's rows in a trace."""
+    """Return the names of the device's rows in a trace."""
     return [event["name"] for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
 
 

@@ -1,4 +1,4 @@
-"""`torch.profiler` on the device: rows for what it does, linked to what the host did."""
+"""`torch.profiler` on the device: rows for its work, linked to the calls of the host."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from torch.profiler import ProfilerActivity, profile, schedule
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.HPU]
 
 
-def rows(found: profile, name: str = "") -> list[Any]:
-    """The device's events whose name begins so."""
+def rows(recorded: profile, name: str = "") -> list[Any]:
+    """Return the device's events whose name has this prefix."""
     return [
         event
-        for event in found.events()
+        for event in recorded.events()
         if event.device_type == DeviceType.HPU and event.name.startswith(name)
     ]
 
 
 def profiled(program: Any, **options: Any) -> profile:
-    with profile(activities=BOTH, **options) as found:
+    with profile(activities=BOTH, **options) as recorded:
         program()
         torch.hpu.synchronize()
-    return found
+    return recorded
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def x() -> torch.Tensor:
 
 
 def test_each_operator_has_one_row_that_is_linked_to_it(x: torch.Tensor) -> None:
-    found = profiled(lambda: torch.softmax(x @ x, 1).topk(3))
-    hosts = {event.id: event.name for event in found.events() if event.device_type == DeviceType.CPU}
-    assert [(row.name, hosts[row.linked_correlation_id]) for row in rows(found)] == [
+    recorded = profiled(lambda: torch.softmax(x @ x, 1).topk(3))
+    hosts = {event.id: event.name for event in recorded.events() if event.device_type == DeviceType.CPU}
+    assert [(row.name, hosts[row.linked_correlation_id]) for row in rows(recorded)] == [
         ("aten::mm", "aten::mm"),
         ("aten::_softmax", "aten::_softmax"),
         ("aten::topk", "aten::topk"),
@@ -50,24 +50,24 @@ def test_each_operator_has_one_row_that_is_linked_to_it(x: torch.Tensor) -> None
 
 
 def test_a_row_lies_within_its_operator_when_nothing_is_queued(x: torch.Tensor) -> None:
-    found = profiled(lambda: [x @ x for _ in range(50)])
-    hosts = {event.id: event.time_range for event in found.events() if event.device_type == DeviceType.CPU}
-    for row in rows(found):
+    recorded = profiled(lambda: [x @ x for _ in range(50)])
+    hosts = {event.id: event.time_range for event in recorded.events() if event.device_type == DeviceType.CPU}
+    for row in rows(recorded):
         host = hosts[row.linked_correlation_id]
         # The two clocks are read apart: microseconds.
         assert host.start - 5 <= row.time_range.start <= row.time_range.end <= host.end + 5
-    assert len(rows(found)) == 50
+    assert len(rows(recorded)) == 50
 
 
 def test_operators_are_charged_with_their_kernels_and_the_table_adds_them_up(x: torch.Tensor) -> None:
-    found = profiled(lambda: [x @ x for _ in range(5)])
+    recorded = profiled(lambda: [x @ x for _ in range(5)])
     mm = next(
-        row for row in found.key_averages() if row.key == "aten::mm" and row.device_type == DeviceType.CPU
+        row for row in recorded.key_averages() if row.key == "aten::mm" and row.device_type == DeviceType.CPU
     )
-    total = sum(row.time_range.elapsed_us() for row in rows(found))
+    total = sum(row.time_range.elapsed_us() for row in rows(recorded))
     assert mm.self_device_time_total == pytest.approx(total)
     assert mm.count == 5
-    table = found.key_averages().table(sort_by="self_device_time_total")
+    table = recorded.key_averages().table(sort_by="self_device_time_total")
     assert "Self HPU time total" in table
     assert "100.00%" in table
 
@@ -86,17 +86,17 @@ def test_queued_work_is_linked_to_its_issuer_and_lies_on_its_stream(x: torch.Ten
 
     program()
     torch.hpu.synchronize()
-    found = profiled(program)
-    hosts = {event.id: event.name for event in found.events() if event.device_type == DeviceType.CPU}
-    sine, cosine = rows(found, "aten::sin")[0], rows(found, "aten::cos")[0]
+    recorded = profiled(program)
+    hosts = {event.id: event.name for event in recorded.events() if event.device_type == DeviceType.CPU}
+    sine, cosine = rows(recorded, "aten::sin")[0], rows(recorded, "aten::cos")[0]
     assert hosts[sine.linked_correlation_id] == "aten::sin"
     assert sine.device_resource_id != 0
     assert cosine.device_resource_id == 0
-    waits = [row for row in rows(found) if row.name == "a wait for an event"]
+    waits = [row for row in rows(recorded) if row.name == "a wait for an event"]
     assert [row.device_resource_id for row in waits] == [0]
     assert waits[0].time_range.end <= cosine.time_range.start
     assert waits[0].time_range.elapsed_us() > 1000
-    assert sine.device_resource_id in [row.device_resource_id for row in rows(found, "an event")]
+    assert sine.device_resource_id in [row.device_resource_id for row in rows(recorded, "an event")]
 
 
 def test_rows_of_one_stream_do_not_overlap(x: torch.Tensor) -> None:
@@ -109,11 +109,11 @@ def test_rows_of_one_stream_do_not_overlap(x: torch.Tensor) -> None:
                 torch.exp(x)
 
     program()
-    found = profiled(program)
-    for stream in {row.device_resource_id for row in rows(found)}:
+    recorded = profiled(program)
+    for stream in {row.device_resource_id for row in rows(recorded)}:
         spans = sorted(
             (row.time_range.start, row.time_range.end)
-            for row in rows(found)
+            for row in rows(recorded)
             if row.device_resource_id == stream
         )
         for (_, end), (start, _) in itertools.pairwise(spans):
@@ -127,13 +127,13 @@ def test_copies_say_between_what_and_how_much(tmp_path: Path) -> None:
         device = host.to("hpu")
         device.clone().cpu()
 
-    found = profiled(program)
-    assert [row.name for row in rows(found)] == [
+    recorded = profiled(program)
+    assert [row.name for row in rows(recorded)] == [
         "aten::copy_ (host to device)",
         "aten::copy_ (device to device)",
         "aten::copy_ (device to host)",
     ]
-    found.export_chrome_trace(str(tmp_path / "trace.json"))
+    recorded.export_chrome_trace(str(tmp_path / "trace.json"))
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert {event["args"]["bytes"] for event in events if event.get("cat") == "hpu_op"} == {4000}
 
@@ -155,15 +155,15 @@ def test_a_trace_of_chrome_names_device_and_streams(x: torch.Tensor, tmp_path: P
 
 def test_memory_is_charged_to_operators_and_adds_up_to_the_statistics() -> None:
     before = torch.hpu.memory_allocated()
-    kept = []
+    live_tensors = []
 
     def program() -> None:
         x = torch.ones(1000, device="hpu")
-        kept.append(x + 1)
-        kept.append(torch.empty(10, device="hpu"))
+        live_tensors.append(x + 1)
+        live_tensors.append(torch.empty(10, device="hpu"))
 
-    found = profiled(program, profile_memory=True)
-    events = found.events()
+    recorded = profiled(program, profile_memory=True)
+    events = recorded.events()
     add = next(event for event in events if event.name == "aten::add")
     assert add.self_device_memory_usage == 4032  # 4,000, in granules of 64
     total = sum(event.self_device_memory_usage for event in events)
@@ -171,24 +171,24 @@ def test_memory_is_charged_to_operators_and_adds_up_to_the_statistics() -> None:
 
 
 def test_a_schedule_shows_its_active_steps_only(x: torch.Tensor) -> None:
-    shown = []
+    row_counts = []
     with profile(
         activities=BOTH,
         schedule=schedule(wait=1, warmup=1, active=2, repeat=1),
-        on_trace_ready=lambda found: shown.append(len(rows(found, "aten::mm"))),
-    ) as found:
+        on_trace_ready=lambda recorded: row_counts.append(len(rows(recorded, "aten::mm"))),
+    ) as recorded:
         for _ in range(6):
             x @ x
-            found.step()
-    assert shown == [2]
+            recorded.step()
+    assert row_counts == [2]
 
 
 def test_nothing_is_recorded_before_or_after(x: torch.Tensor) -> None:
     x @ x
-    found = profiled(lambda: torch.tanh(x))
+    recorded = profiled(lambda: torch.tanh(x))
     assert not ht._C.is_tracing()
     x @ x
-    assert [row.name for row in rows(found)] == ["aten::tanh"]
+    assert [row.name for row in rows(recorded)] == ["aten::tanh"]
     with profile(activities=[ProfilerActivity.CPU]) as host:
         x @ x
         assert not ht._C.is_tracing()
@@ -204,9 +204,9 @@ def test_an_exception_ends_the_profile(x: torch.Tensor) -> None:
 
 
 def test_the_legacy_profiler_takes_the_device(x: torch.Tensor) -> None:
-    with torch.autograd.profiler.profile(use_device="hpu") as found:
+    with torch.autograd.profiler.profile(use_device="hpu") as recorded:
         x @ x
-    assert [event.name for event in found.function_events if event.device_type == DeviceType.HPU] == [
+    assert [event.name for event in recorded.function_events if event.device_type == DeviceType.HPU] == [
         "aten::mm"
     ]
 
@@ -224,16 +224,16 @@ def test_other_threads_have_rows_too(x: torch.Tensor) -> None:
 
 def test_a_backward_pass_has_rows_of_its_thread(x: torch.Tensor) -> None:
     w = torch.randn(32, 32, device="hpu", requires_grad=True)
-    found = profiled(lambda: (x @ w).sum().backward())
-    assert len(rows(found, "aten::mm")) == 2
+    recorded = profiled(lambda: (x @ w).sum().backward())
+    assert len(rows(recorded, "aten::mm")) == 2
 
 
 def test_a_replay_is_a_recipe_with_its_operators(x: torch.Tensor) -> None:
     graph = torch.hpu.HPUGraph()
     with torch.hpu.graph(graph):
         y = torch.sin(x) @ x
-    found = profiled(graph.replay)
-    recipe, *kernels = sorted(rows(found), key=lambda row: (row.time_range.start, -row.time_range.end))
+    recorded = profiled(graph.replay)
+    recipe, *kernels = sorted(rows(recorded), key=lambda row: (row.time_range.start, -row.time_range.end))
     assert recipe.name == "a graph of 2 operators"
     assert [row.name for row in kernels] == ["aten::sin", "aten::mm"]
     assert all(
@@ -246,8 +246,8 @@ def test_a_replay_is_a_recipe_with_its_operators(x: torch.Tensor) -> None:
 def test_a_compiled_function_is_a_recipe_with_its_kernels(x: torch.Tensor) -> None:
     compiled = torch.compile(lambda x: torch.sin(x @ x) + 1, backend="hpu_backend")
     compiled(x), compiled(x)
-    found = profiled(lambda: compiled(x))
-    names = [row.name for row in sorted(rows(found), key=lambda row: row.time_range.start)]
+    recorded = profiled(lambda: compiled(x))
+    names = [row.name for row in sorted(rows(recorded), key=lambda row: row.time_range.start)]
     assert names[0].startswith(("a compiled function of ", "compiled code"))
     assert any(name.startswith("cpp_fused_") for name in names[1:]), names
     assert any("mm" in name for name in names[1:]), names
@@ -256,9 +256,9 @@ def test_a_compiled_function_is_a_recipe_with_its_kernels(x: torch.Tensor) -> No
 def test_keywords_of_the_bridge_are_taken(x: torch.Tensor) -> None:
     from habana_frameworks.torch.activity_profiler import DebugActivity
 
-    with profile(activities=BOTH, debug_activities=[DebugActivity.BRIDGE_FUNCTION_CALLS]) as found:
+    with profile(activities=BOTH, debug_activities=[DebugActivity.BRIDGE_FUNCTION_CALLS]) as recorded:
         x @ x
-    assert len(rows(found)) == 1
+    assert len(rows(recorded)) == 1
     with pytest.raises(TypeError, match="DebugActivity"):
         profile(debug_activities=["BRIDGE_FUNCTION_CALLS"])
 
@@ -276,9 +276,9 @@ except RuntimeError as error:
     print(error)
 """
     done = run_python(code, HABANA_PROFILE="0")
-    shown = done.stdout.splitlines()
-    assert shown[0] == "[]"
-    assert "HABANA_PROFILE=0" in shown[1]
+    output_lines = done.stdout.splitlines()
+    assert output_lines[0] == "[]"
+    assert "HABANA_PROFILE=0" in output_lines[1]
     assert "HABANA_PROFILE=0 disables the profile of the hpu device" in done.stderr
 
 
@@ -396,7 +396,7 @@ def test_a_trace_of_the_process_leaves_profiles_of_the_host_as_they_are(x: torch
     compiled = torch.compile(lambda x: torch.mm(x, x) + 2, backend="hpu_backend")
     compiled(x), compiled(x)
     recording = ht._C.TraceRecording()
-    with profile(activities=[ProfilerActivity.CPU]) as found:
+    with profile(activities=[ProfilerActivity.CPU]) as recorded:
         compiled(x)
     recording.end()
-    assert any(event.name in ("aten::mm", "aten::addmm") for event in found.events())
+    assert any(event.name in ("aten::mm", "aten::addmm") for event in recorded.events())

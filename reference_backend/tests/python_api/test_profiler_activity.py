@@ -1,4 +1,4 @@
-"""The class of profiler activities: torch's own, or the bridge's if asked for."""
+"""The profiler activity class: torch's own, or the bridge's on request."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def test_the_class_is_torchs_by_default(output_of) -> None:
 
 
 def test_the_class_is_the_bridges_if_asked_for(output_of) -> None:
-    found = output_of(PROGRAM, HPU_REFERENCE_PROFILER_ACTIVITY="replaced").split()
-    assert found == ["False", "True", "True", "True"]
+    output_fields = output_of(PROGRAM, HPU_REFERENCE_PROFILER_ACTIVITY="replaced").split()
+    assert output_fields == ["False", "True", "True", "True"]
 
 
 def test_another_choice_is_one_sentence(run_python) -> None:

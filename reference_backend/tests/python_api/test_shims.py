@@ -1,4 +1,4 @@
-"""Modules of the contract that hold other modules' names, and functions that only hardware has."""
+"""Modules of the contract that re-export other modules' names, and functions that only hardware supports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends of steps, and the views into the engine that go with them."""
+"""The ends of steps, and the functions that inspect the engine at these points."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, Even
 
 @pytest.fixture
 def flushes(monkeypatch):
-    """Lazy mode as `step_closure` sees it; what it asks the core for is recorded."""
-    asked = []
+    """Enable lazy mode for `step_closure`, and return the list of its requests to the core."""
+    sync_flags = []
 
     class Core:
         @staticmethod
         def lazy_flush(sync):
-            asked.append(sync)
+            sync_flags.append(sync)
 
         @staticmethod
         def take_hot_recipes():
@@ -28,7 +28,7 @@ def flushes(monkeypatch):
 
     monkeypatch.setattr(step_closure, "is_lazy", lambda: True)
     monkeypatch.setattr(step_closure, "_C", Core)
-    return asked
+    return sync_flags
 
 
 def test_mark_step_flushes(flushes):
@@ -40,12 +40,12 @@ def test_mark_step_flushes(flushes):
 
 
 def test_each_step_is_an_event(flushes):
-    got = []
-    handle = EventDispatcher.instance().subscribe(EventId.MARK_STEP, lambda *event: got.append(event))
+    events = []
+    handle = EventDispatcher.instance().subscribe(EventId.MARK_STEP, lambda *event: events.append(event))
     htcore.mark_step()
     EventDispatcher.instance().unsubscribe(handle)
     htcore.mark_step()
-    assert len(got) == 1
+    assert len(events) == 1
 
 
 def test_closures_run_once_after_the_next_step(flushes):
@@ -138,7 +138,7 @@ else:
     ],
 )
 def test_graphs_of_lazy_mode_and_of_compile_are_dumped(output_of, tmp_path, mode, variables, suffixes):
-    """With an imitation of Graphviz, each DOT file is drawn."""
+    """A fake Graphviz draws each DOT file."""
     program = tmp_path / "bin" / "dot"
     program.parent.mkdir()
     program.write_text('#!/bin/sh\necho "<svg>" > "$3"\n')
@@ -149,6 +149,6 @@ def test_graphs_of_lazy_mode_and_of_compile_are_dumped(output_of, tmp_path, mode
     assert {file.suffix for file in written} == (suffixes | {".svg"} if suffixes else set())
     for file in written:
         text = file.read_text()
-        word = "add" if mode == "lazy" else "relu"
-        assert "svg" in text if file.suffix == ".svg" else word in text
+        operator_name = "add" if mode == "lazy" else "relu"
+        assert "svg" in text if file.suffix == ".svg" else operator_name in text
         assert text.startswith("digraph") or file.suffix != ".dot"

@@ -78,17 +78,20 @@ def test_none_changes_nothing():
 
 def test_current_stream_belongs_to_the_thread():
     hpu.set_stream(hpu.Stream())
-    seen = []
-    thread = threading.Thread(target=lambda: seen.append(hpu.current_stream().id()))
+    stream_ids = []
+    thread = threading.Thread(target=lambda: stream_ids.append(hpu.current_stream().id()))
     thread.start()
     thread.join()
-    assert seen == [0]
+    assert stream_ids == [0]
 
 
 def test_leaving_the_default_stream_waits_for_it(monkeypatch):
     waited = []
     monkeypatch.setattr(
-        hpu.Stream, "wait_stream", lambda self, other: waited.append((self.id(), other.id())), raising=True
+        hpu.Stream,
+        "wait_stream",
+        lambda self, waited_stream: waited.append((self.id(), waited_stream.id())),
+        raising=True,
     )
     first, second = hpu.Stream(), hpu.Stream()
     hpu.set_stream(first)
@@ -143,9 +146,9 @@ def test_elapsed_time():
 
 @pytest.mark.parametrize("timed", [True, False])
 def test_elapsed_time_needs_recorded_events(timed):
-    recorded, other = hpu.Event(enable_timing=timed), hpu.Event(enable_timing=timed)
+    recorded, unrecorded = hpu.Event(enable_timing=timed), hpu.Event(enable_timing=timed)
     recorded.record()
-    for first, second in ((recorded, other), (other, recorded), (other, other)):
+    for first, second in ((recorded, unrecorded), (unrecorded, recorded), (unrecorded, unrecorded)):
         with pytest.raises(
             RuntimeError, match=r"^Both events must be recorded before calculating elapsed time\.$"
         ):

@@ -1,4 +1,6 @@
-"""The public torchvision wheel next to a CPU build of torch: without help, no vision client starts."""
+"""The public torchvision wheel with a CPU build of torch. Without the backend's support no vision program
+starts.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ def run(tmp_path: pathlib.Path, script: str) -> subprocess.CompletedProcess[str]
     for name, text in PACKAGE.items():
         (folder / name).write_text(text)
     backend = pathlib.Path(__file__).parents[2]
-    # What the session put first stays first: the core may lie in a folder of its own.
+    # The first path entry of the session stays first, because the core may be in a separate folder.
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH"), str(backend)]))
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", script],

@@ -1,6 +1,6 @@
-"""Operators of ``torch.ops.torchvision`` on the device, by torch's checks, in a process of their own.
+"""Operators of ``torch.ops.torchvision`` on the device, with torch's checks, in a separate process.
 
-torchvision may be there or not: a package that has no compiled operators stands for it.
+If torchvision is missing, a package without compiled operators replaces it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from helpers.processes import run_code
 
-#: As torchvision has it: the device defines the operators, and torchvision the shape of what `nms` returns.
+#: As in torchvision: the device defines the operators, and torchvision the result shape of `nms`.
 PACKAGE = {
     "__init__.py": "from . import extension\nfrom . import meta\n",
     "extension.py": "def _has_ops():\n    return False\n",
@@ -24,7 +24,7 @@ PACKAGE = {
 }
 
 CHECKS = ("test_schema", "test_faketensor", "test_aot_dispatch")
-#: What each sample of an operator is.
+#: Descriptions of the samples of each operator.
 KINDS = {
     "nms": ["boxes"],
     "roi_align": ["aligned", "by_pixels"],
@@ -33,7 +33,8 @@ KINDS = {
     "_deform_conv2d_backward": ["masked", "plain"],
 }
 
-#: Prints what each check of each operator says of tensors that want gradients, and what values are the same.
+#: Prints the result of each check of each operator on tensors that require gradients, and which values are
+#: equal.
 PROGRAM = """
 import json, sys
 import torch, habana_frameworks.torch, torchvision
@@ -108,8 +109,8 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Answers of the checks, by operator, number of the sample and check."""
+def check_output(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return the results of the checks, by operator, sample number and check."""
     folder = tmp_path_factory.mktemp("packages")
     (folder / "torchvision").mkdir()
     for name, text in PACKAGE.items():
@@ -121,16 +122,18 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize(
-    ("name", "place"), [(n, p) for n, kinds in KINDS.items() for p in range(len(kinds))],
+    ("name", "sample_index"), [(n, p) for n, kinds in KINDS.items() for p in range(len(kinds))],
     ids=[f"{n}-{kind}" for n, kinds in KINDS.items() for kind in kinds],
 )  # fmt: skip
-def test_torchs_checks_pass(said: dict[str, Any], name: str, place: int, check: str) -> None:
-    # `test_autograd_registration` cannot be asked, as torch has it for CPU, CUDA and XPU alone. The next test
-    # says why there are gradients: torch differentiates what the operators are made of.
-    assert said[f"{name} {place} {check}"] == "SUCCESS"
+def test_torchs_checks_pass(check_output: dict[str, Any], name: str, sample_index: int, check: str) -> None:
+    # `test_autograd_registration` does not apply, because torch supports it only for CPU, CUDA and XPU. The
+    # next test explains the gradients: torch differentiates the operators' components.
+    assert check_output[f"{name} {sample_index} {check}"] == "SUCCESS"
 
 
 @pytest.mark.parametrize("name", sorted(KINDS))
-def test_they_compute_what_their_functions_do(said: dict[str, Any], name: str) -> None:
-    assert said["same"][name] is True
-    assert said["composite"][name] is (name != "nms")  # which has no derivative, and works on the host
+def test_they_compute_what_their_functions_do(check_output: dict[str, Any], name: str) -> None:
+    assert check_output["same"][name] is True
+    assert check_output["composite"][name] is (
+        name != "nms"
+    )  # which has no derivative, and works on the host

@@ -1,4 +1,4 @@
-"""quantized_decomposed on hpu: integers as torch has them, 8-bit floats rounded once; eager and compiled."""
+"""quantized_decomposed on hpu: integers as in torch, 8-bit floats rounded once, eager and compiled."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def ways() -> list[Any]:
 @pytest.mark.parametrize("way", ways())
 def test_numbers_are_rounded_once(way: Callable[..., Any], dtype: torch.dtype, form: str) -> None:
     x = numbers()
-    found = way(lambda values: quantize(form, values, dtype))(x.to("hpu"))
-    assert found.device.type == "hpu" and found.dtype == dtype
+    quantized = way(lambda values: quantize(form, values, dtype))(x.to("hpu"))
+    assert quantized.device.type == "hpu" and quantized.dtype == dtype
     if not dtype.is_floating_point:
-        assert torch.equal(found.cpu(), quantize(form, x, dtype))
+        assert torch.equal(quantized.cpu(), quantize(form, x, dtype))
         return
     scale = torch.linspace(0.1, 2, 7) if form == "channel" else torch.full((7,), 0.37)
     low, high = LIMITS[dtype]
-    due = (x * (1 / scale)).clamp(low, high).to(dtype)
-    assert torch.equal(found.cpu().view(torch.uint8), due.view(torch.uint8))
+    expected = (x * (1 / scale)).clamp(low, high).to(dtype)
+    assert torch.equal(quantized.cpu().view(torch.uint8), expected.view(torch.uint8))
 
 
 @pytest.mark.parametrize("dtype", [E4M3, torch.int8], ids=str)
@@ -68,9 +68,9 @@ def test_what_was_rounded_is_turned_back(way: Callable[..., Any], dtype: torch.d
         return quantized.dequantize_per_tensor(inner, 0.37, 0, low, high, dtype)
 
     x = numbers()
-    found = way(there_and_back)(x.to("hpu")).cpu()
+    restored = way(there_and_back)(x.to("hpu")).cpu()
     step = 0.37 / 2 if dtype == torch.int8 else x.abs() / 16 + 1e-3
-    assert bool(((found - x).abs() <= step * 1.01).all())
+    assert bool(((restored - x).abs() <= step * 1.01).all())
     scales = torch.linspace(0.1, 2, 7)
     packed = quantize("channel", x.to("hpu"), dtype)
     back = quantized.dequantize_per_channel(
@@ -80,11 +80,11 @@ def test_what_was_rounded_is_turned_back(way: Callable[..., Any], dtype: torch.d
 
 
 def calls(form: str, dtype: torch.dtype) -> tuple[Any, ...]:
-    """An operator's name and its arguments on the device."""
+    """Return an operator's name and its arguments on the device."""
     low, high = LIMITS[dtype]
     x = numbers().to("hpu")
     values = x if form.startswith("quantize") else quantize("number", x, dtype)
-    tensors = [torch.tensor(one, device="hpu") for one in (0.37, 0, low, high)]
+    tensors = [torch.tensor(number, device="hpu") for number in (0.37, 0, low, high)]
     if "channel" in form:
         scales = torch.linspace(0.1, 2, 7, device="hpu")
         return values, scales, torch.zeros(7, dtype=torch.int64, device="hpu"), 1, low, high, dtype
@@ -106,10 +106,10 @@ def calls(form: str, dtype: torch.dtype) -> tuple[Any, ...]:
 )
 def test_torchs_checks_pass(form: str, dtype: torch.dtype) -> None:
     checks = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]
-    # `test_autograd_registration` cannot be asked: torch has it for CPU, CUDA and XPU alone.
+    # `test_autograd_registration` does not apply, because torch supports it only for CPU, CUDA and XPU.
     if form.startswith("dequantize") and dtype.is_floating_point:
-        checks.remove("test_schema")  # it compares by a product that torch's CPU lacks for fp8
+        checks.remove("test_schema")  # the check multiplies fp8 values, which torch's CPU does not support
     name, _, overload = form.partition(".")
     operator = getattr(getattr(quantized, name), overload or "default")
-    found = torch.library.opcheck(operator, calls(form, dtype), test_utils=checks)
-    assert found == dict.fromkeys(checks, "SUCCESS")
+    check_results = torch.library.opcheck(operator, calls(form, dtype), test_utils=checks)
+    assert check_results == dict.fromkeys(checks, "SUCCESS")

@@ -1,4 +1,4 @@
-"""The pt2e flow on hpu: programs rounded to 8-bit floats, models that break into several, scales in files."""
+"""The pt2e flow on hpu: programs rounded to 8-bit floats, models with graph breaks, and scales in files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Net(nn.Module):
 
 
 class Broken(Net):
-    """Between its layers it asks for a value, so that no program holds it whole."""
+    """A network that reads a value between its layers, so that no single program contains it."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         hidden = self.first(x).relu()
@@ -42,22 +42,26 @@ def quantizer(dtype: torch.dtype = E4M3) -> htcore.quantizer.habana_quantizer:
 
 
 def rounded(values: torch.Tensor, dtype: torch.dtype, amax: torch.Tensor) -> torch.Tensor:
-    scale = amax.double() / low_precision_rounding.largest(dtype)
+    scale = amax.double() / low_precision_rounding.largest_number(dtype)
     return (values.double() / scale).float().to(dtype).double() * scale
 
 
-def expected(net: Net, x: torch.Tensor, seen: list[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
-    """The network in float64, with what is multiplied rounded by the scales of all inputs seen."""
-    found = x
-    steps = list(seen)
+def expected(
+    net: Net, x: torch.Tensor, calibration_inputs: list[torch.Tensor], dtype: torch.dtype
+) -> torch.Tensor:
+    """Return the result of the network in float64, with factors rounded by the scales of all calibration
+    inputs.
+    """
+    activation = x
+    steps = list(calibration_inputs)
     for number, layer in enumerate((net.first, net.second)):
         weight = rounded(layer.weight, dtype, layer.weight.abs().max())
-        amax = torch.stack([one.abs().max() for one in steps]).max()
-        found = rounded(found, dtype, amax) @ weight.T + layer.bias.double()
-        steps = [layer(one) for one in steps]
+        amax = torch.stack([step_input.abs().max() for step_input in steps]).max()
+        activation = rounded(activation, dtype, amax) @ weight.T + layer.bias.double()
+        steps = [layer(step_input) for step_input in steps]
         if number == 0:
-            found, steps = found.relu(), [one.relu() for one in steps]
-    return found
+            activation, steps = activation.relu(), [step_input.relu() for step_input in steps]
+    return activation
 
 
 @pytest.mark.parametrize("dtype", [E4M3, E5M2], ids=str)
@@ -74,12 +78,12 @@ def test_products_are_of_rounded_numbers(kind: type[Net], dtype: torch.dtype) ->
     for batch in batches:  # calibration changes no result
         torch.testing.assert_close(prepared(batch.to("hpu")).cpu(), net(batch), rtol=1e-4, atol=1e-5)
     converted = htcore.quantize_pt2e.convert_pt2e(prepared)
-    found = converted(batches[0].to("hpu"))
-    assert found.device.type == "hpu"
-    due = expected(net, batches[0], batches, dtype).float()
-    torch.testing.assert_close(found.cpu(), due, rtol=1e-3, atol=1e-3)
+    output = converted(batches[0].to("hpu"))
+    assert output.device.type == "hpu"
+    expected_output = expected(net, batches[0], batches, dtype).float()
+    torch.testing.assert_close(output.cpu(), expected_output, rtol=1e-3, atol=1e-3)
     step = {E4M3: 0.1, E5M2: 0.3}[dtype]
-    assert 1e-4 < (found.cpu() - net(batches[0])).abs().max() < step * 10
+    assert 1e-4 < (output.cpu() - net(batches[0])).abs().max() < step * 10
     if kind is Net:
         names = {str(node.target) for node in converted.graph.nodes}
         assert "quantized_decomposed.quantize_per_tensor.default" in names
@@ -101,15 +105,15 @@ def test_scales_are_written_and_read(
         elif kind is Broken:
             prepared(
                 torch.zeros_like(x)
-            )  # its programs come about as it runs; smaller values change no scale
+            )  # its programs are created when it runs; smaller values change no scale
         return htcore.quantize_pt2e.convert_pt2e(prepared)(x).cpu()
 
     monkeypatch.setenv("PT2E_QUANT_SCALE_DUMP_PATH", str(file))
-    due = converted(calibrate=True)
+    expected_output = converted(calibrate=True)
     assert len(json.loads(file.read_text())) == 4
     monkeypatch.delenv("PT2E_QUANT_SCALE_DUMP_PATH")
     monkeypatch.setenv("PT2E_QUANT_SCALE_LOAD_PATH", str(file))
-    assert torch.equal(converted(calibrate=False), due)
+    assert torch.equal(converted(calibrate=False), expected_output)
     file.write_text("{}")
     with pytest.raises(Exception, match="has no scale of"):
         converted(calibrate=False)

@@ -1,1 +1,1 @@
-"""Tests of devices, streams, events, the generator, and ends of processes."""
+"""Tests of devices, streams, events, the generator, and process exit."""

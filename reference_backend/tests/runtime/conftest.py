@@ -1,4 +1,4 @@
-"""Each test leaves an idle engine and a device that works."""
+"""Fixture: each test must leave an idle engine and a working device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indices of devices, and the modules that a process may choose from."""
+"""Device indices, and the modules that a process may choose."""
 
 import pytest
 import torch

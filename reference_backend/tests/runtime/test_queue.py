@@ -1,4 +1,4 @@
-"""Threads of the queues that cannot be started."""
+"""Queue threads that cannot be started."""
 
 from __future__ import annotations
 

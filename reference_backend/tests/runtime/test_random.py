@@ -1,4 +1,4 @@
-"""Random operators: one generator of the device's, reproducible, independent of the CPU's."""
+"""Random operators: one generator of the device, reproducible and independent of the CPU's."""
 
 import copy
 import pickle
@@ -37,8 +37,8 @@ def test_dropout_draws_from_the_device():
     torch.hpu.manual_seed(5)
     assert torch.nn.functional.dropout(a, 0.3).equal(first)
     assert torch.get_rng_state().equal(state)
-    kept = first.ne(0).float().mean().item()
-    assert 0.6 < kept < 0.8 and first.max().item() == pytest.approx(1 / 0.7)
+    nonzero_share = first.ne(0).float().mean().item()
+    assert 0.6 < nonzero_share < 0.8 and first.max().item() == pytest.approx(1 / 0.7)
     assert not torch.nn.functional.dropout(a, 0.3).equal(first)
 
 
@@ -47,7 +47,7 @@ def test_cpu_draws_do_not_move_the_device_and_back():
     first = torch.rand(5, device="hpu").tolist()
     host = torch.rand(5).tolist()
     torch.manual_seed(3)
-    assert torch.rand(5).tolist() == host  # without the device's draw before
+    assert torch.rand(5).tolist() == host  # without an earlier draw of the device
     assert torch.rand(5, device="hpu").tolist() == first
 
 
@@ -59,9 +59,9 @@ def test_state_round_trip():
     g = torch.Generator("hpu").manual_seed(9)
     saved = g.get_state()
     values = torch.rand(3, device="hpu", generator=g).tolist()
-    other = torch.Generator("hpu")
-    other.set_state(saved)
-    assert torch.rand(3, device="hpu", generator=other).tolist() == values
+    restored = torch.Generator("hpu")
+    restored.set_state(saved)
+    assert torch.rand(3, device="hpu", generator=restored).tolist() == values
     assert g.clone_state().device.type == "hpu" and g.device == torch.device("hpu:0")
 
 

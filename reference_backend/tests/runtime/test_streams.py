@@ -1,4 +1,4 @@
-"""Streams and events: what runs when, and whose memory is whose meanwhile."""
+"""Streams and events: the order of work, and the owner of memory meanwhile."""
 
 from __future__ import annotations
 
@@ -13,25 +13,34 @@ C, hpu = ht._C, ht.hpu
 SIZE = 5000
 
 
-def _held(stream, gate):
+def _close_gate_on(stream, gate):
     with hpu.stream(stream):
         return gate()
 
 
 @pytest.fixture
 def ones(warm):
-    """A tensor, with what the tests do to it known to the engine."""
+    """Return a tensor. The engine has cached the operators of these tests."""
     tensor = torch.ones(SIZE, device="hpu")
-    other = torch.ones(SIZE, device="hpu")
-    warm(lambda: (tensor + 1, tensor * 2, other.mul_(3), other.add_(1), other.copy_(tensor), other.zero_()))
-    warm(lambda: (tensor.fill_(1), tensor.mul_(other), tensor.fill_(1), other.add_(tensor)))
+    second_tensor = torch.ones(SIZE, device="hpu")
+    warm(
+        lambda: (
+            tensor + 1,
+            tensor * 2,
+            second_tensor.mul_(3),
+            second_tensor.add_(1),
+            second_tensor.copy_(tensor),
+            second_tensor.zero_(),
+        )
+    )
+    warm(lambda: (tensor.fill_(1), tensor.mul_(second_tensor), tensor.fill_(1), second_tensor.add_(tensor)))
     return tensor
 
 
 def test_launches_return_while_the_stream_is_held(ones, gate):
     stream = hpu.Stream()
     before = C.engine_counters()
-    held = _held(stream, gate)
+    closed_gate = _close_gate_on(stream, gate)
     with hpu.stream(stream):
         results = [ones * 2 + 1 for _ in range(50)]
         event = stream.record_event()
@@ -39,7 +48,7 @@ def test_launches_return_while_the_stream_is_held(ones, gate):
     assert not stream.query()
     assert C.engine_counters()["pending"] == 102
     assert C.engine_counters()["learned"] == before["learned"]
-    held.open()
+    closed_gate.open()
     stream.synchronize()
     assert event.query() and stream.query()
     assert all(result.eq(3).all() for result in results)
@@ -48,12 +57,12 @@ def test_launches_return_while_the_stream_is_held(ones, gate):
 def test_order_within_a_stream(ones, gate):
     stream = hpu.Stream()
     value = torch.zeros(SIZE, device="hpu")
-    held = _held(stream, gate)
+    closed_gate = _close_gate_on(stream, gate)
     with hpu.stream(stream):
         for _ in range(10):
             value.add_(1)
             value.mul_(3)
-    held.open()
+    closed_gate.open()
     stream.synchronize()
     expected = 0
     for _ in range(10):
@@ -65,7 +74,7 @@ def test_order_within_a_stream(ones, gate):
 def test_waiting_for_another_stream(ones, gate, wait):
     first, second = hpu.Stream(), hpu.Stream()
     value = torch.ones(SIZE, device="hpu")
-    held = _held(first, gate)
+    closed_gate = _close_gate_on(first, gate)
     with hpu.stream(first):
         value.mul_(3)
         event = first.record_event()
@@ -80,30 +89,30 @@ def test_waiting_for_another_stream(ones, gate, wait):
         result = value * 2
         done = second.record_event()
     assert not done.query()
-    held.open()
+    closed_gate.open()
     done.synchronize()
     assert result.eq(8).all()
 
 
 def test_streams_do_not_wait_for_each_other(ones, gate):
     first, second = hpu.Stream(), hpu.Stream()
-    held = _held(first, gate)
+    closed_gate = _close_gate_on(first, gate)
     with hpu.stream(first):
-        late = ones + 1
+        independent = ones + 1
     with hpu.stream(second):
         done = second.record_event()
         assert (ones * 2).eq(2).all()
         second.synchronize()
     assert done.query() and second.query() and not first.query()
-    held.open()
+    closed_gate.open()
     first.synchronize()
-    assert late.eq(2).all()
+    assert independent.eq(2).all()
 
 
 def test_a_chain_over_all_queues(ones, gate):
     streams = [hpu.Stream() for _ in range(32)]
     value = torch.zeros(SIZE, device="hpu")
-    held = _held(streams[0], gate)
+    closed_gate = _close_gate_on(streams[0], gate)
     for before, stream in zip([None, *streams], streams, strict=False):
         if before is not None:
             stream.wait_stream(before)
@@ -111,7 +120,7 @@ def test_a_chain_over_all_queues(ones, gate):
             value.add_(1)
             value.add_(1)
     assert not streams[-1].query()
-    held.open()
+    closed_gate.open()
     streams[-1].synchronize()
     assert value.eq(64).all()
 
@@ -119,14 +128,14 @@ def test_a_chain_over_all_queues(ones, gate):
 def test_waits_are_for_the_version_recorded_before(ones, gate):
     first, second = hpu.Stream(), hpu.Stream()
     event = hpu.Event()
-    one = _held(first, gate)
+    first_gate = _close_gate_on(first, gate)
     event.record(first)
     second.wait_event(event)
     with hpu.stream(second):
         result = ones + 1
-    two = _held(first, gate)
+    two = _close_gate_on(first, gate)
     event.record(first)
-    one.open()
+    first_gate.open()
     second.synchronize()  # would hang if it waited for the second version
     assert result.eq(2).all()
     assert not event.query()
@@ -138,15 +147,15 @@ def test_waits_are_for_the_version_recorded_before(ones, gate):
 def test_recording_again_on_another_stream_does_not_release_who_waits(ones, gate):
     first, second, third = hpu.Stream(), hpu.Stream(), hpu.Stream()
     event = hpu.Event()
-    held = _held(first, gate)
+    closed_gate = _close_gate_on(first, gate)
     event.record(first)
     second.wait_event(event)
     done = second.record_event()
-    event.record(third)  # which has nothing to do
+    event.record(third)  # which is idle
     assert event.query()
     for _ in range(50000):  # time enough for a stream that does not wait
         assert not done.query()
-    held.open()
+    closed_gate.open()
     done.synchronize()
     assert done.query()
 
@@ -156,10 +165,10 @@ def test_recording_again_on_a_slow_stream(gate):
     event = hpu.Event()
     event.record(first)
     assert event.query()
-    held = _held(second, gate)
+    closed_gate = _close_gate_on(second, gate)
     event.record(second)
     assert not event.query()
-    held.open()
+    closed_gate.open()
     event.synchronize()
     assert event.query()
 
@@ -178,29 +187,29 @@ def test_elapsed_time(gate):
     with pytest.raises(RuntimeError, match="recorded"):
         start.elapsed_time(end)
     start.record(stream)
-    held = _held(stream, gate)
+    closed_gate = _close_gate_on(stream, gate)
     began = time.perf_counter()
     end.record(stream)
     with pytest.raises(RuntimeError, match="completed"):
         start.elapsed_time(end)
     passed = time.perf_counter() - began
-    held.open()
+    closed_gate.open()
     end.synchronize()
     assert start.elapsed_time(end) >= passed * 1000
     assert end.elapsed_time(start) == -start.elapsed_time(end)
 
 
 def test_an_event_polled_while_the_host_helps(warm, gate):
-    """Work that a host left in a queue which it worked on runs although no thread waits for it."""
+    """Work that the host leaves in a queue, after helping with it, runs although no thread waits for it."""
     value = torch.rand(300, 300, device="hpu")
     warm(lambda: value @ value)
     stream = hpu.Stream()
     for _ in range(30):
-        held = _held(stream, gate)
+        closed_gate = _close_gate_on(stream, gate)
         with hpu.stream(stream):
             first = (value @ value, stream.record_event())[1]
             last = (value @ value, stream.record_event())[1]
-        held.open()
+        closed_gate.open()
         first.synchronize()
         deadline = time.monotonic() + 20
         while not last.query():
@@ -212,9 +221,9 @@ def test_a_waiting_host_takes_work_over(ones, gate):
     before = C.engine_counters()["taken_over"]
     for _ in range(500):
         with hpu.stream(stream):
-            held = gate()
+            closed_gate = gate()
             result = ones + 1
-            held.open()
+            closed_gate.open()
             stream.synchronize()
         if C.engine_counters()["taken_over"] > before:
             break
@@ -226,13 +235,13 @@ def test_many_streams(ones, gate):
     streams = [hpu.Stream() for _ in range(80)]
     assert len({stream.id() for stream in streams}) == 80
     values = [torch.zeros(SIZE, device="hpu") for _ in streams]
-    gates = [_held(stream, gate) for stream in streams]
+    gates = [_close_gate_on(stream, gate) for stream in streams]
     for stream, value in zip(streams, values, strict=True):
         with hpu.stream(stream):
             value.add_(1)
             value.mul_(3)
-    for held in reversed(gates):
-        held.open()
+    for closed_gate in reversed(gates):
+        closed_gate.open()
     for stream in streams:
         stream.synchronize()
     hpu.synchronize()
@@ -267,7 +276,7 @@ print(*made)
 
 
 def test_streams_that_compute_share_one_team_of_threads(output_of):
-    """20 streams whose work each runs behind the host: a thread each, and no team of OpenMP's for each."""
+    """20 streams with deferred work use one thread each, and share one OpenMP team."""
     first = "import os, torch, habana_frameworks.torch as ht\n"
     count = """
 torch.set_num_threads(4)
@@ -295,7 +304,7 @@ def test_threads_are_made_when_they_are_needed(output_of):
 
 def test_each_thread_has_its_own_current_stream(ones, gate):
     streams = [hpu.Stream() for _ in range(4)]
-    held = _held(streams[0], gate)
+    closed_gate = _close_gate_on(streams[0], gate)
     results, barrier = {}, threading.Barrier(4)
 
     def work(index):
@@ -313,7 +322,7 @@ def test_each_thread_has_its_own_current_stream(ones, gate):
         thread.join()
     assert hpu.current_stream() == hpu.default_stream()
     assert [results[index][1].query() for index in range(4)] == [False, True, True, True]
-    held.open()
+    closed_gate.open()
     hpu.synchronize()
     assert all(result.eq(2).all() for result, _ in results.values())
 
@@ -331,11 +340,11 @@ def test_backward_runs_on_the_stream_of_forward(warm, gate):
         warm(step)
         stream.synchronize()
     with hpu.stream(stream):
-        held = gate()
+        closed_gate = gate()
         step()
         done = stream.record_event()
     assert not done.query()
-    held.open()
+    closed_gate.open()
     done.synchronize()
     assert weight.grad.eq(20).all()
 
@@ -345,7 +354,7 @@ def test_backward_runs_on_the_stream_of_forward(warm, gate):
 
 def test_memory_freed_behind_a_gate_stays_its_streams(ones, gate):
     stream = hpu.Stream()
-    held = _held(stream, gate)
+    closed_gate = _close_gate_on(stream, gate)
     with hpu.stream(stream):
         temporary = ones + 1
         address = temporary.data_ptr()
@@ -356,11 +365,11 @@ def test_memory_freed_behind_a_gate_stays_its_streams(ones, gate):
     for tensor in later:
         tensor.fill_(-1)
     with hpu.stream(stream):
-        again = ones + 1
-        assert again.data_ptr() == address  # its own later work may have it at once
-    held.open()
+        later_result = ones + 1
+        assert later_result.data_ptr() == address  # later work of the same stream may reuse it immediately
+    closed_gate.open()
     stream.synchronize()
-    assert result.eq(4).all() and again.eq(2).all()
+    assert result.eq(4).all() and later_result.eq(2).all()
     assert all(tensor.eq(-1).all() for tensor in later)
 
 
@@ -368,14 +377,14 @@ def test_inputs_freed_behind_a_gate(ones, gate):
     stream = hpu.Stream()
     with hpu.stream(stream):
         inputs = [torch.full((SIZE,), float(i), device="hpu") for i in range(8)]
-        held = gate()
+        closed_gate = gate()
         results = [tensor + 1 for tensor in inputs]
         inputs.clear()
-    others = [torch.full((SIZE,), -5.0, device="hpu") for _ in range(16)]
-    held.open()
+    other_tensors = [torch.full((SIZE,), -5.0, device="hpu") for _ in range(16)]
+    closed_gate.open()
     stream.synchronize()
     assert [result.unique().tolist() for result in results] == [[i + 1.0] for i in range(8)]
-    assert all(other.eq(-5).all() for other in others)
+    assert all(tensor.eq(-5).all() for tensor in other_tensors)
 
 
 @pytest.mark.parametrize("way", ["tensor", "module"])
@@ -383,7 +392,7 @@ def test_record_stream(ones, gate, way):
     stream = hpu.Stream()
     tensor = torch.full((SIZE,), 3.0, device="hpu")
     address = tensor.data_ptr()
-    held = _held(stream, gate)
+    closed_gate = _close_gate_on(stream, gate)
     with hpu.stream(stream):
         result = tensor * 2
     if way == "tensor":
@@ -391,26 +400,26 @@ def test_record_stream(ones, gate, way):
     else:
         hpu.record_stream(tensor, stream)
     del tensor
-    others = [torch.full((SIZE,), -1.0, device="hpu") for _ in range(20)]
-    assert address not in {other.data_ptr() for other in others}
-    held.open()
+    other_tensors = [torch.full((SIZE,), -1.0, device="hpu") for _ in range(20)]
+    assert address not in {tensor.data_ptr() for tensor in other_tensors}
+    closed_gate.open()
     stream.synchronize()
     assert result.eq(6).all()
-    del others
+    del other_tensors
     hpu.synchronize()
-    again = [torch.empty(SIZE, device="hpu") for _ in range(400)]
-    assert address in {other.data_ptr() for other in again}
+    later_tensors = [torch.empty(SIZE, device="hpu") for _ in range(400)]
+    assert address in {tensor.data_ptr() for tensor in later_tensors}
 
 
 def test_memory_comes_back(ones, gate):
     stream = hpu.Stream()
     torch.accelerator.synchronize()
     before = torch.hpu.memory_allocated()
-    held = _held(stream, gate)
+    closed_gate = _close_gate_on(stream, gate)
     with hpu.stream(stream):
         for _ in range(100):
             ones + 1
-    held.open()
+    closed_gate.open()
     stream.synchronize()
     assert torch.hpu.memory_allocated() == before
 
@@ -422,14 +431,14 @@ def test_copies_from_pinned_memory_run_in_order(ones, gate):
     stream = hpu.Stream()
     source = torch.full((SIZE,), 4.0, pin_memory=True)
     target = torch.ones(SIZE, device="hpu")
-    held = _held(stream, gate)
+    closed_gate = _close_gate_on(stream, gate)
     with hpu.stream(stream):
         before = target + 1
         target.copy_(source, non_blocking=True)
         after = target * 2
     source.fill_(5.0)  # read when the copy runs
     assert not stream.query()
-    held.open()
+    closed_gate.open()
     stream.synchronize()
     assert before.eq(2).all() and target.eq(5).all() and after.eq(10).all()
 
@@ -437,13 +446,13 @@ def test_copies_from_pinned_memory_run_in_order(ones, gate):
 def test_copies_to_pinned_memory_run_in_order(ones, gate):
     stream = hpu.Stream()
     target = torch.zeros(SIZE, pin_memory=True)
-    held = _held(stream, gate)
+    closed_gate = _close_gate_on(stream, gate)
     with hpu.stream(stream):
         target.copy_(ones + 1, non_blocking=True)
         done = stream.record_event()
     assert not done.query()
     assert target.eq(0).all()
-    held.open()
+    closed_gate.open()
     done.synchronize()
     assert target.eq(2).all()
 
@@ -451,13 +460,13 @@ def test_copies_to_pinned_memory_run_in_order(ones, gate):
 def test_pinned_memory_may_go_before_its_copy(ones, gate):
     stream = hpu.Stream()
     target = torch.ones(SIZE, device="hpu")
-    held = _held(stream, gate)
+    closed_gate = _close_gate_on(stream, gate)
     with hpu.stream(stream):
         for number in range(5):
             target.copy_(torch.full((SIZE,), float(number), pin_memory=True), non_blocking=True)
             target.mul_(3)
     reused = [torch.full((SIZE,), -9.0, pin_memory=True) for _ in range(5)]
-    held.open()
+    closed_gate.open()
     stream.synchronize()
     assert target.eq(12).all()
     assert all(tensor.eq(-9).all() for tensor in reused)
@@ -468,10 +477,10 @@ def test_queued_copies_convert(ones, gate, convert):
     stream = hpu.Stream()
     source = torch.arange(SIZE).to(convert).pin_memory()
     target = torch.ones(SIZE, device="hpu")
-    held = _held(stream, gate)
+    closed_gate = _close_gate_on(stream, gate)
     with hpu.stream(stream):
         target.copy_(source, non_blocking=True)
-    held.open()
+    closed_gate.open()
     stream.synchronize()
     assert torch.equal(target.cpu(), torch.arange(SIZE).float())
 
@@ -528,7 +537,7 @@ def test_synchronous_modes(output_of, setup, environment, synchronous):
 
 
 def test_sync_debug_mode_makes_the_host_wait(ones, gate):
-    """The wait for another stream's event is the host's."""
+    """The host waits instead of the stream."""
     first, second = hpu.Stream(), hpu.Stream()
     with hpu.stream(first):
         C.enqueue_delay(0.01)
@@ -542,10 +551,10 @@ def test_sync_debug_mode_makes_the_host_wait(ones, gate):
 
 
 def test_a_call_that_holds_the_interpreters_lock_gives_it_up_while_it_waits(gate):
-    # torch resizes storages without releasing it; here what the stream waits for needs Python.
+    # torch resizes storages without releasing the GIL; here the awaited work needs Python.
     storage = torch.ones(SIZE, device="hpu").untyped_storage()
-    held = gate()
-    opener = threading.Timer(0.1, held.open)
+    closed_gate = gate()
+    opener = threading.Timer(0.1, closed_gate.open)
     opener.start()
     storage.resize_(2 * storage.nbytes())
     opener.join()

@@ -1,1 +1,1 @@
-"""Tests with libraries that people train with on the device, unchanged."""
+"""Tests with unmodified third-party training libraries on the device."""

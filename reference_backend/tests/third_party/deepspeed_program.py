@@ -26,13 +26,13 @@ CLASSES = 10
 #: Learning rate.
 RATE = 1e-3
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-#: Ways to train: with torch's Adam, and beside it communication that overlaps, states of the optimizer on the
-#: host, or layers that are computed again; with the Adam that DeepSpeed brings for the device.
+#: Training forms: with torch's Adam, also with overlapping communication, optimizer states on the host, or
+#: recomputed layers; and with DeepSpeed's own Adam for the device.
 FORMS = ("plain", "overlap", "offload", "checkpointing", "own-adam")
 
 
 class Case(NamedTuple):
-    """One training; its text is ``stage:model:dtype:form:steps``, the fourth one of ``FORMS``."""
+    """One training run. Its text is ``stage:model:dtype:form:steps``; the form is a key of ``FORMS``."""
 
     stage: int
     model: str
@@ -45,14 +45,14 @@ class Case(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Case:
-        """The case of a text."""
+        """Return the case of a text."""
         stage, model, dtype, form, steps = text.split(":")
         assert form in FORMS, text
         return cls(int(stage), model, dtype, form, int(steps))
 
 
 class Transformer(nn.Module):
-    """Two layers of an encoder over words, and classes from their mean."""
+    """Two encoder layers over a sequence of embeddings, and class scores from their mean."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,13 +61,13 @@ class Transformer(nn.Module):
         self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
         self.head = nn.Linear(WIDTH, CLASSES)
 
-    def forward(self, words: torch.Tensor) -> torch.Tensor:
-        """Scores of the classes."""
-        return self.head(self.encoder(words + self.position).mean(1))
+    def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
+        """Return the scores of the classes."""
+        return self.head(self.encoder(embeddings + self.position).mean(1))
 
 
 def build(model: str) -> nn.Module:
-    """The model, on the CPU, with the same parameters on every rank and in every run."""
+    """Return the model on the CPU, with equal parameters on every rank and in every run."""
     torch.manual_seed(0)
     if model == "transformer":
         return Transformer()
@@ -85,14 +85,14 @@ def batches(rank: int, steps: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
     source = torch.Generator().manual_seed(1)
     truth = torch.randn(WORDS * WIDTH, CLASSES, generator=source)
     source.manual_seed(100 + rank)
-    made = []
+    created = []
     for _ in range(steps):
-        words = torch.randn(BATCH, WORDS, WIDTH, generator=source)
-        classes = (words.flatten(1) @ truth).argmax(1)
+        embeddings = torch.randn(BATCH, WORDS, WIDTH, generator=source)
+        classes = (embeddings.flatten(1) @ truth).argmax(1)
         noise = torch.randint(0, CLASSES, (BATCH,), generator=source)
         noisy = torch.rand(BATCH, generator=source) < 0.2
-        made.append((words, torch.where(noisy, noise, classes)))
-    return made
+        created.append((embeddings, torch.where(noisy, noise, classes)))
+    return created
 
 
 def configuration(case: Case) -> dict[str, Any]:
@@ -137,44 +137,48 @@ def configuration(case: Case) -> dict[str, Any]:
 
 
 def recompute(model: nn.Module, calls: list[None]) -> None:
-    """Let DeepSpeed compute the layers of a transformer again in the backward pass; ``calls`` counts."""
+    """Make DeepSpeed recompute the layers of a transformer in the backward pass, and count the calls in
+    ``calls``.
+    """
     from deepspeed.runtime.activation_checkpointing import checkpointing
 
     checkpointing.configure(None, partition_activations=False)
     for layer in model.encoder.layers:
         whole = layer.forward
 
-        def forward(words: torch.Tensor, whole: Any = whole, **_: Any) -> torch.Tensor:
-            # The encoder passes its layers masks as well, all of them None.
-            def counted(words: torch.Tensor) -> torch.Tensor:
+        def forward(embeddings: torch.Tensor, whole: Any = whole, **_: Any) -> torch.Tensor:
+            # The encoder also passes masks to its layers. All of them are None.
+            def counted(embeddings: torch.Tensor) -> torch.Tensor:
                 calls.append(None)
-                return whole(words)
+                return whole(embeddings)
 
-            return checkpointing.checkpoint(counted, words)
+            return checkpointing.checkpoint(counted, embeddings)
 
         layer.forward = forward
 
 
 def infer(rank: int, size: int) -> None:
-    """Compare what DeepSpeed's inference engine computes with the model itself."""
+    """Compare the result of DeepSpeed's inference engine with the model itself."""
     import deepspeed
 
     model = build("transformer").eval()
-    words = batches(0, 1)[0][0]
+    embeddings = batches(0, 1)[0][0]
     with torch.no_grad():
-        expected = model(words)
+        expected = model(embeddings)
         engine = deepspeed.init_inference(model.to("hpu"), dtype=torch.float32)
-        torch.testing.assert_close(engine(words.to("hpu")).cpu(), expected)
+        torch.testing.assert_close(engine(embeddings.to("hpu")).cpu(), expected)
 
 
 def run(case: Case, rank: int) -> list[str]:
-    """Train as the case says; the losses are read when all steps have been issued."""
+    """Train one case. The losses are read after all steps have been issued."""
     import deepspeed
 
     model = build(case.model)
     optimizer = None if case.form == "own-adam" else torch.optim.Adam(model.parameters(), lr=RATE)
-    given = {} if optimizer is not None else {"model_parameters": model.parameters()}
-    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=configuration(case), **given)
+    parameters_option = {} if optimizer is not None else {"model_parameters": model.parameters()}
+    engine, *_ = deepspeed.initialize(
+        model=model, optimizer=optimizer, config=configuration(case), **parameters_option
+    )
     calls: list[None] = []
     if case.form == "checkpointing":
         recompute(engine.module, calls)
@@ -183,10 +187,10 @@ def run(case: Case, rank: int) -> list[str]:
 
         assert isinstance(engine.basic_optimizer, FusedAdam), type(engine.basic_optimizer)
     losses = []
-    for words, classes in batches(rank, case.steps):
-        words = words.to(DTYPES[case.dtype]).to(engine.device, non_blocking=True)
+    for embeddings, classes in batches(rank, case.steps):
+        embeddings = embeddings.to(DTYPES[case.dtype]).to(engine.device, non_blocking=True)
         classes = classes.to(engine.device, non_blocking=True)
-        loss = nn.functional.cross_entropy(engine(words).float(), classes)
+        loss = nn.functional.cross_entropy(engine(embeddings).float(), classes)
         engine.backward(loss)
         engine.step()
         losses.append(loss.detach())
@@ -194,14 +198,20 @@ def run(case: Case, rank: int) -> list[str]:
     if case.form == "checkpointing":
         assert len(calls) == 2 * 2 * case.steps, len(calls)  # two layers, forward and again in backward
     if case.form == "offload":
-        states = (one for state in engine.basic_optimizer.state.values() for one in state.values())
-        assert {one.device.type for one in states if torch.is_tensor(one) and one.dim()} == {"cpu"}
+        states = (
+            state_value for state in engine.basic_optimizer.state.values() for state_value in state.values()
+        )
+        assert {
+            state_value.device.type
+            for state_value in states
+            if torch.is_tensor(state_value) and state_value.dim()
+        } == {"cpu"}
     engine.destroy()
     return read
 
 
 def train(rank: int, size: int) -> None:
-    """Run the cases, and write what they gave."""
+    """Run the cases and write their losses."""
     import deepspeed
 
     deepspeed.init_distributed("hccl")

@@ -34,13 +34,13 @@ HERE = Path.cwd()
 
 
 def program(run: Callable[[], None]) -> Callable[[], None]:
-    """Enter a program under its name."""
+    """Register a program under its name."""
     PROGRAMS[run.__name__] = run
     return run
 
 
 class Model(BoringModel):
-    """A layer of 32 numbers, with the optimizer that the guide gives to DeepSpeed."""
+    """A layer of 32 numbers, with the optimizer that the guide uses for DeepSpeed."""
 
     def configure_optimizers(self) -> tuple[list[Any], list[Any]]:
         """Return the optimizer and its schedule."""
@@ -49,7 +49,9 @@ class Model(BoringModel):
 
 
 class OnHost(Model):
-    """The same with DeepSpeed's optimizer for parameters on the host, which it asks for if they are there."""
+    """The same model with DeepSpeed's optimizer for parameters on the host, which DeepSpeed requires for
+    them.
+    """
 
     def configure_optimizers(self) -> Any:
         """Return the optimizer."""
@@ -57,7 +59,7 @@ class OnHost(Model):
 
 
 def trainer(**options: Any) -> Trainer:
-    """Make a trainer for the device that writes nothing beside what the options ask for."""
+    """Return a trainer for the device that writes no files unless the options request them."""
     options = {"devices": 1, "max_epochs": 1, "limit_train_batches": 4, "limit_val_batches": 1, **options}
     return Trainer(
         accelerator=HPUAccelerator(),
@@ -71,7 +73,9 @@ def trainer(**options: Any) -> Trainer:
 
 
 class Watch(Callback):
-    """Sums the parameters of a rank, or its shards of them, when a training begins and when it ends."""
+    """A callback that sums the parameters of a rank, or its shards, at the beginning and the end of a
+    training.
+    """
 
     def __init__(self) -> None:
         self.sums: list[torch.Tensor] = []
@@ -86,20 +90,20 @@ class Watch(Callback):
 
     @staticmethod
     def _sum(module: LightningModule) -> torch.Tensor:
-        # With ZeRO-3 a parameter is empty, and its part of this rank is beside it.
+        # With ZeRO-3 a parameter is empty, and its shard of this rank is an attribute.
         parts = [getattr(parameter, "ds_tensor", parameter).detach() for parameter in module.parameters()]
         return torch.stack([(part.double().cpu() ** 2).sum() for part in parts])
 
 
 def trained(model: LightningModule, strategy: Any, **options: Any) -> None:
-    """Train on two ranks; the parameters are finite, and others than at the start."""
+    """Train on two ranks. Assert that the parameters are finite and have changed."""
     watch = Watch()
     used = trainer(devices=2, strategy=strategy, callbacks=[watch], **options)
     used.fit(model)
     assert used.global_step > 0
     first, last = watch.sums
     assert torch.isfinite(last).all() and last.sum() > 0
-    assert not torch.equal(first, last), "nothing was trained"
+    assert not torch.equal(first, last), "the training changed no parameter"
 
 
 def with_deepspeed(model: LightningModule | None = None, **options: Any) -> None:
@@ -109,7 +113,7 @@ def with_deepspeed(model: LightningModule | None = None, **options: Any) -> None
 
 
 def events_of(folder: Path) -> list[dict[str, Any]]:
-    """The events of the traces that a profiler wrote."""
+    """Return the events of the traces that a profiler wrote."""
     traces = [path for path in folder.rglob("*.json") if "traceEvents" in path.read_text()]
     assert traces, f"no trace in {folder}"
     return [event for path in traces for event in json.loads(path.read_text())["traceEvents"]]
@@ -117,10 +121,12 @@ def events_of(folder: Path) -> list[dict[str, Any]]:
 
 @program
 def profiler() -> None:
-    """Profile a training; the trace has rows of the device, if profiles of this torch have them."""
+    """Profile a training. Assert that the trace has rows of the device if the profiler of this torch supports
+    them.
+    """
     used = HPUProfiler(dirpath=str(HERE / "traces"), filename="perf-logs")
     trainer(profiler=used).fit(BoringModel())
-    # torch 2.6 has no activity of hpu: its profiles have the rows of the host.
+    # torch 2.6 has no profiler activity for hpu: its profiles contain the rows of the host.
     has_device = "HPU" in torch._C._profiler.ProfilerActivity.__members__
     wanted = ("kernel", "hpu_op") if has_device else ("cpu_op",)
     assert any(event.get("cat") in wanted for event in events_of(HERE))
@@ -128,7 +134,7 @@ def profiler() -> None:
 
 @program
 def actions_of_ones_own() -> None:
-    """Profile actions by both forms that the guide shows."""
+    """Profile custom actions in both forms that the guide shows."""
 
     class Profiled(BoringModel):
         def __init__(self, profiler: HPUProfiler) -> None:
@@ -207,7 +213,7 @@ def bf16_optimizer() -> None:
 
 @program
 def activation_checkpointing() -> None:
-    """Train with activations that are computed again, on the host between."""
+    """Train with recomputed activations that are stored on the host."""
 
     class Recomputing(OnHost):
         def __init__(self) -> None:
@@ -230,14 +236,14 @@ class Predicting(LightningModule):
         self.l2 = nn.Linear(32, 32)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return as many numbers."""
+        """Return the output of both layers."""
         return self.l2(F.relu(self.l1(x)))
 
     def predict_step(self, batch: torch.Tensor, batch_idx: int) -> torch.Tensor:
         """Predict a batch."""
-        found = self(batch)
-        assert found.device.type == "hpu" and torch.isfinite(found).all()
-        return found
+        prediction = self(batch)
+        assert prediction.device.type == "hpu" and torch.isfinite(prediction).all()
+        return prediction
 
     def predict_dataloader(self) -> DataLoader:
         """Return the data."""
@@ -319,7 +325,7 @@ def fsdp_shard_grad_op() -> None:
 
 
 def learned(step: Callable[[], torch.Tensor]) -> None:
-    """Take steps; the loss falls by half."""
+    """Run steps, and assert that the loss falls by half."""
     losses = [step().item() for _ in range(60)]
     assert losses[-1] < losses[0] / 2, losses
 
@@ -393,11 +399,11 @@ def residual_network() -> None:
     image = torch.rand(1, 3, 64, 64)
     with torch.no_grad():
         expected = model(image)
-        found = model.to("hpu")(image.to("hpu"))
-    assert found.device.type == "hpu"
-    torch.testing.assert_close(found.cpu(), expected, rtol=1e-3, atol=1e-3)
+        actual = model.to("hpu")(image.to("hpu"))
+    assert actual.device.type == "hpu"
+    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-3, atol=1e-3)
 
 
 if __name__ == "__main__":
     PROGRAMS[sys.argv[1]]()
-    print(f"{sys.argv[1]} done\n", end="", flush=True)  # one write: ranks share the pipe
+    print(f"{sys.argv[1]} done\n", end="", flush=True)  # a single write, because ranks share the pipe

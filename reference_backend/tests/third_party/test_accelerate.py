@@ -1,6 +1,6 @@
-"""The scripts that accelerate carries to test an installation, unchanged, on one and on two ranks.
+"""The installation test scripts of accelerate, unmodified, on one rank and on two ranks.
 
-accelerate is not a requirement of the project: without it, these tests are skipped.
+accelerate is not a requirement of the project. Without it, these tests are skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(_SPEC is None, reason="accelerate is not install
 
 #: Seconds for a script.
 PATIENCE = 600
-#: Scripts with the numbers of ranks that each is made for.
+#: Scripts with their supported numbers of ranks.
 SCRIPTS = {
     "test_script": (1, 2),
     "test_sync": (1, 2),
@@ -30,7 +30,7 @@ SCRIPTS = {
 
 
 def launched(name: str, ranks: int) -> str:
-    """Start a script on so many ranks; return its output."""
+    """Run a script on the given number of ranks, and return its output."""
     assert _SPEC is not None and _SPEC.origin is not None
     script = Path(_SPEC.origin).parent / "test_utils" / "scripts" / f"{name}.py"
     command = [
@@ -45,7 +45,9 @@ def launched(name: str, ranks: int) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("name", "ranks"), [(name, one) for name, all in SCRIPTS.items() for one in all])
+@pytest.mark.parametrize(
+    ("name", "ranks"), [(name, rank_count) for name, all in SCRIPTS.items() for rank_count in all]
+)
 def test_a_script_of_accelerate(name: str, ranks: int) -> None:
     output = launched(name, ranks)
     if name == "test_script":

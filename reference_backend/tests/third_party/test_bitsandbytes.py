@@ -24,14 +24,16 @@ def test_a_weight_of_4_bits_is_the_nearest_there_is(dtype: torch.dtype, blocksiz
 
     weight = torch.randn(64, 128, generator=torch.Generator().manual_seed(0)).to(dtype)
     packed, state = functional.quantize_4bit(weight.to("hpu"), blocksize=blocksize, quant_type="nf4")
-    found = functional.dequantize_4bit(packed, state)
-    assert found.device.type == "hpu" and found.dtype == dtype and found.shape == weight.shape
-    # Not held to the CPU's kernel, which version 0.50 has wrong in blocks of 256.
+    dequantized = functional.dequantize_4bit(packed, state)
+    assert (
+        dequantized.device.type == "hpu" and dequantized.dtype == dtype and dequantized.shape == weight.shape
+    )
+    # Not compared with the CPU's kernel, which is wrong in blocks of 256 in version 0.50.
     blocks = weight.double().reshape(-1, blocksize)
     largest = blocks.abs().amax(1, keepdim=True)
     values = functional.get_4bit_type("nf4", device="cpu").double()
     nearest = (blocks[..., None] / largest[..., None] - values).abs().amin(-1) * largest
-    error = (found.cpu().double().reshape(-1, blocksize) - blocks).abs()
+    error = (dequantized.cpu().double().reshape(-1, blocksize) - blocks).abs()
     torch.testing.assert_close(error, nearest, rtol=0, atol=8 * torch.finfo(dtype).eps)
 
 
@@ -39,20 +41,20 @@ def test_a_layer_of_4_bits_computes_and_passes_gradients() -> None:
     import bitsandbytes
 
     torch.manual_seed(0)
-    plain = nn.Linear(128, 64)
+    linear = nn.Linear(128, 64)
     layer = bitsandbytes.nn.Linear4bit(128, 64, compute_dtype=torch.float32, quant_type="nf4")
-    layer.load_state_dict(plain.state_dict())
+    layer.load_state_dict(linear.state_dict())
     layer = layer.to("hpu")
     weight = bitsandbytes.functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state).cpu()
-    assert 0 < (weight - plain.weight).abs().max() < 0.05
+    assert 0 < (weight - linear.weight).abs().max() < 0.05
     x = torch.randn(5, 128)
-    given = x.to("hpu").requires_grad_()
-    result = layer(given)
+    device_input = x.to("hpu").requires_grad_()
+    result = layer(device_input)
     torch.testing.assert_close(
-        result.cpu(), nn.functional.linear(x, weight, plain.bias), rtol=1e-4, atol=1e-4
+        result.cpu(), nn.functional.linear(x, weight, linear.bias), rtol=1e-4, atol=1e-4
     )
     result.sum().backward()
-    torch.testing.assert_close(given.grad.cpu(), weight.sum(0).expand(5, -1), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(device_input.grad.cpu(), weight.sum(0).expand(5, -1), rtol=1e-4, atol=1e-4)
 
 
 def test_an_adapter_beside_a_layer_of_4_bits_learns() -> None:
@@ -62,10 +64,10 @@ def test_an_adapter_beside_a_layer_of_4_bits_learns() -> None:
     frozen = bitsandbytes.nn.Linear4bit(32, 32, compute_dtype=torch.float32, quant_type="nf4").to("hpu")
     down, up = (nn.Linear(32, 32, bias=False).to("hpu") for _ in range(2))
     optimizer = torch.optim.AdamW([*down.parameters(), *up.parameters()], lr=1e-2)
-    x, due = torch.randn(64, 32).to("hpu"), torch.randn(64, 32).to("hpu")
+    x, target_values = torch.randn(64, 32).to("hpu"), torch.randn(64, 32).to("hpu")
     losses = []
     for _ in range(30):
-        loss = nn.functional.mse_loss(frozen(x) + up(down(x)), due)
+        loss = nn.functional.mse_loss(frozen(x) + up(down(x)), target_values)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

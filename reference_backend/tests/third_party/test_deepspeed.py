@@ -40,7 +40,7 @@ CASES = [
         else [(3, "mlp", "fp32")]
     )
 ]
-#: The other stages, and the other forms of training.
+#: The remaining stages and training forms.
 OTHERS = [
     Case(stage, model, "fp32", form, STEPS)
     for stage, model, form in (
@@ -53,25 +53,25 @@ OTHERS = [
         (3, "mlp", "own-adam"),
     )
 ]
-#: By how much, relatively, a loss may differ from stage 1's: sums are taken in other orders.
+#: Allowed relative difference of a loss from stage 1: the order of additions differs.
 DIFFERENCE = {"fp32": 1e-5, "bf16": 1e-2}
-#: The same of DeepSpeed's own Adam, which adds epsilon to the second moment before its bias is corrected.
+#: The same for DeepSpeed's own Adam, which adds epsilon to the second moment before the bias correction.
 OF_OWN_ADAM = 1e-4
-#: Seconds for a rank, for each case that it trains, beside load.
+#: Seconds for a rank and case on a busy machine.
 PATIENCE = 300
 
-#: By case, the losses of each rank, as `float.hex` writes them.
+#: The losses of each rank by case, in the format of `float.hex`.
 Losses = dict[Case, list[list[str]]]
 
 
 def stage_1_of(case: Case) -> Case:
-    """The same training with stage 1, which gathers and reduces whole, and without overlap."""
+    """Return the same case with stage 1, which gathers and reduces whole tensors, and without overlap."""
     return case._replace(stage=1, form="plain")
 
 
 @contextlib.contextmanager
 def load() -> Iterator[None]:
-    """A busy process for each processor."""
+    """Keep each processor busy with a process."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
     try:
         yield
@@ -83,7 +83,9 @@ def load() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def losses_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Losses]:
-    """Function that trains cases on the ranks, with environment variables, and returns the losses."""
+    """Return a function that trains cases on the ranks, with environment variables, and returns the
+    losses.
+    """
 
     def losses(cases: list[Case], **environment: str) -> Losses:
         folder = tmp_path_factory.mktemp("losses")
@@ -111,7 +113,9 @@ def losses_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Losses]
 
 @pytest.fixture(scope="module")
 def without_pipeline(losses_of: Callable[..., Losses]) -> Losses:
-    """Losses of all cases, and of stage 1, with each operator run before the next is issued."""
+    """Return the losses of all cases, and of stage 1, with each operator run before the next one is
+    issued.
+    """
     cases = list(dict.fromkeys([*map(stage_1_of, [*CASES, *OTHERS]), *CASES]))
     return losses_of(cases, PT_HPU_EAGER_PIPELINE_ENABLE="0")
 
@@ -125,27 +129,27 @@ def test_losses_are_those_without_pipeline(
     for case in CASES:
         for rank in range(RANKS):
             pairs = list(zip(losses[case][rank], without_pipeline[case][rank], strict=True))
-            differing = [step for step, (got, correct) in enumerate(pairs) if got != correct]
+            differing = [step for step, (actual_loss, correct) in enumerate(pairs) if actual_loss != correct]
             assert not differing, f"{case}, rank {rank}: {len(differing)} steps, the first {differing[0]}"
             assert len(pairs) == STEPS
 
 
 @pytest.fixture(scope="module")
-def others(losses_of: Callable[..., Losses]) -> Losses:
-    """Losses of the other forms of training."""
+def losses_of_forms(losses_of: Callable[..., Losses]) -> Losses:
+    """Return the losses of the remaining training forms."""
     return losses_of(OTHERS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_losses_are_near_those_of_stage_1(without_pipeline: Losses, case: Case) -> None:
-    near(without_pipeline, case, without_pipeline)
+    assert_losses_are_near(without_pipeline, case, without_pipeline)
 
 
 @pytest.mark.parametrize("case", OTHERS, ids=str)
 def test_every_form_of_training_gives_near_losses(
-    others: Losses, without_pipeline: Losses, case: Case
+    losses_of_forms: Losses, without_pipeline: Losses, case: Case
 ) -> None:
-    near(others, case, without_pipeline)
+    assert_losses_are_near(losses_of_forms, case, without_pipeline)
 
 
 def test_inference_computes_what_the_model_does(tmp_path: Path) -> None:
@@ -161,11 +165,11 @@ def test_inference_computes_what_the_model_does(tmp_path: Path) -> None:
     assert ended[0].code == 0, ended[0].text[-3000:]
 
 
-def near(losses: Losses, case: Case, references: Losses) -> None:
-    """Assert that the losses of a case are those of stage 1, but for the order of sums."""
+def assert_losses_are_near(losses: Losses, case: Case, references: Losses) -> None:
+    """Assert that the losses of a case equal the losses of stage 1, except for the order of additions."""
     allowed = OF_OWN_ADAM if case.form == "own-adam" else DIFFERENCE[case.dtype]
     for rank in range(RANKS):
         for step in range(STEPS):
-            got = float.fromhex(losses[case][rank][step])
+            actual_loss = float.fromhex(losses[case][rank][step])
             expected = float.fromhex(references[stage_1_of(case)][rank][step])
-            assert abs(got - expected) <= allowed * abs(expected), (rank, step)
+            assert abs(actual_loss - expected) <= allowed * abs(expected), (rank, step)

@@ -1,7 +1,8 @@
-"""The examples of lightning-habana, unchanged, each in a process of its own, in the folder of its tree.
+"""The examples of lightning-habana, unmodified, each in a separate process, in the folder of their source
+tree.
 
-Without that tree as the current folder, these tests are skipped. The digits and the text in its folder
-``data`` stand for downloads.
+If the current folder is not that source tree, these tests are skipped. The digits and the text in its folder
+``data`` replace downloads.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 #: Seconds for an example.
 PATIENCE = 600
-#: By example, its calls: every choice that it has, with two ranks or two tenants if it starts several.
+#: The calls of each example: every option, with two ranks or two tenants if it starts several.
 CALLS = {
     "pytorch/mnist_trainer.py": (
         "--verbose --run_types basic",
@@ -58,20 +59,20 @@ CALLS = {
 
 def test_every_example_is_called() -> None:
     has = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.py")}
-    # The sample holds the model of the trainer and does nothing by itself.
+    # The sample only contains the model for the trainer.
     assert has - {"pytorch/mnist_sample.py"} == set(CALLS)
 
 
 @pytest.mark.parametrize(
-    ("example", "words"), [(example, words) for example, calls in CALLS.items() for words in calls]
+    ("example", "arguments"), [(example, words) for example, calls in CALLS.items() for words in calls]
 )
-def test_an_example_runs(example: str, words: str) -> None:
+def test_an_example_runs(example: str, arguments: str) -> None:
     if "fabric" in example and not Path("Datasets").exists():
-        # It looks for the digits beside the data of the others.
+        # The example expects the digits in a different folder.
         shutil.copytree("data", "Datasets")
-    command = [sys.executable, str(EXAMPLES / example), *words.split()]
+    command = [sys.executable, str(EXAMPLES / example), *arguments.split()]
     environment = dict(os.environ)
-    if "HYBRID_SHARD" in words:
+    if "HYBRID_SHARD" in arguments:
         # It shards within a node, which has as many devices as the example has ranks then.
         environment["HABANA_VISIBLE_MODULES"] = "0,1"
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)

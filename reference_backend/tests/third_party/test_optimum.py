@@ -21,9 +21,10 @@ try:
 except importlib.metadata.PackageNotFoundError:
     pytestmark = pytest.mark.skip(reason="optimum-habana is not installed.")
 
-#: It imports GRPOTrainer, which trl has from 0.14 on; others import what trl has until 0.9.
+#: One module imports GRPOTrainer, which trl has from 0.14 on. Others import names that trl has only until
+#: 0.9.
 _OF_ANOTHER_TRL = ["optimum.habana.trl.trainer.grpo_trainer"]
-#: Imports every module of optimum-habana and prints a line for each that cannot be.
+#: Imports every module of optimum-habana and prints a line for each import that fails.
 _IMPORTS = """
 import importlib, pkgutil
 import optimum.habana
@@ -55,8 +56,8 @@ def test_every_module_can_be_imported() -> None:
 @pytest.mark.parametrize("words", [(), ("--bf16",)], ids=["fp32", "bf16"])
 def test_its_trainer_has_the_losses_of_the_cpu(tmp_path: Path, words: tuple[str, ...]) -> None:
     on_cpu = trained(tmp_path / "cpu", "--cpu")["losses"]
-    found = trained(tmp_path / "hpu", "--gaudi", *words)
-    assert (found["device"], found["ranks"]) == ("hpu", 1)
+    report = trained(tmp_path / "hpu", "--gaudi", *words)
+    assert (report["device"], report["ranks"]) == ("hpu", 1)
     assert on_cpu[12] < on_cpu[1] - 1
     # Its optimizer is the device's, which adds epsilon before the correction of the bias.
-    assert found["losses"] == pytest.approx(on_cpu, rel=ROUNDING_OF_BFLOAT16)
+    assert report["losses"] == pytest.approx(on_cpu, rel=ROUNDING_OF_BFLOAT16)

@@ -34,20 +34,22 @@ TRAINING = (
 CHECKPOINTS = (
     *("--checkpoint.enable", "--checkpoint.interval", "3", "--checkpoint.no_last_save_model_only"),
 )
-#: A step in the log: its number and loss. A rank without the last stage of a pipeline says -1.
+#: A step in the log: its number and loss. A rank without the last pipeline stage prints -1.
 STEP = re.compile(r"step: +(\d+) +loss: +([0-9.]+)")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a tokenizer and texts in the places at which torchtitan's debug model looks for them."""
+    """Return a folder with a tokenizer and texts at the paths of torchtitan's debug model."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     folder = tmp_path_factory.mktemp("torchtitan")
     assets = folder / "tests" / "assets"
     special = ("<|begin_of_text|>", "<|end_of_text|>")
-    words = [*sorted(pre_tokenizers.ByteLevel.alphabet()), *special]
-    tokenizer = Tokenizer(models.BPE(vocab={word: index for index, word in enumerate(words)}, merges=[]))
+    vocabulary = [*sorted(pre_tokenizers.ByteLevel.alphabet()), *special]
+    tokenizer = Tokenizer(
+        models.BPE(vocab={token: index for index, token in enumerate(vocabulary)}, merges=[])
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(list(special))
@@ -58,35 +60,37 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = random.Random(0)
     texts = [" ".join(source.choice(["the", "small", "cat", "runs"]) for _ in range(300)) for _ in range(200)]
     (assets / "c4_test").mkdir()
-    (assets / "c4_test" / "data.json").write_text("".join(json.dumps({"text": one}) + "\n" for one in texts))
+    (assets / "c4_test" / "data.json").write_text(
+        "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    )
     return folder
 
 
-def losses(folder: Path, output: str, *words: str, ranks: int = 2) -> dict[int, float]:
-    """Train; return the loss of each step, which all ranks report alike."""
+def losses(folder: Path, output: str, *options: str, ranks: int = 2) -> dict[int, float]:
+    """Train, and return the loss of each step. All ranks must report the same loss."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    command += ["-m", "torchtitan.train", *TRAINING, "--job.dump_folder", output, *words]
+    command += ["-m", "torchtitan.train", *TRAINING, "--job.dump_folder", output, *options]
     environment = os.environ | {"PT_HPU_GPU_MIGRATION": "1", "PT_HPU_LAZY_MODE": "0", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE
     )
     text = done.stdout + done.stderr
     assert done.returncode == 0, text[-4000:]
-    assert "CUDA capacity: GAUDI" in text  # it ran on hpu
-    found: dict[int, set[float]] = {}
+    assert "CUDA capacity: GAUDI" in text  # the training ran on hpu
+    losses_by_step: dict[int, set[float]] = {}
     for step, loss in STEP.findall(text):
-        found.setdefault(int(step), set()).add(float(loss))
-    assert all(len(of_ranks) == 1 for of_ranks in found.values()), found
-    return {step: of_ranks.pop() for step, of_ranks in sorted(found.items())}
+        losses_by_step.setdefault(int(step), set()).add(float(loss))
+    assert all(len(of_ranks) == 1 for of_ranks in losses_by_step.values()), losses_by_step
+    return {step: of_ranks.pop() for step, of_ranks in sorted(losses_by_step.items())}
 
 
 @pytest.fixture(scope="module")
 def sharded(folder: Path) -> dict[int, float]:
-    """Losses of the model, sharded by FSDP; it learns."""
-    found = losses(folder, "sharded")
-    assert list(found) == list(range(1, STEPS + 1))
-    assert found[STEPS] < found[1] - 3
-    return found
+    """Return the losses of the model, sharded by FSDP. Assert that it learns."""
+    sharded_losses = losses(folder, "sharded")
+    assert list(sharded_losses) == list(range(1, STEPS + 1))
+    assert sharded_losses[STEPS] < sharded_losses[1] - 3
+    return sharded_losses
 
 
 @pytest.mark.parametrize(
@@ -114,9 +118,9 @@ def test_forms_of_one_computation_have_the_same_losses(
     ],
 )
 def test_parallel_forms_learn(folder: Path, form: str, ranks: int) -> None:
-    found = losses(folder, form, f"--parallelism.{form}_degree", str(ranks), ranks=ranks)
-    assert list(found) == list(range(1, STEPS + 1))
-    assert found[STEPS] < found[1] - 3
+    losses_by_step = losses(folder, form, f"--parallelism.{form}_degree", str(ranks), ranks=ranks)
+    assert list(losses_by_step) == list(range(1, STEPS + 1))
+    assert losses_by_step[STEPS] < losses_by_step[1] - 3
 
 
 def test_a_training_that_was_stopped_goes_on_where_it_was(folder: Path) -> None:

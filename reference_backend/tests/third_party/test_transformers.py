@@ -1,6 +1,6 @@
-"""The Trainer of transformers, unchanged, trains a small language model on hpu, alone and on two ranks.
+"""The Trainer of transformers, unmodified, trains a small language model on hpu, alone and on two ranks.
 
-transformers and accelerate are no requirements of the project: without them, these tests are skipped.
+transformers and accelerate are not requirements of the project. Without them, these tests are skipped.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ ACCELERATE = (
 
 @pytest.fixture(scope="module")
 def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
-    """Losses of the training on the CPU; the model learns in it."""
-    found = trained(tmp_path_factory.mktemp("cpu"), "--cpu")
-    losses = found["losses"]
-    assert (found["device"], found["ranks"], len(losses)) == ("cpu", 1, 12)
+    """Return the losses of the training on the CPU. Assert that the model learns."""
+    report = trained(tmp_path_factory.mktemp("cpu"), "--cpu")
+    losses = report["losses"]
+    assert (report["device"], report["ranks"], len(losses)) == ("cpu", 1, 12)
     assert losses[12] < losses[1] - 1
     return losses
 
@@ -43,21 +43,21 @@ def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
 def test_training_on_hpu_has_the_losses_of_the_cpu(
     tmp_path: Path, on_cpu: dict[int, float], words: tuple[str, ...], tolerance: float
 ) -> None:
-    found = trained(tmp_path, *words)
-    assert (found["device"], found["ranks"]) == ("hpu", 1)
-    assert found["losses"] == pytest.approx(on_cpu, rel=tolerance)
+    report = trained(tmp_path, *words)
+    assert (report["device"], report["ranks"]) == ("hpu", 1)
+    assert report["losses"] == pytest.approx(on_cpu, rel=tolerance)
 
 
 @pytest.mark.parametrize("launcher", [TORCHRUN, ACCELERATE], ids=["torchrun", "accelerate"])
 def test_two_ranks_have_the_losses_of_one_with_all_of_the_batch(
     tmp_path: Path, on_cpu: dict[int, float], launcher: tuple[str, ...]
 ) -> None:
-    found = trained(tmp_path, "--batch", "4", launcher=launcher)
-    assert (found["device"], found["ranks"]) == ("hpu", 2)
-    assert found["losses"] == pytest.approx(on_cpu, rel=1e-3)
+    report = trained(tmp_path, "--batch", "4", launcher=launcher)
+    assert (report["device"], report["ranks"]) == ("hpu", 2)
+    assert report["losses"] == pytest.approx(on_cpu, rel=1e-3)
 
 
 def test_a_training_that_was_stopped_goes_on_where_it_was(tmp_path: Path, on_cpu: dict[int, float]) -> None:
     trained(tmp_path, "--steps", "6", "--save-at", "6")
-    found = trained(tmp_path, "--resume")
-    assert found["losses"] == pytest.approx(on_cpu, rel=ROUNDING)
+    report = trained(tmp_path, "--resume")
+    assert report["losses"] == pytest.approx(on_cpu, rel=ROUNDING)

@@ -22,18 +22,18 @@ VOCABULARY = 64
 
 
 class Sequences(torch.utils.data.Dataset):
-    """Sequences of words, each the one before it and a step, in a circle."""
+    """Token sequences in which each token is the previous one plus a fixed step, modulo the vocabulary."""
 
     def __len__(self) -> int:
         return 512
 
-    def __getitem__(self, place: int) -> dict[str, torch.Tensor]:
-        words = (place * 7 + torch.arange(WORDS) * (1 + place % 5)) % VOCABULARY
-        return {"input_ids": words, "labels": words}
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        tokens = (index * 7 + torch.arange(WORDS) * (1 + index % 5)) % VOCABULARY
+        return {"input_ids": tokens, "labels": tokens}
 
 
 def gaudi() -> tuple[type, type, dict[str, Any]]:
-    """The trainer of optimum-habana, with the device's optimizer and norm; what it takes beside."""
+    """Return the trainer of optimum-habana with the device's optimizer and norm, and its extra arguments."""
     from optimum.habana import GaudiConfig, GaudiTrainer, GaudiTrainingArguments
 
     config = GaudiConfig(use_fused_adam=True, use_fused_clip_norm=True)
@@ -56,7 +56,9 @@ def main() -> None:
         vocab_size=VOCABULARY, n_positions=WORDS, n_embd=32, n_layer=2, n_head=2,
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
     )  # fmt: skip
-    trainer_class, arguments_class, others = gaudi() if options.gaudi else (Trainer, TrainingArguments, {})
+    trainer_class, arguments_class, extra_arguments = (
+        gaudi() if options.gaudi else (Trainer, TrainingArguments, {})
+    )
     arguments = arguments_class(
         str(options.output),
         per_device_train_batch_size=options.batch,
@@ -73,19 +75,21 @@ def main() -> None:
         report_to=[],
         disable_tqdm=True,
         ddp_find_unused_parameters=False,
-        **others.get("arguments", {}),
+        **extra_arguments.get("arguments", {}),
     )
     model = GPT2LMHeadModel(config)
-    trainer = trainer_class(model, args=arguments, train_dataset=Sequences(), **others.get("trainer", {}))
+    trainer = trainer_class(
+        model, args=arguments, train_dataset=Sequences(), **extra_arguments.get("trainer", {})
+    )
     trainer.train(resume_from_checkpoint=options.resume or None)
     if arguments.process_index == 0:
         history = [entry for entry in trainer.state.log_history if "loss" in entry]
-        found = {
+        report = {
             "device": arguments.device.type,
             "ranks": arguments.world_size,
             "losses": {entry["step"]: float(entry["loss"]) for entry in history},
         }
-        (options.output / "losses.json").write_text(json.dumps(found))
+        (options.output / "losses.json").write_text(json.dumps(report))
 
 
 if __name__ == "__main__":

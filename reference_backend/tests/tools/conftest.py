@@ -1,4 +1,4 @@
-"""Builds the tools beside their sources, and runs them."""
+"""Build the tools next to their sources, and run them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built libhlml.so, beside a copy of the package."""
+    """Return the built libhlml.so, next to a copy of the package."""
     copy = tmp_path_factory.mktemp("tools") / "tools"
     shutil.copytree(TOOLS, copy, ignore=shutil.ignore_patterns("*.so", "build", "*.egg-info"))
     build = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
@@ -27,7 +27,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def smi(library: Path) -> Run:
-    """Function that runs hl-smi with arguments; variables of the environment are keywords."""
+    """Return a function that runs hl-smi with arguments. Keyword arguments are environment variables."""
 
     def run(*arguments: str, module: str = "smi", **variables: str) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"PYTHONPATH": str(library.parents[1])} | variables

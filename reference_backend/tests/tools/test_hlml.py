@@ -1,4 +1,4 @@
-"""libhlml.so under the unmodified `habana-pyhlml`, and the link by which that finds it."""
+"""libhlml.so with the unmodified `habana-pyhlml`, and the symbolic link by which habana-pyhlml finds it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_pyhlml_works_unmodified(library: Path, run_python: Any, tmp_path: Path)
     assert set(json.loads(failed)) == {
         "hlmlDeviceNicGetStatistics",
         "hlmlDeviceSetPowerManagementLimit",
-        "hlmlEventSetWait",  # no event comes within its time
+        "hlmlEventSetWait",  # no event arrives before the timeout
     }
 
 
@@ -84,28 +84,28 @@ def test_the_link_is_made_and_removed(smi: Any, library: Path, tmp_path: Path) -
         "sys.exit(link.main(sys.argv[1:2], Path(sys.argv[2])))"
     )
 
-    def run(what: str, place: Path) -> subprocess.CompletedProcess[str]:
+    def run(action: str, link: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-c", code, what, str(place)],
+            [sys.executable, "-c", code, action, str(link)],
             env={"PYTHONPATH": str(library.parents[1])},
             capture_output=True,
             text=True,
         )
 
-    place = tmp_path / "habanalabs" / "libhlml.so"
-    for _ in range(2):  # a second time changes nothing
-        assert run("link", place).returncode == 0
-        assert place.resolve() == library.resolve()
+    link = tmp_path / "habanalabs" / "libhlml.so"
+    for _ in range(2):  # a second call changes nothing
+        assert run("link", link).returncode == 0
+        assert link.resolve() == library.resolve()
     for _ in range(2):
-        assert run("unlink", place).returncode == 0
-        assert not place.exists()
-    place.write_text("another's")
-    for what in ("link", "unlink"):
-        done = run(what, place)
+        assert run("unlink", link).returncode == 0
+        assert not link.exists()
+    link.write_text("another's")
+    for action in ("link", "unlink"):
+        done = run(action, link)
         assert done.returncode == 1
         assert "was not created by this program" in done.stderr
-    assert place.read_text() == "another's"
-    assert run("path", place).stdout.strip() == str(library)
+    assert link.read_text() == "another's"
+    assert run("path", link).stdout.strip() == str(library)
     assert run("link", Path("/proc/nowhere/libhlml.so")).stderr.startswith("hpu-reference-hlml: ")
 
 

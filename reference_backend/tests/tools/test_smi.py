@@ -1,4 +1,4 @@
-"""hl-smi: the forms that programs read, and the processes that use the device."""
+"""hl-smi: the output formats that programs read, and the processes that use the device."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ for command in sys.stdin:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """An empty folder of records."""
+    """Return an empty folder of process records."""
     return tmp_path / "state"
 
 
 @pytest.fixture
 def user(state: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that uses module 3."""
+    """Start a process that uses module 3."""
     environment = os.environ | {"HPU_REFERENCE_STATE_DIR": str(state), "HLS_MODULE_ID": "3"}
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", PROGRAM],
@@ -56,19 +56,19 @@ def user(state: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_the_version_is_what_programs_look_for(smi: Any) -> None:
-    shown = smi("-v")
-    assert shown.returncode == 0
-    assert "Habana" in shown.stdout
-    assert re.search(r"hl-([\d\.]+)", shown.stdout)[1] == "1.16.2"
-    assert re.search(r"fw-([\d\.]+)", shown.stdout)
+    completed = smi("-v")
+    assert completed.returncode == 0
+    assert "Habana" in completed.stdout
+    assert re.search(r"hl-([\d\.]+)", completed.stdout)[1] == "1.16.2"
+    assert re.search(r"fw-([\d\.]+)", completed.stdout)
     assert "hl-1.22.0-fw" in smi("-v", HPU_REFERENCE_SMI_VERSION="1.22.0").stdout
 
 
 @pytest.mark.parametrize(("name", "family"), [("GAUDI", "-"), ("GAUDI2", "2"), ("GAUDI3", "3")])
 def test_the_list_has_families_and_modules(smi: Any, name: str, family: str) -> None:
-    shown = smi("-L", HPU_REFERENCE_DEVICE_NAME=name).stdout
-    assert set(re.findall(r"hl-gaudi([\d\-])", shown)) == {family}
-    assert re.findall(r"Module ID\s+:\s+(\d+)", shown) == [str(module) for module in range(8)]
+    output_text = smi("-L", HPU_REFERENCE_DEVICE_NAME=name).stdout
+    assert set(re.findall(r"hl-gaudi([\d\-])", output_text)) == {family}
+    assert re.findall(r"Module ID\s+:\s+(\d+)", output_text) == [str(module) for module in range(8)]
 
 
 def test_the_table_has_the_drivers_version_and_the_modules(smi: Any, state: Path) -> None:
@@ -100,9 +100,9 @@ def test_every_documented_field_is_there(smi: Any) -> None:
         "memory.used,index,serial,uuid,power.draw,ecc.mode.current,ecc.errors.uncorrected.aggregate.total,"
         "stats.violation.power,stats.violation.thermal"
     )
-    shown = smi("-Q", fields, "-f", "csv,noheader", "-i", "0")
-    assert shown.returncode == 0, shown.stderr
-    assert len(shown.stdout.split(", ")) == len(fields.split(","))
+    completed = smi("-Q", fields, "-f", "csv,noheader", "-i", "0")
+    assert completed.returncode == 0, completed.stderr
+    assert len(completed.stdout.split(", ")) == len(fields.split(","))
 
 
 def test_figures_as_text_by_section(smi: Any) -> None:
@@ -150,16 +150,18 @@ def test_a_process_that_ends_or_is_killed_is_gone(smi: Any, state: Path, user: A
     code = "import torch, habana_frameworks.torch\ntorch.ones(3, device='hpu')"
     environment = os.environ | {"HPU_REFERENCE_STATE_DIR": str(state)}
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=environment, check=True)
-    assert list(state.iterdir()) == []  # the next process removes what the killed one has left, and its own
+    assert (
+        list(state.iterdir()) == []
+    )  # the next process removes the record of the killed process and its own
 
 
 def test_a_process_may_have_any_name(smi: Any, state: Path, user: Any) -> None:
     user.stdin.write("name\n")
     user.stdin.flush()
     assert user.stdout.readline() == "named\n"
-    shown = smi(HPU_REFERENCE_STATE_DIR=str(state))
-    assert shown.returncode == 0, shown.stderr
-    (row,) = [line for line in shown.stdout.splitlines() if str(user.pid) in line]
+    completed = smi(HPU_REFERENCE_STATE_DIR=str(state))
+    assert completed.returncode == 0, completed.stderr
+    (row,) = [line for line in completed.stdout.splitlines() if str(user.pid) in line]
     assert "a?b c" in row
 
 
@@ -179,10 +181,10 @@ def test_damaged_records_are_passed_over(smi: Any, state: Path, user: Any) -> No
     (state / "zeros").symlink_to("/dev/zero")
     (state / "old").write_bytes(
         record[:16] + bytes(8) + record[24:]
-    )  # a process of that id, from another time
-    shown = smi(HPU_REFERENCE_STATE_DIR=str(state))
-    assert shown.returncode == 0
-    assert shown.stdout.count(str(user.pid)) == 1
+    )  # a process with the same id that started at a different time
+    completed = smi(HPU_REFERENCE_STATE_DIR=str(state))
+    assert completed.returncode == 0
+    assert completed.stdout.count(str(user.pid)) == 1
 
 
 @pytest.mark.parametrize(
@@ -218,7 +220,7 @@ def test_it_repeats_until_it_is_stopped(library: Path) -> None:
         "-l",
         "0.05",
     ]
-    # A run in the background may have switched the signal off for its children.
+    # A background run may ignore the signal, and so would its children.
     heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=heard

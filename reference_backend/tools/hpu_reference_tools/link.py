@@ -8,10 +8,10 @@ from pathlib import Path
 
 from .library import PATH
 
-PLACE = Path("/usr/lib/habanalabs/libhlml.so")
+SYSTEM_PATH = Path("/usr/lib/habanalabs/libhlml.so")
 
 
-def main(arguments: list[str] | None = None, link_path: Path = PLACE) -> int:
+def main(arguments: list[str] | None = None, link_path: Path = SYSTEM_PATH) -> int:
     """Create or remove the link.
 
     Returns:
@@ -34,7 +34,8 @@ def main(arguments: list[str] | None = None, link_path: Path = PLACE) -> int:
             _unlink(link_path)
     except OSError as error:
         print(
-            f"hpu-reference-hlml: {error}. Run the command as a user with write access to {link_path.parent}.",
+            f"hpu-reference-hlml: {error}. Run the command as a user with write access to "
+            f"{link_path.parent}.",
             file=sys.stderr,
         )
         return 1

@@ -154,7 +154,7 @@ def _seconds(text: str) -> float:
 def _output(options: argparse.Namespace, library: Library) -> str:
     if options.version:
         return f"Habanalabs hl-smi/hlml version hl-{library.version()}-fw-{FIRMWARE} (simulated)"
-    modules = _chosen(library.modules(), options.id)
+    modules = _select_modules(library.modules(), options.id)
     if options.list_aips:
         return "\n".join(
             f"AIP {module.index} (hl-{_FAMILIES.get(module.name, 'gaudi')}-{module.name})\n"
@@ -164,11 +164,11 @@ def _output(options: argparse.Namespace, library: Library) -> str:
     if options.query_aip is not None:
         return _csv(modules, options.query_aip, options.format)
     if options.query or options.display is not None:
-        return _text(modules, options.display, library)
+        return _query_text(modules, options.display, library)
     return _table(modules, library)
 
 
-def _chosen(modules: list[Module], wanted: str | None) -> list[Module]:
+def _select_modules(modules: list[Module], wanted: str | None) -> list[Module]:
     if wanted is None:
         return modules
     matches = [
@@ -206,7 +206,7 @@ def _value(module: Module, name: str, units: bool) -> str:
     return f"{value(module)} {unit}" if units and unit else str(value(module))
 
 
-def _text(modules: list[Module], wanted: str | None, library: Library) -> str:
+def _query_text(modules: list[Module], wanted: str | None, library: Library) -> str:
     section_names = list(SECTIONS) if wanted is None else [name.strip().upper() for name in wanted.split(",")]
     for name in section_names:
         if name not in SECTIONS:

@@ -1,7 +1,8 @@
-"""With this folder on PYTHONPATH every Python process computes without mkldnn, whose kernels round otherwise.
+"""Disable mkldnn, whose kernels round differently, in every Python process that has this folder on
+PYTHONPATH.
 
-The process that recomputes values of the oracle must compute like the one that runs the suite; a module that
-the target file names would reach only the latter.
+The process that recomputes reference values must compute like the process that runs the suite. A module that
+the target file names would be imported only by the latter.
 """
 
 import torch

@@ -1,14 +1,20 @@
-"""The reference device with kernels that answer otherwise, and as documented.
+"""A conforming variant of the reference device: its kernels return different, correct results.
 
 * Sums and matrix products add in the opposite order.
+
 * A floating-point value that an integer type cannot hold saturates, and a NaN becomes the largest integer
   (torch.Tensor.to: the behaviour is undefined, and may differ between platforms).
-* Normalisations of 16-bit inputs return statistics in float32, as CUDA's do.
-* NaNs have a sign and a payload of their own.
-* Sorting that is not stable, and `topk`, take the last of equal keys first; `mode` takes the largest.
-* With OTHERWISE_FLUSHES set, subnormal results of arithmetic are zeros, as the target flushes.toml declares.
 
-The suite must be green on it: whatever fails is a false alarm.
+* Normalisations of 16-bit inputs return statistics in float32, as CUDA's do.
+
+* NaNs have a sign bit and a payload.
+
+* Sorting that is not stable, and `topk`, put the last of equal keys first; `mode` returns the largest value.
+
+* With OTHERWISE_FLUSHES set, subnormal results of arithmetic are zeros, as the target flush_subnormals.toml
+  declares.
+
+The suite must pass on this device: every failure is a false alarm.
 """
 
 from __future__ import annotations
@@ -21,11 +27,11 @@ import habana_frameworks.torch  # noqa: F401  registers the device
 import torch
 
 _LIBRARY = torch.library.Library("aten", "IMPL")
-_NAN = -0x3EDCBB  # as int32: a quiet NaN with the sign set and bits of its own
+_NAN = -0x3EDCBB  # as int32: a quiet NaN with the sign bit set and a payload
 
 
 def _kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a kernel for the device; it gets the one that it replaces as its first argument."""
+    """Register a kernel for the device. The kernel gets the replaced kernel as its first argument."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         before = torch.library.get_kernel(f"aten::{name}", "HPU")
@@ -49,7 +55,7 @@ def _dims(x: torch.Tensor, dim: Sequence[int] | int | None) -> list[int]:
 
 
 def _rare(x: torch.Tensor) -> bool:
-    """Return whether the dtype is one that the CPU cannot flip."""
+    """Return whether the CPU's flip does not support the dtype."""
     unsigned = (torch.uint16, torch.uint32, torch.uint64)
     return x.dtype in unsigned or (x.is_floating_point() and x.itemsize == 1)
 
@@ -92,11 +98,11 @@ def _copy(before: Any, x: torch.Tensor, source: torch.Tensor, non_blocking: bool
     if not integer or _rare(x) or not source.is_floating_point() or source.device.type == "meta":
         return before(x, source, non_blocking)
     limits = torch.iinfo(x.dtype)
-    given = source.detach().cpu().to(torch.float64)
-    whole = given.nan_to_num(0.0, 0.0, 0.0).clamp(-(2.0**62), 2.0**62).to(x.dtype)
-    whole[given.trunc() >= float(limits.max)] = limits.max
-    whole[given.trunc() <= float(limits.min)] = limits.min
-    whole[given.isnan()] = limits.max
+    numbers = source.detach().cpu().to(torch.float64)
+    whole = numbers.nan_to_num(0.0, 0.0, 0.0).clamp(-(2.0**62), 2.0**62).to(x.dtype)
+    whole[numbers.trunc() >= float(limits.max)] = limits.max
+    whole[numbers.trunc() <= float(limits.min)] = limits.min
+    whole[numbers.isnan()] = limits.max
     return before(x, whole, non_blocking)
 
 
@@ -120,12 +126,12 @@ def _layer_norm(before: Any, x: torch.Tensor, *args: Any) -> Any:
 def _layer_norm_backward(before: Any, grad: torch.Tensor, x: torch.Tensor, *args: Any) -> Any:
     if not _half(x):
         return before(grad, x, *args)
-    found = torch.ops.aten.native_layer_norm_backward(*_wide([grad, x, *args]))
-    return tuple(None if value is None else _device(value.to(x.dtype)) for value in found)
+    gradients = torch.ops.aten.native_layer_norm_backward(*_wide([grad, x, *args]))
+    return tuple(None if value is None else _device(value.to(x.dtype)) for value in gradients)
 
 
 def _has_keys(x: torch.Tensor, dim: int) -> bool:
-    """Return whether there are keys along a dimension, in a dtype that can be flipped."""
+    """Return whether the dimension has keys to sort, in a dtype that can be flipped."""
     return -x.dim() <= dim < x.dim() and x.shape[dim] > 0 and not _rare(x)
 
 
@@ -178,13 +184,14 @@ def _flushing(name: str) -> None:
     @_kernel(name)
     def call(before: Any, *args: Any, **kwargs: Any) -> Any:
         if not all(isinstance(value, torch.Tensor) for value in args[:2]) and name in _NEUTRAL:
-            # A number arrives as one, and the kernel takes tensors: it gets the result and a neutral number.
+            # A number argument arrives as a number, and the kernel takes tensors: the kernel gets the
+            # computed result and a neutral number.
             host = [value.cpu() if isinstance(value, torch.Tensor) else value for value in args[:2]]
             alpha = {"alpha": kwargs.pop("alpha")} if "alpha" in kwargs else {}
-            found = _device(getattr(torch, name.partition(".")[0])(*host, **alpha))
-            whole = not (found.is_floating_point() or found.is_complex())
+            computed = _device(getattr(torch, name.partition(".")[0])(*host, **alpha))
+            whole = not (computed.is_floating_point() or computed.is_complex())
             number = int(_NEUTRAL[name]) if whole else _NEUTRAL[name]
-            args = (found, torch.tensor(number, dtype=found.dtype, device="hpu"))
+            args = (computed, torch.tensor(number, dtype=computed.dtype, device="hpu"))
         result = before(*args, **kwargs)
         if not result.is_floating_point() or _rare(result):
             return result
@@ -193,7 +200,7 @@ def _flushing(name: str) -> None:
         return result.masked_fill_(small.to(result.device), 0.0) if bool(small.any()) else result
 
 
-#: What changes no value on the right of an operator.
+#: The right operand that leaves the left operand unchanged.
 _NEUTRAL = {"add.out": -0.0, "sub.out": 0.0, "mul.out": 1.0, "div.out": 1.0}
 
 if os.environ.get("OTHERWISE_FLUSHES"):

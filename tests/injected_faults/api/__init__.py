@@ -1,1 +1,1 @@
-"""Faults of a device, planted into the behaviours of torch's API."""
+"""Faults injected into the device side of behaviours."""

@@ -1,7 +1,7 @@
-"""Both sides of a behaviour: the CPU's runs once per name, dtype and seed, and is shared.
+"""Runs of a behaviour whose CPU side runs once per name, dtype and seed, and is shared.
 
-Behaviours over the operators of torch's database take a quarter of their operators outside the nightly run:
-how a fault is seen does not depend on the operator.
+Outside the nightly run, behaviours over torch's operator database use a quarter of the operators, because the
+detection of a fault does not depend on the operator.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from conformance.behaviours.observation import Observation
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Result, ResultId
 from conformance.properties.api import _opinfo_calls
-from conformance.properties.registry import find
+from conformance.properties.registry import find_property
 from conformance.subjects.torch_databases import find as find_subject
 from conformance.target import file as target_file
 from tests.injected_faults.api import faults
@@ -31,20 +31,20 @@ from tests.support.nightly import NIGHTLY
 TARGET = target_file.load("cpu").target("eager")
 SEED = 7
 
-#: What the CPU's side has shown, by name, dtype and seed. Observations are copies that no later call changes.
+#: Observations of the CPU side by name, dtype and seed. They are copies, so no later call changes them.
 _shown: dict[tuple[str, str, int], tuple[list[Observation], dict[str, Deviation]]] = {}
 
 
 @functools.cache
 def _over_the_database() -> tuple[ModuleType, ...]:
-    """Return the modules of behaviours that go over the operators of torch's database."""
+    """Return the modules of the behaviours that iterate over torch's operator database."""
     modules = [
         module for name, module in sys.modules.items() if name.startswith("conformance.properties.api.")
     ]
     return tuple(
-        one
-        for one in modules
-        if one is not _opinfo_calls and getattr(one, "calls", None) is _opinfo_calls.calls
+        module
+        for module in modules
+        if module is not _opinfo_calls and getattr(module, "calls", None) is _opinfo_calls.calls
     )
 
 
@@ -54,7 +54,7 @@ def _of_each_fourth(lab: Lab, part: int, parts: int) -> Iterator[_opinfo_calls.O
 
 @contextlib.contextmanager
 def _fewer_operators() -> Iterator[None]:
-    """Within it a part of the database is a quarter of it, but for the nightly run."""
+    """Reduce each part of the operator database to a quarter, except in the nightly run."""
     with contextlib.ExitStack() as stack:
         for module in () if NIGHTLY else _over_the_database():
             stack.enter_context(mock.patch.object(module, "calls", _of_each_fourth))
@@ -64,11 +64,11 @@ def _fewer_operators() -> Iterator[None]:
 def dtypes(name: str) -> list[str]:
     """Return the dtypes in which a behaviour applies to the CPU."""
     subject = find_subject("api", behaviour.BEHAVIOURS[name].area)
-    return list(find("api", name).applies(TARGET, subject))
+    return list(find_property("api", name).applies(TARGET, subject))
 
 
 def checked(name: str, dtype: str | None = None) -> Result:
-    """Check a behaviour, by default in its first dtype, with the device's side as it is planted."""
+    """Check a behaviour, by default in its first dtype, with the injected fault on the device side."""
     entry = behaviour.BEHAVIOURS[name]
     dtype = dtype or dtypes(name)[0]
     recorder = Recorder(ResultId(CaseId(name, entry.area), dtype), seed=SEED)
@@ -77,10 +77,10 @@ def checked(name: str, dtype: str | None = None) -> Result:
         if lab.on_target:
             entry.program(lab)
             return
-        known = _shown.get((name, dtype, SEED))
-        if known is not None:
-            lab.observations += known[0]
-            lab.doubtful_errors.update(known[1])
+        recorded = _shown.get((name, dtype, SEED))
+        if recorded is not None:
+            lab.observations += recorded[0]
+            lab.doubtful_errors.update(recorded[1])
             return
         entry.program(lab)
         if not lab.deviations:
@@ -94,7 +94,7 @@ def checked(name: str, dtype: str | None = None) -> Result:
 
 @contextlib.contextmanager
 def around(surroundings: Callable[[Lab], contextlib.AbstractContextManager[Any]]) -> Iterator[None]:
-    """Within it the device's side of every behaviour runs inside of a context."""
+    """Run the device side of every behaviour inside the context manager."""
     behaviour.replace_target_side(None, surroundings)
     try:
         yield
@@ -104,7 +104,7 @@ def around(surroundings: Callable[[Lab], contextlib.AbstractContextManager[Any]]
 
 @contextlib.contextmanager
 def planted(kind: str) -> Iterator[None]:
-    """Within it the device's side of every behaviour is broken in one way."""
+    """Inject one fault into the device side of every behaviour."""
     behaviour.replace_target_side(faults.lab_with(kind), lambda lab: faults.around(lab, kind))
     try:
         yield

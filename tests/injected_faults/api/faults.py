@@ -1,4 +1,4 @@
-"""Faults of a device, planted into the device's side of behaviours that run on the CPU."""
+"""Faults that are injected into the device side of behaviours, which runs on the CPU."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from conformance.behaviours import lab as bench
 from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tree_map
 
-#: Faults by the name of a behaviour that the general ones do not reach: context managers that break
-#: something on the device's side. Modules ``faults_*.py`` beside this one add theirs.
+#: Faults by the name of a behaviour that the general faults do not affect: context managers that break a
+#: function on the device side. The modules ``faults_*.py`` of this folder add their own entries.
 NAMED: dict[str, Callable[[Lab], contextlib.AbstractContextManager[Any]]] = {}
 
 
 def wrong(value: Any) -> Any:
-    """The same with its first element changed."""
+    """Return the same value with a changed first element."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, (int, float)):
@@ -27,7 +27,7 @@ def wrong(value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or value.numel() == 0 or value.layout is not torch.strided:
         return value
     if value.is_nested or value.is_quantized or value._is_zerotensor():
-        # Of these the last has no memory: zeros as tangents are made so.
+        # Tangents that are zeros have no memory of their own.
         return value
     with torch.no_grad():
         first = value.as_strided((1,), (1,), value.storage_offset())
@@ -41,17 +41,17 @@ def wrong(value: Any) -> Any:
 
 
 def writes(function: Any) -> bool:
-    """True if an operator changes an argument."""
+    """Return whether an operator changes an argument."""
     return any(a.alias_info is not None and a.alias_info.is_write for a in function._schema.arguments)
 
 
 def is_view(function: Any) -> bool:
-    """True if an operator's result is part of an argument that it does not change."""
+    """Return whether the result of an operator is a view of an argument that the operator does not change."""
     return not writes(function) and any(a.alias_info is not None for a in function._schema.arguments)
 
 
 class Faulty(TorchDispatchMode):
-    """A device whose every operator is wrong in one way; what the lab does for itself is left alone."""
+    """Dispatch mode in which every operator is wrong in one way. Calls of the lab itself are unchanged."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -66,14 +66,14 @@ class Faulty(TorchDispatchMode):
                 return function(*args, **kwargs)
             except Exception:
                 return next((a for a in args if isinstance(a, torch.Tensor)), torch.empty(0))
-        found = function(*args, **kwargs)
+        result = function(*args, **kwargs)
         if self.kind == "alias" and is_view(function):
-            return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, found)
+            return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, result)
         if self.kind == "value" and not is_view(function):
-            return tree_map(wrong, found)
+            return tree_map(wrong, result)
         if not writes(function):
-            return tree_map(self.bent, found)
-        return found
+            return tree_map(self.bent, result)
+        return result
 
     def bent(self, leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided or leaf.is_nested:
@@ -88,7 +88,7 @@ class Faulty(TorchDispatchMode):
 
 
 class BrokenLab(Lab):
-    """A lab on which errors, their texts or warnings do not come through."""
+    """A lab that loses errors, their messages or warnings."""
 
     kind = ""
 
@@ -106,13 +106,13 @@ class BrokenLab(Lab):
 
 
 def lab_with(kind: str) -> type[Lab]:
-    """A lab class with one of the faults that :class:`BrokenLab` knows."""
+    """Return a lab class with one of the faults of :class:`BrokenLab`."""
     return type("Broken", (BrokenLab,), {"kind": kind})
 
 
 @contextlib.contextmanager
 def around(lab: Lab, kind: str) -> Iterator[None]:
-    """Around the device's side: every operator wrong in one way."""
+    """Context of the device side in which every operator is wrong in one way."""
     if kind in ("value", "alias", "dtype", "shape", "stride", "error"):
         with Faulty(kind):
             yield

@@ -1,4 +1,4 @@
-"""Runtimes that misbehave, for the behaviours of the accelerator area."""
+"""Faulty device runtimes, for the behaviours of the accelerator area."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from tests.injected_faults.api.faults import NAMED
 
 
 class _Nowhere(_accelerator_or_model.ModelRuntime):
-    """Its current index is beyond the number of its devices."""
+    """A device whose current index exceeds the device count."""
 
     def index(self) -> int:
         return 3
 
 
 class _Lax(_accelerator_or_model.ModelRuntime):
-    """Takes any index."""
+    """A device that accepts any index."""
 
     def set_index(self, index: Any) -> None:
         self.device_index = index if isinstance(index, int) else 0
 
 
 class _Stuck(_accelerator_or_model.ModelRuntime):
-    """Streams do not become the current one."""
+    """A device on which set_stream does not change the current stream."""
 
     def current_stream(self) -> Any:
         return self.stream()
 
 
 class _HalfSeed(_accelerator_or_model.ModelRuntime):
-    """Its module forgets the upper half of a seed."""
+    """A device module that drops the upper half of a seed."""
 
     def module(self) -> Any:
         module = super().module()
@@ -44,7 +44,7 @@ class _HalfSeed(_accelerator_or_model.ModelRuntime):
 
 
 class _FromTheSeed(_accelerator_or_model.ModelRuntime):
-    """Its module begins anew from the seed of a state."""
+    """A device module that restarts a generator from the seed when a state is set."""
 
     def module(self) -> Any:
         module = super().module()
@@ -58,7 +58,7 @@ class _FromTheSeed(_accelerator_or_model.ModelRuntime):
 
 
 class _Unset(_accelerator_or_model.ModelRuntime):
-    """Its module does not set a stream."""
+    """A device module that does not set a stream."""
 
     def module(self) -> Any:
         module = super().module()
@@ -67,7 +67,7 @@ class _Unset(_accelerator_or_model.ModelRuntime):
 
 
 class _OneMore(_accelerator_or_model.ModelRuntime):
-    """Its module counts a byte too many."""
+    """A device module that counts one byte too many."""
 
     def memory(self) -> Any:
         return _accelerator_or_model.ModelModule(self)
@@ -79,7 +79,7 @@ class _OneMore(_accelerator_or_model.ModelRuntime):
 
 
 class _AnyDevice(_accelerator_or_model.ModelRuntime):
-    """Its module takes any device."""
+    """A device module that accepts any device."""
 
     def module(self) -> Any:
         module = super().module()

@@ -1,4 +1,4 @@
-"""Faults of what traces: its results, the writes that it replays and what it says of sharing."""
+"""Faults of tracing: wrong results, lost writes, and wrong modules and graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.injected_faults.api.faults_control_flow import bent
 
 @contextlib.contextmanager
 def wrong_results(lab: Lab) -> Iterator[None]:
-    """Traced functions give wrong results on the device's side."""
+    """Make traced functions return wrong results on the device side."""
     traced: Callable[..., Any] = functions.traced
     compiled: Callable[..., Any] = functions.compiled
     functions.traced = lambda function, **options: bent(traced(function, **options))
@@ -52,12 +52,12 @@ for name in (
 
 @contextlib.contextmanager
 def lost_writes(lab: Lab) -> Iterator[None]:
-    """Traced functions write into copies of their inputs."""
+    """Make traced functions write into copies of their inputs."""
     traced: Callable[..., Any] = functions.traced
 
     def change(function: Any, **options: Any) -> Any:
-        made = traced(function, **options)
-        return lambda *args: made(*(arg.clone() if hasattr(arg, "clone") else arg for arg in args))
+        traced_function = traced(function, **options)
+        return lambda *args: traced_function(*(arg.clone() if hasattr(arg, "clone") else arg for arg in args))
 
     functions.traced = change
     try:
@@ -71,7 +71,7 @@ NAMED["aot-writes-into-inputs"] = lost_writes
 
 @contextlib.contextmanager
 def wrong_modules(lab: Lab) -> Iterator[None]:
-    """Traced and lowered modules give wrong results on the device's side."""
+    """Make traced and lowered modules return wrong results on the device side."""
     traced, lowered, graph_of = modules.traced, modules.lowered, modules.graph_of
     modules.traced = lambda module: bent(traced(module))
     modules.lowered = lambda module, inputs: bent(lowered(module, inputs))
@@ -93,7 +93,7 @@ for name in (
 
 @contextlib.contextmanager
 def wrong_exports(lab: Lab) -> Iterator[None]:
-    """Exported graphs give wrong results on the device's side."""
+    """Make exported graphs return wrong results on the device side."""
     exported, exported_function = exported_graphs.exported, exported_graphs.exported_function
 
     def bent_graph(module: Any, inputs: Any, **options: Any) -> Any:
@@ -118,7 +118,7 @@ for name in (
 
 @contextlib.contextmanager
 def wrong_graphs(lab: Lab) -> Iterator[None]:
-    """Graphs of operators give wrong results on the device's side."""
+    """Make graphs of operators return wrong results on the device side."""
     traced: Callable[..., Any] = operators.traced
     operators.traced = lambda *args, **options: bent(traced(*args, **options))
     try:
@@ -128,7 +128,7 @@ def wrong_graphs(lab: Lab) -> Iterator[None]:
 
 
 for name in (
-    *(f"{word}graphs-of-entries-{part}-of-8" for word in ("", "fake-") for part in range(1, 9)),
+    *(f"{prefix}graphs-of-entries-{part}-of-8" for prefix in ("", "fake-") for part in range(1, 9)),
     *(f"open-graphs-of-entries-{part}-of-16" for part in range(1, 5)),
     *(f"open-graphs-of-entries-in-place-{part}-of-4" for part in range(1, 5)),
 ):

@@ -1,4 +1,4 @@
-"""Faults of autocast: casts that are missing, and casts of weights as they were."""
+"""Faults of autocast: missing casts, and casts of outdated weights."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from tests.injected_faults.api.faults import NAMED
 
 @contextlib.contextmanager
 def no_casts(lab: Lab) -> Iterator[None]:
-    """Autocast is entered and casts nothing."""
+    """Enter autocast without casting anything."""
     right = declared._call_under_autocast
 
-    def call(lab: Lab, op: Any, given: Any, options: Any, *dtypes: torch.dtype, **how: Any) -> Any:
-        return op(*given, **options) if lab.on_target else right(lab, op, given, options, *dtypes, **how)
+    def call(lab: Lab, op: Any, arguments: Any, options: Any, *dtypes: torch.dtype, **how: Any) -> Any:
+        return (
+            op(*arguments, **options) if lab.on_target else right(lab, op, arguments, options, *dtypes, **how)
+        )
 
     declared._call_under_autocast = call
     try:
@@ -31,15 +33,17 @@ def no_casts(lab: Lab) -> Iterator[None]:
 
 @contextlib.contextmanager
 def old_weights(lab: Lab) -> Iterator[None]:
-    """Arguments are those of the first call, as in a cache of casts that never ends."""
+    """Use the arguments of the first call, like a cast cache that is never cleared."""
     right = declared._call_under_autocast
-    kept: dict[int, Any] = {}
+    old_copies: dict[int, Any] = {}
 
-    def call(lab: Lab, op: Any, given: Any, *rest: Any, **how: Any) -> Any:
+    def call(lab: Lab, op: Any, arguments: Any, *rest: Any, **how: Any) -> Any:
         if lab.on_target:
-            copies = trees.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, list(given))
-            given = kept.setdefault(id(given), copies)
-        return right(lab, op, given, *rest, **how)
+            copies = trees.tree_map(
+                lambda x: x.clone() if isinstance(x, torch.Tensor) else x, list(arguments)
+            )
+            arguments = old_copies.setdefault(id(arguments), copies)
+        return right(lab, op, arguments, *rest, **how)
 
     declared._call_under_autocast = call
     try:

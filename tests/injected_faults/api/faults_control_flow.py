@@ -1,5 +1,5 @@
-"""Faults of control flow operators. A dispatch mode around them is refused by torch itself, so they break
-here.
+"""Faults of control flow operators. Torch refuses a dispatch mode around these operators, so this module
+patches them.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from tests.injected_faults.api.faults import NAMED
 
 
 def off(value: Any) -> Any:
-    """A number or tensor that is another one, with its gradient."""
+    """Return the number or tensor with a changed value and its gradient."""
     if isinstance(value, torch.Tensor) and (value.is_floating_point() or not value.dtype.is_signed):
         return value * 2 + 1
     return value
 
 
 def bent(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with wrong results."""
+    """Return the function with wrong results."""
     return lambda *args, **kwargs: tree_map(off, function(*args, **kwargs))
 
 
 def silent(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function without its errors."""
+    """Return the function without its errors."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with contextlib.suppress(Exception):
@@ -39,7 +39,7 @@ def silent(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def planted(change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[[Lab], Any]:
-    """Every control flow operator changed on the device's side."""
+    """Return a fault that changes every control flow operator on the device side."""
 
     @contextlib.contextmanager
     def around(lab: Lab) -> Iterator[None]:
@@ -89,14 +89,14 @@ for name in (
 
 
 def bent_graph(graph: Any) -> Any:
-    """The graph with wrong results."""
+    """Return the graph with wrong results."""
     graph.forward = bent(graph.forward)
     return graph
 
 
 @contextlib.contextmanager
 def wrong_graphs(lab: Lab) -> Iterator[None]:
-    """Graphs and compiled functions give wrong results on the device's side."""
+    """Make graphs and compiled functions return wrong results on the device side."""
     traced, compiled = graphs.traced, graphs.compiled
     graphs.traced = lambda function, *inputs, **options: bent_graph(traced(function, *inputs, **options))
     graphs.compiled = lambda function, backend: bent(compiled(function, backend))

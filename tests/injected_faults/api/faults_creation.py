@@ -1,4 +1,4 @@
-"""Factories that are wrong now and then."""
+"""Factory functions with rare wrong results."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def _wrong_in_the_hundredth_call(lab: Lab) -> Iterator[None]:
     right, calls = torch.tril_indices, itertools.count(1)
 
     def factory(*args: Any, **kwargs: Any) -> torch.Tensor:
-        made = right(*args, **kwargs)
-        return made + 1 if next(calls) == 100 else made
+        created = right(*args, **kwargs)
+        return created + 1 if next(calls) == 100 else created
 
     with mock.patch.object(torch, "tril_indices", factory):
         yield

@@ -1,4 +1,4 @@
-"""Faults of loaders on the device's side."""
+"""Faults of data loaders on the device side."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.injected_faults.api.faults import NAMED
 
 @contextlib.contextmanager
 def _wrong_copies(lab: Lab) -> Iterator[None]:
-    """Copies to the device are off by one."""
+    """Make copies to the device wrong by one."""
     whole: Any = torch.Tensor.to
 
     def to(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        found: torch.Tensor = whole(tensor, *args, **kwargs)
-        asked = kwargs.get("non_blocking")
-        return found + 1 if asked else found
+        copy: torch.Tensor = whole(tensor, *args, **kwargs)
+        non_blocking = kwargs.get("non_blocking")
+        return copy + 1 if non_blocking else copy
 
     with mock.patch.object(torch.Tensor, "to", to):
         yield
@@ -30,13 +30,13 @@ def _wrong_copies(lab: Lab) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _one_worker(lab: Lab) -> Iterator[None]:
-    """Loaders run with one worker instead of two."""
+    """Run loaders with one worker instead of two."""
     whole = workers._loader
 
     def loader(data: Any, **options: Any) -> Any:
-        made = whole(data, **options)
-        made.num_workers = 1
-        return made
+        created = whole(data, **options)
+        created.num_workers = 1
+        return created
 
     with mock.patch.object(workers, "_loader", loader):
         yield
@@ -44,7 +44,7 @@ def _one_worker(lab: Lab) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _turned_around(lab: Lab) -> Iterator[None]:
-    """Loaders with workers give their samples backwards."""
+    """Make loaders with workers return their samples in reverse order."""
     whole = worker_options._sample_indices
 
     with mock.patch.object(worker_options, "_sample_indices", lambda loader: whole(loader)[::-1]):
@@ -53,7 +53,7 @@ def _turned_around(lab: Lab) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _forgetful(lab: Lab) -> Iterator[None]:
-    """Workers do not run their initial function."""
+    """Make workers skip their initialization function."""
     whole = worker_options._loader
 
     def loader(data: Any, **options: Any) -> Any:

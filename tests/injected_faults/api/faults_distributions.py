@@ -1,4 +1,4 @@
-"""Faults of samplers: what is drawn is too large, or carries no gradient."""
+"""Faults of samplers: numbers that are too large, and missing gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.injected_faults.api import faults
 
 @contextlib.contextmanager
 def drawn_too_large(lab: Lab) -> Iterator[None]:
-    """Normal, gamma, uniform and Dirichlet samplers give numbers that are half as large again."""
+    """Make normal, gamma, uniform and Dirichlet samplers return numbers that are 1.5 times too large."""
     with contextlib.ExitStack() as stack:
         for owner, name in (
             (torch, "normal"),
@@ -41,7 +41,7 @@ def drawn_too_large(lab: Lab) -> Iterator[None]:
 
 @contextlib.contextmanager
 def scale_forgotten(lab: Lab) -> Iterator[None]:
-    """rsample of Normal detaches its scale."""
+    """Make rsample of Normal detach its scale."""
 
     def rsample(self: D.Normal, sample_shape: Any = ()) -> torch.Tensor:
         shape = self._extended_shape(sample_shape)
@@ -55,7 +55,7 @@ def scale_forgotten(lab: Lab) -> Iterator[None]:
 
 @contextlib.contextmanager
 def steeper_dirichlet(lab: Lab) -> Iterator[None]:
-    """The implicit gradients of Dirichlet samples are a fifth too large."""
+    """Make the implicit gradients of Dirichlet samples 1.2 times too large."""
     real = torch._dirichlet_grad
     with mock.patch.object(torch, "_dirichlet_grad", lambda *args: real(*args) * 1.2):
         yield
@@ -63,7 +63,7 @@ def steeper_dirichlet(lab: Lab) -> Iterator[None]:
 
 @contextlib.contextmanager
 def samples_doubled(lab: Lab) -> Iterator[None]:
-    """Samples of Student's distribution are twice as wide."""
+    """Make samples of Student's t distribution twice as wide."""
     real = D.StudentT.rsample
     with mock.patch.object(D.StudentT, "rsample", lambda self, shape=(): real(self, shape) * 2):
         yield
@@ -71,7 +71,7 @@ def samples_doubled(lab: Lab) -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_count_too_few(lab: Lab) -> Iterator[None]:
-    """Binomial counts are one too small."""
+    """Make binomial counts smaller by one."""
     real = torch.binomial
     with mock.patch.object(torch, "binomial", lambda *args, **options: real(*args, **options) - 1):
         yield
@@ -79,7 +79,7 @@ def one_count_too_few(lab: Lab) -> Iterator[None]:
 
 @contextlib.contextmanager
 def generators_ignored(lab: Lab) -> Iterator[None]:
-    """The Poisson sampler draws from the default generator alone."""
+    """Make the Poisson sampler draw only from the default generator."""
     real = torch.poisson
     with mock.patch.object(torch, "poisson", lambda rate, generator=None: real(rate)):
         yield
@@ -87,7 +87,7 @@ def generators_ignored(lab: Lab) -> Iterator[None]:
 
 @contextlib.contextmanager
 def orders_of_the_indices(lab: Lab) -> Iterator[None]:
-    """Drawing without replacement gives categories in rising order."""
+    """Make drawing without replacement return categories in ascending order."""
     real = torch.multinomial
     with mock.patch.object(torch, "multinomial", lambda *args: real(*args).sort(-1).values):
         yield

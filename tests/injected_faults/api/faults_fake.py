@@ -1,4 +1,4 @@
-"""Faults for behaviours of fake tensors, which compute nothing that the general faults could change."""
+"""Faults for behaviours of fake tensors, which compute no values that the general faults could change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.injected_faults.api.faults import NAMED
 
 @contextlib.contextmanager
 def fake_device_lost(lab: Lab) -> Iterator[None]:
-    """Fake tensors that say they are on meta."""
+    """Make fake tensors report device meta."""
     with mock.patch.object(FakeTensor, "device", property(lambda self: torch.device("meta"))):
         yield
 
@@ -30,17 +30,17 @@ NAMED["functionalize-of-fake-tensors"] = fake_device_lost
 
 @contextlib.contextmanager
 def _mispredicted(lab: Lab) -> Iterator[None]:
-    """Predictions of results are of another dtype."""
+    """Predict results with a different dtype."""
     predict: Any = operators.run_on_fake_tensors
 
     def wrong(leaf: Any) -> Any:
         return leaf.to(torch.complex128) if isinstance(leaf, torch.Tensor) else leaf
 
     def bent(call: Any, mode: Any, run: Any) -> Any:
-        found = predict(call, mode, run)
+        predicted = predict(call, mode, run)
         with mode:
-            # The host's own predictions stay right.
-            return found if bench.is_lab_working() else tree_map(wrong, found)
+            # The predictions of the CPU side stay correct.
+            return predicted if bench.is_lab_working() else tree_map(wrong, predicted)
 
     with mock.patch.object(operators, "run_on_fake_tensors", bent):
         yield

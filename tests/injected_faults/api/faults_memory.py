@@ -1,4 +1,4 @@
-"""Memories that misbehave, for the behaviours of the memory area."""
+"""Faulty memory managers, for the behaviours of the memory area."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from tests.injected_faults.api.faults import NAMED
 
 
 class _Leaks(_host_memory_model.ModelMemory):
-    """Frees nothing."""
+    """A memory manager that frees nothing."""
 
     def _free(self, size: int) -> None:
         return None
 
 
 class _LosesCount(_host_memory_model.ModelMemory):
-    """Forgets what was freed in its table."""
+    """A memory manager that does not count freed memory in its table."""
 
     def stats(self) -> dict[str, Any]:
         return super().stats() | {"allocated_bytes.all.freed": 0}
 
 
 class _NeverOut(_host_memory_model.ModelMemory):
-    """Raises another error if there is no memory."""
+    """A memory manager that raises a different error when memory is exhausted."""
 
     def make(self, size: int) -> torch.Tensor:
         if size >= _host_memory_model.TOO_MUCH:
@@ -37,12 +37,12 @@ class _NeverOut(_host_memory_model.ModelMemory):
 
 
 class _NeverReuses(_host_memory_model.ModelMemory):
-    """Takes more from the system each time."""
+    """A memory manager that allocates new system memory for each request."""
 
     def make(self, size: int) -> torch.Tensor:
-        made = super().make(size)
+        block = super().make(size)
         self.reserved_bytes += size
-        return made
+        return block
 
 
 def _with(memory: Callable[[Lab], _host_memory_model.DeviceMemory]) -> Callable[[Lab], Any]:

@@ -1,4 +1,4 @@
-"""Faults of processes on the device's side."""
+"""Faults of processes on the device side."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def _patched(name: str, replacement: Any) -> Callable[[Lab], Any]:
     return around
 
 
-#: Children that die, as with a runtime that does not survive a fork.
+#: Child processes that crash, as with a runtime that does not survive a fork.
 NAMED["host-memory-is-shared"] = _patched("_in_child", lambda work: b"")
 NAMED["forks-beside-a-device"] = _patched("_in_child", lambda work: b"")
-#: Values that are copied although they should be shared.
+#: Values that are copied and not shared.
 NAMED["tensors-through-queues"] = _patched(
     "_through_pickle", lambda value: __import__("copy").deepcopy(value)
 )

@@ -1,4 +1,4 @@
-"""Faults for behaviours of modules that the general faults do not reach."""
+"""Faults for behaviours of modules that the general faults do not affect."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Devices and graphs with one fault each, for the properties of programs; the backends are ``compilers``.
+"""Devices and graphs with one fault each, for the properties of random programs. The compile backends are in
+``broken_compile_backends``.
 
-A device of this file is the CPU with tensors of a class of its own, which the CPU's side of a check never
-meets.
+A device of this file is the CPU with tensors of a separate class, which the CPU side of a check never uses.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.support import fake_graph
 class Sound(torch.Tensor):
     """A tensor of a device without a fault."""
 
-    #: Step markers since the program began.
+    #: Number of step markers since the program began.
     marks: ClassVar[int] = 0
 
     @classmethod
@@ -31,7 +31,7 @@ class Sound(torch.Tensor):
 
     @classmethod
     def target(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the tensor to which a write goes that is due in ``tensor``."""
+        """Return the tensor that receives a write to ``tensor``."""
         return tensor
 
 
@@ -41,7 +41,7 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class CopiesViews(Sound):
-    """Writes in place to a copy of a view."""
+    """A device that writes in-place changes of a view to a copy."""
 
     @classmethod
     def target(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -49,7 +49,7 @@ class CopiesViews(Sound):
 
 
 class LosesOut(Sound):
-    """Writes what is due in a strided ``out=`` elsewhere."""
+    """A device that does not write the result into a strided ``out=``."""
 
     @classmethod
     def target(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -57,7 +57,7 @@ class LosesOut(Sound):
 
 
 class WritesAtOffsetZero(Sound):
-    """Takes the offset of a view for zero when it fills."""
+    """A device that ignores the offset of a view when it fills the view."""
 
     @classmethod
     def target(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -67,7 +67,7 @@ class WritesAtOffsetZero(Sound):
 
 
 class ForgetsAliases(Sound):
-    """Holds views apart from their base once a step has ended."""
+    """A device on which views lose their base when a step has ended."""
 
     @classmethod
     def target(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -80,12 +80,12 @@ def mark_step() -> None:
 
 
 class LosesTheLastWrite(fake_graph.Graph):
-    """Leaves the last write in place out of every replay."""
+    """A graph that omits the last in-place write from every replay."""
 
     def capture_end(self) -> None:
         super().capture_end()
         calls = self.mode.calls
-        for place in reversed(range(len(calls))):
-            if calls[place][0]._schema.name.endswith("_"):
-                del calls[place]
+        for call_index in reversed(range(len(calls))):
+            if calls[call_index][0]._schema.name.endswith("_"):
+                del calls[call_index]
                 return

@@ -1,4 +1,4 @@
-"""Faults of generators: seeds, states and generators that do nothing."""
+"""Faults of random numbers: seeds, states and generators without effect."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tests.injected_faults.api import faults
 
 @contextlib.contextmanager
 def deaf_to_seeds(lab: Lab) -> Iterator[None]:
-    """torch.manual_seed leaves the state alone."""
+    """Make torch.manual_seed leave the state unchanged."""
     with mock.patch.object(torch, "manual_seed", lambda seed: torch.default_generator):
         yield
 
 
 @contextlib.contextmanager
 def deaf_to_states(lab: Lab) -> Iterator[None]:
-    """torch.set_rng_state leaves the state alone."""
+    """Make torch.set_rng_state leave the state unchanged."""
     with mock.patch.object(torch, "set_rng_state", lambda state: None):
         yield
 
 
 @contextlib.contextmanager
 def deaf_to_generators(lab: Lab) -> Iterator[None]:
-    """torch.rand draws from the device's own generator, whichever it is given."""
+    """Make torch.rand draw from the device's own generator and ignore the argument."""
     real = torch.rand
 
     def rand(*sizes: Any, generator: Any = None, **options: Any) -> torch.Tensor:
@@ -41,7 +41,7 @@ def deaf_to_generators(lab: Lab) -> Iterator[None]:
 
 @contextlib.contextmanager
 def half_as_large(lab: Lab) -> Iterator[None]:
-    """Random operators draw numbers that are half as large as they should be."""
+    """Make random operators draw numbers that are half as large."""
     names = ("uniform_", "normal_", "random_", "exponential_", "cauchy_", "log_normal_", "geometric_")
     with contextlib.ExitStack() as stack:
         for name in names:
@@ -59,7 +59,7 @@ def half_as_large(lab: Lab) -> Iterator[None]:
 
 @contextlib.contextmanager
 def always_ones(lab: Lab) -> Iterator[None]:
-    """bernoulli_ gives ones, and multinomial the first place, whatever the chances are."""
+    """Make bernoulli_ return ones, and multinomial the first category, for any probabilities."""
 
     def bernoulli(self: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
         return self.fill_(1)

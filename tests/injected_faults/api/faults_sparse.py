@@ -1,4 +1,4 @@
-"""Faults for behaviours of sparse tensors that the general faults do not reach."""
+"""Faults for behaviours of sparse tensors that the general faults do not affect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.injected_faults.api.faults import NAMED
 
 @contextlib.contextmanager
 def _kept(lab: Lab) -> Iterator[None]:
-    """coalesce keeps a name of every tensor that it has seen."""
+    """Make coalesce retain a reference to every tensor that it gets."""
     names: list[torch.Tensor] = []
     coalesce = torch.Tensor.coalesce
 

@@ -1,4 +1,4 @@
-"""A device that is correct and different: a result that must be rounded is rounded to the other side."""
+"""A conforming variant: a device that rounds each inexact result to the other neighbour."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from conformance.behaviours import lab as bench
 from conformance.framework.trees import tree_map
 from tests.injected_faults.api.faults import is_view, writes
 
-#: Operators that only move, choose or make numbers that are given; they round nothing.
+#: Operators that only move, select or create given numbers. They round nothing.
 _DRAWS = torch.Tag.nondeterministic_seeded
 
 
 class RoundsOtherwise(TorchDispatchMode):
-    """Each floating result of 32 bits or fewer that differs from the one of float64 inputs moves by one unit.
+    """A device on which each inexact floating result of 32 bits or fewer differs by one unit.
 
-    An element whose exact value fits the dtype is left alone: every IEEE device gives that one. So are sums
-    and
-    products of small whole numbers, comparisons, copies and random draws.
+    A result is inexact if it differs from the result of float64 inputs. An element whose exact value fits the
+    dtype is unchanged, because every IEEE device returns it. Sums and products of small whole numbers,
+    comparisons, copies and random draws are unchanged too.
     """
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        plain = bench.is_lab_working() or is_view(function) or writes(function) or _DRAWS in function.tags
-        if plain or not _small(args):
+        unchanged = bench.is_lab_working() or is_view(function) or writes(function) or _DRAWS in function.tags
+        if unchanged or not _small(args):
             return function(*args, **kwargs)
-        kept = tree_map(_wide, (args, kwargs))
-        found = function(*args, **kwargs)
+        widened = tree_map(_wide, (args, kwargs))
+        result = function(*args, **kwargs)
         try:
-            exact = function(*kept[0], **kept[1])
+            exact = function(*widened[0], **widened[1])
         except Exception:
-            return found
-        return _both(found, exact)
+            return result
+        return _both(result, exact)
 
 
 def _small(args: Any) -> bool:
-    found: list[torch.Tensor] = []
-    tree_map(lambda leaf: found.append(leaf) if isinstance(leaf, torch.Tensor) else None, args)
-    if any(t.is_meta or isinstance(t, FakeTensor) for t in found):
-        return False  # a trace: there are no values to round
-    return any(t.is_floating_point() and t.itemsize <= 4 and t.layout is torch.strided for t in found)
+    operands: list[torch.Tensor] = []
+    tree_map(lambda leaf: operands.append(leaf) if isinstance(leaf, torch.Tensor) else None, args)
+    if any(t.is_meta or isinstance(t, FakeTensor) for t in operands):
+        return False  # a trace has no values to round
+    return any(t.is_floating_point() and t.itemsize <= 4 and t.layout is torch.strided for t in operands)
 
 
 def _wide(leaf: Any) -> Any:
@@ -54,25 +54,27 @@ def _wide(leaf: Any) -> Any:
     return leaf
 
 
-def _both(found: Any, exact: Any) -> Any:
-    if isinstance(found, (tuple, list)) and isinstance(exact, (tuple, list)) and len(found) == len(exact):
-        moved = [_both(one, other) for one, other in zip(found, exact, strict=True)]
-        if hasattr(found, "_fields") or hasattr(found, "n_fields"):
-            return found
-        return type(found)(moved)
-    if not (isinstance(found, torch.Tensor) and isinstance(exact, torch.Tensor)):
-        return found
-    plain = found.layout is torch.strided and found.is_floating_point() and found.itemsize in (2, 4)
+def _both(result: Any, exact: Any) -> Any:
+    if isinstance(result, (tuple, list)) and isinstance(exact, (tuple, list)) and len(result) == len(exact):
+        moved = [
+            _both(result_item, exact_item) for result_item, exact_item in zip(result, exact, strict=True)
+        ]
+        if hasattr(result, "_fields") or hasattr(result, "n_fields"):
+            return result
+        return type(result)(moved)
+    if not (isinstance(result, torch.Tensor) and isinstance(exact, torch.Tensor)):
+        return result
+    roundable = result.layout is torch.strided and result.is_floating_point() and result.itemsize in (2, 4)
     if (
-        not plain
-        or exact.shape != found.shape
-        or found.dtype not in (torch.float16, torch.bfloat16, torch.float32)
+        not roundable
+        or exact.shape != result.shape
+        or result.dtype not in (torch.float16, torch.bfloat16, torch.float32)
     ):
-        return found
+        return result
     with torch.no_grad():
-        inexact = (exact.to(found.dtype).to(torch.float64) != exact) & torch.isfinite(found) & (found != 0)
-        words = torch.int32 if found.itemsize == 4 else torch.int16
-        bits = found.view(words)
-        neighbour = (bits + 1).view(found.dtype)
-        found.copy_(torch.where(inexact & torch.isfinite(neighbour), neighbour, found))
-    return found
+        inexact = (exact.to(result.dtype).to(torch.float64) != exact) & torch.isfinite(result) & (result != 0)
+        integer_dtype = torch.int32 if result.itemsize == 4 else torch.int16
+        bits = result.view(integer_dtype)
+        neighbour = (bits + 1).view(result.dtype)
+        result.copy_(torch.where(inexact & torch.isfinite(neighbour), neighbour, result))
+    return result

@@ -1,9 +1,10 @@
-"""Every behaviour is green on the CPU, red for each kind of fault that it must see, and no false alarm.
+"""Every behaviour passes on the CPU, fails for each kind of fault that it must detect, and causes no false
+alarm.
 
-The CPU's side of a behaviour runs once and is shared by the tests of this file (``sides.py``). In every run
-each behaviour is red with a fault, the one planted for it or the rarest of the kinds that it sees. The other
-pairs of a behaviour and a kind are left to the night: a kind is planted by one piece of code for all
-behaviours.
+The CPU side of a behaviour runs once and is shared by the tests of this file (``cached_cpu_side.py``). In
+every run each behaviour is tested with one fault: its own injected fault, or the rarest kind that it must
+detect. The other pairs of behaviour and kind are tested at night, because one piece of code injects a kind
+into all behaviours.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from conformance.properties.registry import properties
 from tests.injected_faults.api import faults
 from tests.injected_faults.api.cached_cpu_side import TARGET, around, checked, dtypes, planted
 from tests.injected_faults.api.rounds_other_way import RoundsOtherwise
-from tests.support.nightly import NIGHTLY, every
+from tests.support.nightly import NIGHTLY, every_nth
 
 for module in sorted(Path(__file__).parent.glob("faults_*.py")):
     importlib.import_module(f"{__package__}.{module.stem}")
@@ -32,7 +33,7 @@ NAMES = [entry.name for entry in properties("api") if entry.name in behaviour.BE
 #: Tracing takes them seconds. A false alarm of theirs is one of the suite's run on the reference device too,
 #: so that every third of them is enough outside the nightly run.
 TRACED = [name for name in NAMES if behaviour.BEHAVIOURS[name].area in ("aot", "control-flow")]
-GREEN = sorted({*NAMES} - {*TRACED} | {*every(3, TRACED)}, key=NAMES.index)
+GREEN = sorted({*NAMES} - {*TRACED} | {*every_nth(3, TRACED)}, key=NAMES.index)
 
 
 @pytest.mark.parametrize("name", GREEN)
@@ -41,31 +42,38 @@ def test_green_without(name: str) -> None:
     assert result.verdict is Verdict.PASS, result.failures
 
 
-#: How many behaviours see a kind of fault.
-SEEN_BY = collections.Counter(kind for name in NAMES for kind in behaviour.BEHAVIOURS[name].sees)
+#: Number of behaviours that must detect a kind of fault.
+SEEN_BY = collections.Counter(kind for name in NAMES for kind in behaviour.BEHAVIOURS[name].must_detect)
 
 
 def kinds(name: str) -> list[str]:
-    """The kinds to plant: all that the behaviour sees at night, and in other runs the rarest of them."""
-    seen = sorted(behaviour.BEHAVIOURS[name].sees, key=SEEN_BY.__getitem__)
-    return seen[: None if NIGHTLY else 1]
+    """Return the kinds of faults to inject: all that the behaviour must detect at night, and otherwise the
+    rarest.
+    """
+    detected_faults = sorted(behaviour.BEHAVIOURS[name].must_detect, key=SEEN_BY.__getitem__)
+    return detected_faults[: None if NIGHTLY else 1]
 
 
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in NAMES for kind in kinds(name)])
 def test_red_with(name: str, kind: str) -> None:
     with planted(kind):
         result = checked(name)
-    assert result.verdict is Verdict.FAIL, f"{name} does not see a device whose {kind} is wrong"
+    assert result.verdict is Verdict.FAIL, f"{name} does not detect a device whose {kind} is wrong"
 
 
-#: Their only error is one by which torch itself says that something does not exist: a derivative, a pointer.
+#: Behaviours whose only error is torch's own report that something does not exist, such as a derivative.
 _REFUSED_BY_TORCH = {"gradients-at-special-points", "fake-copies"}
 
 
-#: Every fourth outside the nightly run: one function tells a missing kernel from the error that is due.
-MISSED = every(
+#: Every fourth behaviour outside the nightly run: one function distinguishes a missing kernel from the
+#: expected error.
+MISSED = every_nth(
     4,
-    [name for name in NAMES if "error" in behaviour.BEHAVIOURS[name].sees and name not in _REFUSED_BY_TORCH],
+    [
+        name
+        for name in NAMES
+        if "error" in behaviour.BEHAVIOURS[name].must_detect and name not in _REFUSED_BY_TORCH
+    ],
 )
 
 
@@ -73,7 +81,7 @@ MISSED = every(
 def test_a_missing_kernel_is_not_the_error_that_is_due(name: str) -> None:
     with planted("refusal"):
         result = checked(name)
-    assert result.verdict is Verdict.FAIL, f"{name} takes a missing kernel for the error that is due"
+    assert result.verdict is Verdict.FAIL, f"{name} mistakes a missing kernel for the expected error"
     assert all(failure.kind is Kind.REFUSED for failure in result.failures), result.failures
 
 
@@ -81,11 +89,11 @@ def test_a_missing_kernel_is_not_the_error_that_is_due(name: str) -> None:
 def test_red_with_its_own_fault(name: str) -> None:
     with around(faults.NAMED[name]):
         result = checked(name)
-    assert result.verdict is Verdict.FAIL, f"{name} does not see the fault planted for it"
+    assert result.verdict is Verdict.FAIL, f"{name} does not detect its injected fault"
 
 
 def test_every_behaviour_has_a_fault() -> None:
-    assert {name for name in NAMES if not behaviour.BEHAVIOURS[name].sees} <= set(faults.NAMED)
+    assert {name for name in NAMES if not behaviour.BEHAVIOURS[name].must_detect} <= set(faults.NAMED)
     assert set(faults.NAMED) <= set(NAMES)
     assert {name for name in NAMES if kinds(name)} | set(faults.NAMED) == set(NAMES), "each in every run"
     assert {kind for name in NAMES for kind in kinds(name)} == set(SEEN_BY), "and each kind"
@@ -98,17 +106,19 @@ def test_plain_numbers_are_held_against_what_is_known(value: float, holds: bool)
     assert (not lab.deviations) == holds
 
 
-#: In the nightly run the device that rounds otherwise is tried on each behaviour, not on every twelfth, in
-#: each dtype, and with ahead-of-time traces too: their operators are those of other behaviours, and tracing
-#: one under a dispatch mode takes ten seconds. Torch refuses control flow operators under such a mode, which
-#: that device is.
+#: In the nightly run the device that rounds differently is tested on each behaviour instead of every twelfth,
+#: in each dtype, and with ahead-of-time traces. The operators of the traces belong to other behaviours, and
+#: tracing one under a dispatch mode takes ten seconds. Torch refuses control flow operators under a dispatch
+#: mode, which this device is.
 LEFT_OUT = {"control-flow"} if NIGHTLY else {"control-flow", "aot"}
 ROUNDED = [name for name in NAMES if behaviour.BEHAVIOURS[name].area not in LEFT_OUT]
 
 
-@pytest.mark.parametrize("name", every(12, ROUNDED))
+@pytest.mark.parametrize("name", every_nth(12, ROUNDED))
 def test_another_rounding_is_no_failure(name: str) -> None:
-    """A device that is correct and rounds otherwise: in one dtype, and in the nightly run in each."""
+    """A device that rounds differently is correct. It is tested in one dtype, and in the nightly run in each
+    dtype.
+    """
     for dtype in dtypes(name)[: None if NIGHTLY else 1]:
         with around(lambda lab: RoundsOtherwise()):
             result = checked(name, dtype)

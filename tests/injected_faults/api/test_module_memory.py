@@ -1,4 +1,4 @@
-"""Modules whose memory functions are wrong in one way each."""
+"""Device modules whose memory functions are wrong in one way each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conformance.properties.api.accelerator import device_module as behaviours
 
 
 class _Counts:
-    """Statistics of a device on which one tensor was allocated, as torch.accelerator gives them."""
+    """Statistics of a device on which one tensor was allocated, in the format of torch.accelerator."""
 
     def __init__(self) -> None:
         self.sum, self.free = 4096, 100
@@ -28,7 +28,7 @@ def _module(**functions: Any) -> SimpleNamespace:
 def test_sums_that_are_not_reset_are_seen() -> None:
     counts = _Counts()
     assert not behaviours._resets_sums(_module(reset_accumulated_memory_stats=lambda: None), counts)
-    assert behaviours._resets_sums(_module(), counts)  # it has no such function
+    assert behaviours._resets_sums(_module(), counts)  # the module does not have this function
 
     def reset() -> None:
         counts.sum = 0

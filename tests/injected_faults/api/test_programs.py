@@ -1,4 +1,4 @@
-"""Every property of programs is red for a device that breaks it, and green for one that does not."""
+"""Every property of random programs fails on a device that breaks it, and passes on a correct device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
 from conformance.properties.api.programs import _program_checks, values
 from conformance.properties.api.programs.state import PROGRAMS
-from conformance.properties.registry import find, properties
+from conformance.properties.registry import find_property, properties
 from conformance.samples.random_programs.generator import DTYPES
 from conformance.samples.random_programs.program import Program
 from conformance.subjects.torch_databases import find as find_subject
@@ -24,15 +24,15 @@ from tests.injected_faults.api import faults_programs as planted
 from tests.injected_faults.api.faults_programs import Sound
 
 GRAPHS = "tests.support.fake_graph"
-#: (property, mode, fault): a class of tensors, a backend, or the hook that makes a graph.
+#: (property, mode, fault). The fault is a tensor class, a compile backend, or the hook that creates a graph.
 FAULTS: list[tuple[str, str, Any]] = [
     ("programs", "eager", planted.CopiesViews),
     ("programs", "eager", planted.LosesOut),
     ("programs", "eager", planted.WritesAtOffsetZero),
     ("programs", "lazy", planted.CopiesViews),
     ("programs-in-steps", "lazy", planted.ForgetsAliases),
-    ("programs-compiled", "compile", "planted_drops_a_write"),
-    ("programs-compiled", "compile", "planted_writes_to_copies"),
+    ("programs-compiled", "compile", "faulty_drops_a_write"),
+    ("programs-compiled", "compile", "faulty_writes_to_copies"),
     ("programs-replayed", "graph", f"{GRAPHS}:OldInputs"),
     ("programs-replayed", "graph", f"{GRAPHS}:Stale"),
     ("programs-replayed", "graph", f"{GRAPHS}:Once"),
@@ -44,7 +44,7 @@ SOUND = {"compile": "aot_eager", "graph": f"{GRAPHS}:Graph"}
 def checked(
     monkeypatch: pytest.MonkeyPatch, name: str, mode: str, fault: Any, dtype: str = "float32"
 ) -> Result:
-    """Check a property on the CPU as a device with a fault."""
+    """Check a property on the CPU, which acts as a device with a fault."""
     hooks = {"mark_step": "tests.injected_faults.api.faults_programs:mark_step"} if mode == "lazy" else {}
     hooks |= {"graph": fault} if mode == "graph" else {}
     backend = fault if mode == "compile" else "aot_eager"
@@ -58,7 +58,7 @@ def checked(
             return [x.as_subclass(fault) for x in _program_checks.inputs_on_device(target, program, turn)]
 
         monkeypatch.setattr(values, "inputs_on_device", on_device)
-    entry, subject = find("api", name), find_subject("api", "programs")
+    entry, subject = find_property("api", name), find_subject("api", "programs")
     assert mode in entry.modes
     assert dtype in entry.applies(target, subject)
     recorder = Recorder(ResultId(CaseId(name, subject.name), dtype), seed=0)
@@ -110,24 +110,24 @@ def test_every_property_has_a_fault() -> None:
     ("backend", "kinds"),
     [
         ("eager", set()),
-        ("planted_drops_a_write", {Kind.VALUE}),
-        ("planted_writes_to_copies", {Kind.VALUE}),
-        ("planted_saves_the_state_that_it_writes", {Kind.VALUE}),
-        ("planted_refuses", {Kind.EXCEPTION}),
+        ("faulty_drops_a_write", {Kind.VALUE}),
+        ("faulty_writes_to_copies", {Kind.VALUE}),
+        ("faulty_saves_the_state_that_it_writes", {Kind.VALUE}),
+        ("faulty_refuses", {Kind.EXCEPTION}),
     ],
 )
 def test_compiled_programs_that_write_state(backend: str, kinds: set[Kind]) -> None:
     target = Target("fake", None, "cpu", frozenset(DTYPES), {}, mode="compile", compile_backend=backend)
-    entry, subject = find("api", "compiled-state"), find_subject("api", "programs")
+    entry, subject = find_property("api", "compiled-state"), find_subject("api", "programs")
     recorder = Recorder(ResultId(CaseId(entry.name, subject.name), "float32"), seed=0)
     entry.check(target, subject, recorder)
     assert {failure.kind for failure in recorder.result().failures} == kinds
 
 
 def test_each_program_that_writes_state_shows_the_fault_of_torch() -> None:
-    """The partitioner of torch 2.13 lets backward graphs read what forward graphs have overwritten."""
+    """The partitioner of torch 2.13 lets backward graphs read memory that forward graphs have overwritten."""
     target = Target("fake", None, "cpu", frozenset(DTYPES), {}, mode="compile", compile_backend="aot_eager")
-    entry, subject = find("api", "compiled-state"), find_subject("api", "programs")
+    entry, subject = find_property("api", "compiled-state"), find_subject("api", "programs")
     recorder = Recorder(ResultId(CaseId(entry.name, subject.name), "float32"), seed=0)
     entry.check(target, subject, recorder)
     messages = [failure.message for failure in recorder.result().failures]

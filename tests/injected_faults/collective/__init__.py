@@ -1,1 +1,1 @@
-"""Ranks whose collectives misbehave."""
+"""Ranks with faulty collectives."""

@@ -1,1 +1,1 @@
-"""Devices whose streams, events and memory misbehave."""
+"""Devices with faulty streams, events and memory."""

@@ -1,4 +1,4 @@
-"""The property of huge tensors, on small ones."""
+"""The property of huge tensors, on small tensors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch.overrides import TorchFunctionMode
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Result, ResultId, Verdict
 from conformance.properties.device import huge_tensors
-from conformance.properties.registry import find
+from conformance.properties.registry import find_property
 from conformance.samples import sample_limit
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
 class LosesResults(TorchFunctionMode):
-    """One function gives zeros."""
+    """Dispatch mode in which one function returns zeros."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ def checked(
     monkeypatch.setattr(sample_limit, "sample_limit", samples)
     target = Target("fake", None, "cpu", dtypes, {})
     recorder = Recorder(ResultId(CaseId("huge_tensors", "Memory"), "any"), seed=0)
-    find("device", "huge_tensors").check(target, Subject("device", "Memory", None), recorder)
+    find_property("device", "huge_tensors").check(target, Subject("device", "Memory", None), recorder)
     return recorder.result()
 
 
@@ -63,7 +63,7 @@ def test_red_with_a_fault(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 
 def test_nothing_is_made_unless_it_is_asked_for_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    for words in ({"samples": 32}, {"free": 4095}, {"dtypes": frozenset({"float32"})}):
-        result = checked(monkeypatch, **words)
+    for settings in ({"samples": 32}, {"free": 4095}, {"dtypes": frozenset({"float32"})}):
+        result = checked(monkeypatch, **settings)
         assert (result.verdict, result.comparisons) == (Verdict.PASS, 0)
         assert any("checked nothing" in note for note in result.notes)

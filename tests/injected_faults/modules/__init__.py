@@ -1,1 +1,1 @@
-"""Faults planted into modules."""
+"""Faults injected into modules."""

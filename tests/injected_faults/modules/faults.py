@@ -1,4 +1,4 @@
-"""Wrong behaviours of modules on the target, one or more for each of their properties."""
+"""Faults of modules on the target, at least one for each property of modules."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.overrides import TorchFunctionMode
 
 from conformance.model.verdicts import Kind
-from tests.support.module_and_optimizer_faults import Planted
+from tests.support.module_and_optimizer_faults import InjectedFault
 
 
 @contextlib.contextmanager
 def outputs(change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
-    """Every module's tensor output is changed."""
+    """Change the tensor output of every module."""
 
     def hook(module: Any, arguments: Any, output: Any) -> Any:
         return change(output) if isinstance(output, torch.Tensor) else output
@@ -30,14 +30,14 @@ def outputs(change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
 
 
 def gradients_scaled(output: torch.Tensor) -> torch.Tensor:
-    """The same values, with gradients that are one part in a hundred too large."""
+    """Return the same values with gradients that are one hundredth too large."""
     if not output.requires_grad:
         return output
     return output + (output - output.detach()) * 0.01
 
 
 class Functions(TorchFunctionMode):
-    """Calls of torch's functions and methods of some names are changed."""
+    """Dispatch mode that changes the calls of torch functions and methods with certain names."""
 
     def __init__(self, names: tuple[str, ...], change: Callable[..., Any]) -> None:
         super().__init__()
@@ -62,8 +62,8 @@ def _strides_ignored(func: Any, input: torch.Tensor, *rest: Any, **kwargs: Any) 
 
 
 def _plus_one(func: Any, *args: Any, **kwargs: Any) -> Any:
-    found = func(*args, **kwargs)
-    return found + 1 if isinstance(found, torch.Tensor) and found.is_floating_point() else found
+    output = func(*args, **kwargs)
+    return output + 1 if isinstance(output, torch.Tensor) and output.is_floating_point() else output
 
 
 def _half_as_often(func: Any, input: torch.Tensor, p: float = 0.5, *rest: Any, **kwargs: Any) -> Any:
@@ -74,8 +74,8 @@ def _loaded_wrong() -> contextlib.AbstractContextManager[Any]:
     load = torch.load
 
     def wrong(*args: Any, **kwargs: Any) -> Any:
-        found = load(*args, **kwargs)
-        return {key: value + 1 for key, value in found.items()}
+        state = load(*args, **kwargs)
+        return {key: value + 1 for key, value in state.items()}
 
     return mock.patch.object(torch, "load", wrong)
 
@@ -97,27 +97,29 @@ def _cells_take_anything() -> contextlib.AbstractContextManager[Any]:
 
 
 MODULES = (
-    Planted("module", "forward", "nn.Linear", lambda: outputs(lambda out: out * 1.01)),
-    Planted("module", "forward", "nn.LayerNorm", lambda: outputs(lambda out: out.double()), Kind.DTYPE),
-    Planted("module", "backward", "nn.Linear", lambda: outputs(gradients_scaled)),
-    Planted("module", "double-backward", "nn.Tanh", lambda: outputs(gradients_scaled)),
-    Planted(
+    InjectedFault("module", "forward", "nn.Linear", lambda: outputs(lambda out: out * 1.01)),
+    InjectedFault("module", "forward", "nn.LayerNorm", lambda: outputs(lambda out: out.double()), Kind.DTYPE),
+    InjectedFault("module", "backward", "nn.Linear", lambda: outputs(gradients_scaled)),
+    InjectedFault("module", "double-backward", "nn.Tanh", lambda: outputs(gradients_scaled)),
+    InjectedFault(
         "module", "memory-format", "nn.Conv2d", lambda: outputs(lambda out: out.contiguous()), Kind.METADATA
     ),
-    Planted("module", "non-contiguous", "nn.Linear", lambda: Functions(("linear",), _strides_ignored)),
-    Planted(
+    InjectedFault("module", "non-contiguous", "nn.Linear", lambda: Functions(("linear",), _strides_ignored)),
+    InjectedFault(
         "module",
         "zero-grad",
         "nn.Linear",
         lambda: mock.patch.object(torch.nn.Module, "zero_grad", lambda self, set_to_none=True: None),
     ),
-    Planted("module", "state-dict", "nn.Linear", _loaded_wrong, Kind.STATE),
-    Planted("module", "device-transfer", "nn.Linear", lambda: Functions(("to",), _plus_one), Kind.STATE),
-    Planted("module", "dtype-transfer", "nn.Linear", lambda: Functions(("to",), _plus_one), Kind.STATE),
-    Planted("module", "factory-device", "nn.BatchNorm1d", _ones_are_twos),
-    Planted("module", "train-eval", "nn.BatchNorm2d", _statistics_move_in_eval, Kind.STATE),
-    Planted("module", "train-eval", "nn.Dropout", lambda: outputs(lambda out: out * 2)),
-    Planted("module", "copies", "nn.Linear", _copies_share, Kind.ALIASING),
-    Planted("module", "random", "nn.Dropout", lambda: Functions(("dropout",), _half_as_often)),
-    Planted("module", "error-inputs", "nn.RNNCell", _cells_take_anything, Kind.ERROR_TYPE),
+    InjectedFault("module", "state-dict", "nn.Linear", _loaded_wrong, Kind.STATE),
+    InjectedFault(
+        "module", "device-transfer", "nn.Linear", lambda: Functions(("to",), _plus_one), Kind.STATE
+    ),
+    InjectedFault("module", "dtype-transfer", "nn.Linear", lambda: Functions(("to",), _plus_one), Kind.STATE),
+    InjectedFault("module", "factory-device", "nn.BatchNorm1d", _ones_are_twos),
+    InjectedFault("module", "train-eval", "nn.BatchNorm2d", _statistics_move_in_eval, Kind.STATE),
+    InjectedFault("module", "train-eval", "nn.Dropout", lambda: outputs(lambda out: out * 2)),
+    InjectedFault("module", "copies", "nn.Linear", _copies_share, Kind.ALIASING),
+    InjectedFault("module", "random", "nn.Dropout", lambda: Functions(("dropout",), _half_as_often)),
+    InjectedFault("module", "error-inputs", "nn.RNNCell", _cells_take_anything, Kind.ERROR_TYPE),
 )

@@ -1,1 +1,1 @@
-"""Ranks of a world whose collectives misbehave."""
+"""Faults of the ranks of a rank pool."""

@@ -1,1 +1,1 @@
-"""Faults planted into the entries of operators."""
+"""Faults injected into operators."""

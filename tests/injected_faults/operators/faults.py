@@ -1,7 +1,7 @@
-"""Wrong behaviour, planted on purpose: one fault at least for every operator property.
+"""Injected faults of operators: at least one for every operator property.
 
-A fault is an operator's entry whose callables are broken. The oracle and the samples always come from
-torch's own entry, so a check that is handed a broken one sees a device that misbehaves.
+A fault is an operator entry with broken callables. The reference and the samples always come from torch's own
+entry, so a check of a broken entry sees a faulty device.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ Break = Callable[[Any], None]
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """``breaks`` changes a private copy of the operator's entry; the check must then fail with ``kind``."""
+    """An injected fault. ``breaks`` changes a private copy of the operator's entry; the check must then fail
+    with ``kind``.
+    """
 
     property: str
     operator: str
@@ -56,7 +58,7 @@ def plant(
 
 
 def broken(fault: Fault) -> Subject:
-    """The operator's subject with the fault in it."""
+    """Return the operator's subject with the fault."""
     whole = torch_databases.find("operator", fault.operator)
     info = copy.copy(whole.info)
     fault.breaks(info)
@@ -64,7 +66,7 @@ def broken(fault: Fault) -> Subject:
 
 
 def target_for(fault: Fault | None = None) -> Target:
-    """The CPU as a target that declares everything, with graphs that are recorded and replayed in Python."""
+    """Return the CPU as a target that declares everything. Its graphs are recorded and replayed in Python."""
     names = {dtype_name(d) for info in torch_testing_internals.op_db() for d in info.dtypes}
     hooks = {"graph": "tests.support.fake_graph:Graph", **(fault.hooks if fault else {})}
     capabilities = dict(fault.capabilities) if fault else {}
@@ -220,8 +222,8 @@ def operator_has_another_gradient(info: Any) -> None:
 def strides_ignored(info: Any) -> None:
     def change(op: Callable[..., Any]) -> Callable[..., Any]:
         def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            plain = torch.empty(x.shape).stride()
-            return op(x if x.is_contiguous() else x.as_strided(x.shape, plain), *args, **kwargs)
+            contiguous_strides = torch.empty(x.shape).stride()
+            return op(x if x.is_contiguous() else x.as_strided(x.shape, contiguous_strides), *args, **kwargs)
 
         return call
 
@@ -301,9 +303,9 @@ def an_error_without_words(info: Any) -> None:
 def mixed_dtypes_become_double(info: Any) -> None:
     def change(op: Callable[..., Any]) -> Callable[..., Any]:
         def call(x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
-            found = op(x, y, *args, **kwargs)
-            mixed = isinstance(y, torch.Tensor) and x.dtype != y.dtype and not found.is_complex()
-            return found.double() if mixed else found
+            result = op(x, y, *args, **kwargs)
+            mixed = isinstance(y, torch.Tensor) and x.dtype != y.dtype and not result.is_complex()
+            return result.double() if mixed else result
 
         return call
 
@@ -342,10 +344,10 @@ def _is_fake(tensor: torch.Tensor) -> bool:
 def real_strides_differ(info: Any) -> None:
     def change(op: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            found = op(*args, **kwargs)
-            if _is_fake(found) or found.dim() < 2:
-                return found
-            return found.transpose(0, 1).contiguous().transpose(0, 1)
+            result = op(*args, **kwargs)
+            if _is_fake(result) or result.dim() < 2:
+                return result
+            return result.transpose(0, 1).contiguous().transpose(0, 1)
 
         return call
 
@@ -356,8 +358,8 @@ def real_strides_differ(info: Any) -> None:
 def real_shape_differs(info: Any) -> None:
     def change(op: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            found = op(*args, **kwargs)
-            return found if _is_fake(found) else found.unsqueeze(0)
+            result = op(*args, **kwargs)
+            return result if _is_fake(result) else result.unsqueeze(0)
 
         return call
 
@@ -368,8 +370,8 @@ def real_shape_differs(info: Any) -> None:
 def real_result_shares_no_memory(info: Any) -> None:
     def change(op: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            found = op(*args, **kwargs)
-            return found if _is_fake(found) else found.clone(memory_format=torch.preserve_format)
+            result = op(*args, **kwargs)
+            return result if _is_fake(result) else result.clone(memory_format=torch.preserve_format)
 
         return call
 
@@ -380,8 +382,8 @@ def real_result_shares_no_memory(info: Any) -> None:
 def writes_a_subclass_into_a_plain_tensor(info: Any) -> None:
     def change(op: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            found = op(*args, **kwargs)
-            return torch.zeros(found.shape, dtype=found.dtype).copy_(found)
+            result = op(*args, **kwargs)
+            return torch.zeros(result.shape, dtype=result.dtype).copy_(result)
 
         return call
 
@@ -389,7 +391,7 @@ def writes_a_subclass_into_a_plain_tensor(info: Any) -> None:
 
 
 class _Copied(torch.autograd.Function):
-    """An identity whose derivatives are written into plain tensors."""
+    """An identity whose derivatives are copied into plain tensors."""
 
     @staticmethod
     def forward(x: torch.Tensor) -> torch.Tensor:
@@ -423,10 +425,10 @@ def nan_becomes_zero(info: Any) -> None:
 def wrong_from_the_65536th_element_on(info: Any) -> None:
     def change(op: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            found = op(*args, **kwargs)
-            if isinstance(found, torch.Tensor):
-                found.reshape(-1)[65536:] = 7
-            return found
+            result = op(*args, **kwargs)
+            if isinstance(result, torch.Tensor):
+                result.reshape(-1)[65536:] = 7
+            return result
 
         return call
 
@@ -443,10 +445,10 @@ def _overwrite(tensor: torch.Tensor) -> None:
 def argument_overwritten(info: Any) -> None:
     def change(op: Callable[..., Any]) -> Callable[..., Any]:
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            found = op(self, *args, **kwargs)
-            if isinstance(self, torch.Tensor) and found is not self and self.numel():
+            result = op(self, *args, **kwargs)
+            if isinstance(self, torch.Tensor) and result is not self and self.numel():
                 _overwrite(self)
-            return found
+            return result
 
         return call
 
@@ -457,10 +459,10 @@ def argument_overwritten(info: Any) -> None:
 def argument_overwritten_by_the_backward(info: Any) -> None:
     def change(op: Callable[..., Any]) -> Callable[..., Any]:
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            found = op(self, *args, **kwargs)
-            if found.requires_grad and self.numel():
-                found.register_hook(lambda gradient: _overwrite(self))
-            return found
+            result = op(self, *args, **kwargs)
+            if result.requires_grad and self.numel():
+                result.register_hook(lambda gradient: _overwrite(self))
+            return result
 
         return call
 
@@ -468,14 +470,14 @@ def argument_overwritten_by_the_backward(info: Any) -> None:
 
 
 def _changing_gradients(info: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """Let the backward see changed gradients of its result."""
+    """Return a wrapper that changes the gradients of the operator's result."""
 
     def wrap(op: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            found = op(*args, **kwargs)
-            if found.requires_grad:
-                found.register_hook(change)
-            return found
+            result = op(*args, **kwargs)
+            if result.requires_grad:
+                result.register_hook(change)
+            return result
 
         return call
 
@@ -501,9 +503,9 @@ def expanded_gradient_taken_for_none(info: Any) -> None:
 def gradient_of_one_input_doubled(info: Any) -> None:
     def change(op: Callable[..., Any]) -> Callable[..., Any]:
         def call(x: Any, y: Any, **kwargs: Any) -> Any:
-            found = op(x, y, **kwargs)
+            result = op(x, y, **kwargs)
             alone = isinstance(y, torch.Tensor) and x.requires_grad != y.requires_grad
-            return steeper(found) if alone else found
+            return steeper(result) if alone else result
 
         return call
 
@@ -516,9 +518,9 @@ def second_use_of_an_input_has_no_gradient(info: Any) -> None:
 
     def change(op: Callable[..., Any]) -> Callable[..., Any]:
         def call(x: Any, **kwargs: Any) -> Any:
-            again = any(one is x for one in used)
+            used_before = any(used_input is x for used_input in used)
             used.append(x)
-            return op(x, **kwargs) + (0 if not again else op(x.detach()) - op(x))
+            return op(x, **kwargs) + (0 if not used_before else op(x.detach()) - op(x))
 
         return call
 
@@ -529,7 +531,7 @@ class _OnlyTogether(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *results: torch.Tensor) -> Any:
         ctx.set_materialize_grads(False)
-        return tuple(one.clone() for one in results)
+        return tuple(tensor.clone() for tensor in results)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:

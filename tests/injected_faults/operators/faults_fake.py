@@ -1,4 +1,4 @@
-"""Wrong behaviour of in-place forms that their fakes do not share."""
+"""Faults of in-place forms that their fake kernels do not have."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ def _wrap_inplace(info: Any, change: Callable[[Any], Any]) -> None:
     form = info.inplace_variant
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        found = form(*args, **kwargs)
-        return found if _is_fake(found) else change(found)
+        result = form(*args, **kwargs)
+        return result if _is_fake(result) else change(result)
 
     info.inplace_variant = call
 
 
 @plant("fake_inplace", "add", "float32", Kind.METADATA)
 def real_input_grows_a_dimension(info: Any) -> None:
-    _wrap_inplace(info, lambda found: found.unsqueeze_(0))
+    _wrap_inplace(info, lambda tensor: tensor.unsqueeze_(0))
 
 
 @plant("fake_inplace", "add", "float32", Kind.ALIASING)
 def real_form_returns_a_copy(info: Any) -> None:
-    _wrap_inplace(info, lambda found: found.clone())
+    _wrap_inplace(info, lambda tensor: tensor.clone())
 
 
 class _Widens(torch.autograd.Function):
-    """Gives real gradients of double precision."""
+    """An identity with gradients in double precision."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

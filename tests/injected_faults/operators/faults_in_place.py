@@ -1,4 +1,4 @@
-"""Wrong behaviour of derivatives in place and of those that torch lacks, and of slices of one row."""
+"""Faults of in-place derivatives, of derivatives that torch does not have, and of slices of one row."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def tangent_too_large_in_place(info: Any) -> None:
     form = info.inplace_variant
 
     def call(x: torch.Tensor) -> torch.Tensor:
-        found = form(x)
-        return found + 0.01 * (found - forward_ad.unpack_dual(found).primal)
+        result = form(x)
+        return result + 0.01 * (result - forward_ad.unpack_dual(result).primal)
 
     info.inplace_variant = call
 

@@ -1,4 +1,4 @@
-"""Wrong behaviour of the modes compile and graph: faults of compilers and of graphs."""
+"""Faults in the modes compile and graph: faulty compilers and faulty graphs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.injected_faults.operators.faults import _wrap, plant
 
 
 def nothing(info: Any) -> None:
-    """The operator is right; the fault is the target's."""
+    """Leave the operator correct. The target has the fault."""
 
 
 def by_backend(property: str, operator: str, dtype: str, kind: Kind, backend: str) -> None:
@@ -34,16 +34,16 @@ def by_graph(property: str, operator: str, dtype: str, kind: Kind, graph: str) -
     )
 
 
-by_backend("compile_value", "mul", "float32", Kind.VALUE, "planted_wrong_values")
-by_backend("compile_value", "mul", "float32", Kind.EXCEPTION, "planted_refuses")
-by_backend("compile_gradient", "sin", "float32", Kind.VALUE, "planted_steeper")
-by_backend("compile_inplace", "add", "float32", Kind.VALUE, "planted_writes_to_copies")
-by_backend("compile_views", "transpose", "float32", Kind.ALIASING, "planted_writes_to_copies")
-by_backend("compile_views", "abs", "float32", Kind.VALUE, "planted_takes_strides_as_dense")
-by_backend("compile_dynamic", "sin", "float32", Kind.VALUE, "planted_wrong_values")
-by_backend("compile_random", "randn_like", "float32", Kind.STATE, "planted_keeps_values")
-by_backend("compile_fused", "mul", "float32", Kind.VALUE, "planted_wrong_values")
-by_backend("compile_fused", "sigmoid", "float32", Kind.VALUE, "planted_steeper")
+by_backend("compile_value", "mul", "float32", Kind.VALUE, "faulty_wrong_values")
+by_backend("compile_value", "mul", "float32", Kind.EXCEPTION, "faulty_refuses")
+by_backend("compile_gradient", "sin", "float32", Kind.VALUE, "faulty_steeper")
+by_backend("compile_inplace", "add", "float32", Kind.VALUE, "faulty_writes_to_copies")
+by_backend("compile_views", "transpose", "float32", Kind.ALIASING, "faulty_writes_to_copies")
+by_backend("compile_views", "abs", "float32", Kind.VALUE, "faulty_takes_strides_as_dense")
+by_backend("compile_dynamic", "sin", "float32", Kind.VALUE, "faulty_wrong_values")
+by_backend("compile_random", "randn_like", "float32", Kind.STATE, "faulty_keeps_values")
+by_backend("compile_fused", "mul", "float32", Kind.VALUE, "faulty_wrong_values")
+by_backend("compile_fused", "sigmoid", "float32", Kind.VALUE, "faulty_steeper")
 
 
 @plant("compile_value", "add", "float32", Kind.EXCEPTION)
@@ -62,10 +62,10 @@ def breaks_the_graph(info: Any) -> None:
 def compiles_for_each_size(info: Any) -> None:
     def change(op: Callable[..., Any]) -> Callable[..., Any]:
         def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            found = op(x, *args, **kwargs)
+            result = op(x, *args, **kwargs)
             for _ in range(x.shape[0]):
-                found = found + 0
-            return found
+                result = result + 0
+            return result
 
         return call
 

@@ -1,4 +1,4 @@
-"""Wrong behaviour of function transforms: operators whose batches or derivatives are off."""
+"""Faults under function transforms: operators with wrong batches or wrong derivatives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tests.injected_faults.operators.faults import _wrap, plant
 
 
 class Mixes(torch.autograd.Function):
-    """Right in a plain call; in a batch each element gets its neighbour's result."""
+    """A function that is correct in a plain call. In a batch each element gets the result of its
+    neighbour.
+    """
 
     generate_vmap_rule = False
 

@@ -1,4 +1,4 @@
-"""Samples without a reference make no pass."""
+"""A result without a reference for its samples does not pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from conformance.framework.calls import CallOutcome
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Result, ResultId, Verdict
 from conformance.properties.operators import _func_transforms as transforms
-from conformance.properties.registry import find
+from conformance.properties.registry import find_property
 from conformance.subjects.torch_databases import find as find_subject
 from conformance.target import file as target_file
 
@@ -18,14 +18,16 @@ TRANSFORMS = ("vmap", "vjp", "jvp", "vmap-vjp", "vjp-vmap", "vjp-vjp", "vmap-vjp
 def checked(name: str, subject: str) -> Result:
     recorder = Recorder(ResultId(CaseId(name, subject), "float64"), seed=5)
     target = target_file.load("cpu").target("eager")
-    find("operator", name).check(target, find_subject("operator", subject), recorder)
+    find_property("operator", name).check(target, find_subject("operator", subject), recorder)
     return recorder.result()
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_nothing_to_compare_with_is_no_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert checked(name, "sin").verdict is Verdict.PASS
-    monkeypatch.setattr(transforms, "host", lambda call: CallOutcome(error=RuntimeError("no reference")))
+    monkeypatch.setattr(
+        transforms, "cpu_outcome", lambda call: CallOutcome(error=RuntimeError("no reference"))
+    )
     assert checked(name, "sin").verdict is Verdict.VACUOUS
 
 

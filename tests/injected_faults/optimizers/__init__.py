@@ -1,1 +1,1 @@
-"""Faults planted into optimizers."""
+"""Faults injected into optimizers."""

@@ -1,4 +1,4 @@
-"""Wrong behaviours of optimizers on the target, one or more for each of their properties."""
+"""Faults of optimizers on the target, at least one for each property of optimizers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from unittest import mock
 import torch
 
 from conformance.model.verdicts import Kind
-from tests.support.module_and_optimizer_faults import Fault, Planted
+from tests.support.module_and_optimizer_faults import Fault, InjectedFault
 
 
 @contextlib.contextmanager
 def stepping(name: str, around: Callable[[Any, Callable[..., Any]], Any]) -> Iterator[None]:
-    """``step`` of an optimizer class goes through ``around(optimizer, step)``."""
+    """Replace ``step`` of an optimizer class by ``around(optimizer, step)``."""
     cls = getattr(torch.optim, name)
     step = cls.step
 
@@ -27,16 +27,16 @@ def stepping(name: str, around: Callable[[Any, Callable[..., Any]], Any]) -> Ite
 
 
 def _parameters(optimizer: Any) -> list[torch.Tensor]:
-    return [one for group in optimizer.param_groups for one in group["params"]]
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _push(optimizer: Any, step: Callable[..., Any]) -> Any:
-    """A hundredth too far."""
-    found = step()
+    """Make the step one hundredth too large."""
+    loss = step()
     with torch.no_grad():
         for parameter in _parameters(optimizer):
             parameter.mul_(1.01)
-    return found
+    return loss
 
 
 def _push_foreach(optimizer: Any, step: Callable[..., Any]) -> Any:
@@ -44,12 +44,12 @@ def _push_foreach(optimizer: Any, step: Callable[..., Any]) -> Any:
 
 
 def _push_without_gradient(optimizer: Any, step: Callable[..., Any]) -> Any:
-    found = step()
+    loss = step()
     with torch.no_grad():
         for parameter in _parameters(optimizer):
             if parameter.grad is None:
                 parameter.add_(1.0)
-    return found
+    return loss
 
 
 def _half_tensor_rate(optimizer: Any, step: Callable[..., Any]) -> Any:
@@ -57,10 +57,10 @@ def _half_tensor_rate(optimizer: Any, step: Callable[..., Any]) -> Any:
     for group in optimizer.param_groups:
         if isinstance(group["lr"], torch.Tensor):
             group["lr"] = group["lr"] / 2
-    found = step()
+    loss = step()
     for group, rate in zip(optimizer.param_groups, rates, strict=True):
         group["lr"] = rate
-    return found
+    return loss
 
 
 def _one_rate(optimizer: Any, step: Callable[..., Any]) -> Any:
@@ -109,16 +109,16 @@ def _step(name: str, around: Callable[[Any, Callable[..., Any]], Any]) -> Fault:
 
 
 OPTIMIZERS = (
-    Planted("optimizer", "steps", "SGD", _step("SGD", _push)),
-    Planted("optimizer", "implementations", "Adam", _step("Adam", _push_foreach)),
-    Planted("optimizer", "state-dict", "Adam", _nothing_loaded),
-    Planted("optimizer", "tensor-lr", "SGD", _step("SGD", _half_tensor_rate)),
-    Planted("optimizer", "lr-scheduler", "SGD", _no_schedule),
-    Planted("optimizer", "param-groups", "RMSprop", _step("RMSprop", _one_rate)),
-    Planted("optimizer", "missing-gradients", "SGD", _step("SGD", _push_without_gradient)),
-    Planted("optimizer", "closure", "LBFGS", _step("LBFGS", _nothing_returned)),
-    Planted("optimizer", "sparse-gradients", "SparseAdam", _step("SparseAdam", _push)),
-    Planted("optimizer", "grad-scaler", "SGD", _infinities_unseen),
-    Planted("optimizer", "differentiable", "SGD", _step("SGD", _push)),
-    Planted("optimizer", "error-inputs", "SGD", _any_options, Kind.ERROR_TYPE),
+    InjectedFault("optimizer", "steps", "SGD", _step("SGD", _push)),
+    InjectedFault("optimizer", "implementations", "Adam", _step("Adam", _push_foreach)),
+    InjectedFault("optimizer", "state-dict", "Adam", _nothing_loaded),
+    InjectedFault("optimizer", "tensor-lr", "SGD", _step("SGD", _half_tensor_rate)),
+    InjectedFault("optimizer", "lr-scheduler", "SGD", _no_schedule),
+    InjectedFault("optimizer", "param-groups", "RMSprop", _step("RMSprop", _one_rate)),
+    InjectedFault("optimizer", "missing-gradients", "SGD", _step("SGD", _push_without_gradient)),
+    InjectedFault("optimizer", "closure", "LBFGS", _step("LBFGS", _nothing_returned)),
+    InjectedFault("optimizer", "sparse-gradients", "SparseAdam", _step("SparseAdam", _push)),
+    InjectedFault("optimizer", "grad-scaler", "SGD", _infinities_unseen),
+    InjectedFault("optimizer", "differentiable", "SGD", _step("SGD", _push)),
+    InjectedFault("optimizer", "error-inputs", "SGD", _any_options, Kind.ERROR_TYPE),
 )

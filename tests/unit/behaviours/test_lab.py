@@ -1,4 +1,4 @@
-"""Objects that a device's pending work still holds, as a lab sees them."""
+"""Tests of Lab: objects that the pending work of a device still references."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ TARGET = target_file.load("cpu").target("eager")
 
 
 class Thing:
-    """Something that can be watched."""
+    """An object that a weak reference can watch."""
 
     itself: Any = None
 
 
 @pytest.fixture
 def pending(monkeypatch: pytest.MonkeyPatch) -> list[Thing]:
-    """Objects that a device's work holds until it is waited for."""
-    held: list[Thing] = []
-    monkeypatch.setattr(Target, "synchronize", lambda target: held.clear())
-    return held
+    """Return a list that pending device work references until the device is synchronized."""
+    unreleased: list[Thing] = []
+    monkeypatch.setattr(Target, "synchronize", lambda target: unreleased.clear())
+    return unreleased
 
 
 def test_what_pending_work_holds_is_gone_once_it_is_done(pending: list[Thing]) -> None:
@@ -44,9 +44,9 @@ def test_what_somebody_holds_is_not_gone(pending: list[Thing]) -> None:
 
 
 def test_a_device_may_let_go_a_little_after_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = {1: [Thing()], 2: [Thing()]}
-    watched = [weakref.ref(things[0]) for things in held.values()]
-    monkeypatch.setattr(Target, "synchronize", lambda target: held and held.popitem())
+    unreleased = {1: [Thing()], 2: [Thing()]}
+    watched = [weakref.ref(things[0]) for things in unreleased.values()]
+    monkeypatch.setattr(Target, "synchronize", lambda target: unreleased and unreleased.popitem())
     assert Lab(TARGET, "float32", 0, on_target=True).gone(*watched)
 
 

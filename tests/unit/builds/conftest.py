@@ -1,4 +1,4 @@
-"""A torch of a few files, and shared objects that were compiled for either ABI."""
+"""Fixtures: an installed torch of a few files, and shared objects compiled for either C++ ABI."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-#: As libc10 defines them, and as an extension wants them: no header of torch is needed.
+#: Functions as libc10 defines them and as an extension uses them. No header of torch is needed.
 LIBRARY = """
 #include <string>
 namespace c10 {
@@ -36,26 +36,26 @@ Compile = Callable[[str, int], Path]
 
 @pytest.fixture(scope="session")
 def shared_object(tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """Function that compiles one of the sources for an ABI and returns the file."""
+    """Return a function that compiles one of the sources for a C++ ABI and returns the file."""
     if shutil.which("g++") is None:
         pytest.skip("there is no C++ compiler")
     folder = tmp_path_factory.mktemp("objects")
 
     def make(name: str, abi: int) -> Path:
-        made = folder / f"{name}{abi}.so"
-        if not made.exists():
+        library = folder / f"{name}{abi}.so"
+        if not library.exists():
             source = folder / f"{name}.cpp"
             source.write_text(SOURCES[name])
             command = ["g++", "-std=c++17", "-shared", "-fPIC", f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
-            subprocess.run([*command, str(source), "-o", str(made)], check=True)
-        return made
+            subprocess.run([*command, str(source), "-o", str(library)], check=True)
+        return library
 
     return make
 
 
 @pytest.fixture
 def site(tmp_path: Path, shared_object: Compile) -> Callable[..., Path]:
-    """Function that makes a site-packages folder with a torch of that version."""
+    """Return a function that creates a site-packages folder with a torch of the given version."""
 
     def make(
         version: str = "2.13.0+cpu",

@@ -1,4 +1,4 @@
-"""The ABI is measured, from symbols: on objects that were compiled for each."""
+"""The C++ ABI is read from the symbols of shared objects that were compiled for each ABI."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_abi_of_a_torch_and_of_an_extension(value, shared_object, site):
 
 
 def test_what_an_extension_defines_itself_does_not_count(shared_object):
-    """A copy of torch's functions in it says nothing about the torch that it wants."""
+    """A copy of torch's functions in the extension tells nothing about the torch that the extension needs."""
     assert abi.abi_of_extension(shared_object("library", 0)).value == "unknown"
 
 
@@ -36,9 +36,9 @@ def test_objects_without_strings(shared_object):
 def test_both_in_one_folder_is_unknown(shared_object, tmp_path):
     for value in (0, 1):
         (tmp_path / f"part{value}.so").write_bytes(shared_object("extension", value).read_bytes())
-    found = abi.abi_of_extension(tmp_path)
-    assert (found.value, found.files) == ("unknown", 2)
-    assert found.new and found.old
+    result = abi.abi_of_extension(tmp_path)
+    assert (result.value, result.files) == ("unknown", 2)
+    assert result.new and result.old
 
 
 def test_in_a_wheel(shared_object, tmp_path):
@@ -55,10 +55,10 @@ def test_in_a_wheel(shared_object, tmp_path):
         ("_ZN3c105ErrorC1ENS_14SourceLocationESs", True),
         ("_ZN3c106detail14torchCheckFailEPKcS2_jRKSs", True),
         ("_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE", False),
-        ("_ZN3c108ClassSsxEv", False),  # an identifier that holds the letters
+        ("_ZN3c108ClassSsxEv", False),  # an identifier that contains the letters
         ("_ZN2at6TensorILi12ESsE", True),
         ("_ZN2at6TensorS12_RKSs", True),
-        ("_ZN3c103fooILNS_10ScalarTypeE7EEEvSs", True),  # the 7 is a value, no length
+        ("_ZN3c103fooILNS_10ScalarTypeE7EEEvSs", True),  # the 7 is a value and not a length
         ("_ZN3c103fooILNS_10ScalarTypeE2EEEvi", False),
         ("_ZN2at3barERA10_cSs", True),
         ("", False),
@@ -69,7 +69,7 @@ def test_the_old_string_in_a_mangled_name(mangled, old):
 
 
 def test_the_verdict_is_that_of_the_loader(shared_object, tmp_path):
-    """A library that is called a mismatch does not load; any other does."""
+    """A library with a reported mismatch does not load; every other library loads."""
     for library in (0, 1):
         for extension in (0, 1):
             built_for = abi.abi_of_extension(shared_object("extension", extension))
@@ -95,14 +95,14 @@ def test_what_is_no_shared_object_is_named(tmp_path: Path):
     (tmp_path / "text.so").write_text("not an ELF")
     (tmp_path / "empty").mkdir()
     (tmp_path / "cut.so").write_bytes(b"\x7fELF\x02\x01\x01" + b"\0" * 20)
-    for name, words in (
+    for name, message in (
         ("text.so", "is not an ELF shared object"),
         ("cut.so", "is not an ELF shared object"),
         ("none.so", "does not exist"),
-        ("empty", "holds no shared object"),
+        ("empty", "contains no shared object"),
         ("none.whl", "cannot be read as a wheel"),
     ):
-        with pytest.raises(UsageError, match=words):
+        with pytest.raises(UsageError, match=message):
             abi.abi_of_extension(tmp_path / name)
     with pytest.raises(UsageError, match=r"has no torch/lib/libc10\.so"):
         abi.abi_of_torch(tmp_path / "empty")

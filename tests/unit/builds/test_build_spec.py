@@ -1,4 +1,4 @@
-"""Meanings of the words for a build; nothing else reaches pip."""
+"""Parsing of build specifications. No other text is passed to pip."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ DIGEST = "a" * 64
     ],
 )
 def test_words(spec, variant, requirement, options):
-    found = build_spec.parse_build(spec, variant)
-    assert (found.requirement, found.options) == (requirement, options)
+    build = build_spec.parse_build(spec, variant)
+    assert (build.requirement, build.options) == (requirement, options)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_a_wheel_is_described_with_its_digest(tmp_path, capsys):
     wheel = tmp_path / "torch-2.13.0-py3-none-any.whl"
     wheel.write_bytes(b"bytes")
     assert cli.main(["torch", "resolve", str(wheel), "--download", str(tmp_path)]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["kind"], found["wheel"]) == ("wheel", wheel.name)
-    assert found["sha256"] == "277089d91c0bdf4f2e6862ba7e4a07605119431f5d13f726dd352b06f1b206a9"
+    described = json.loads(capsys.readouterr().out)
+    assert (described["kind"], described["wheel"]) == ("wheel", wheel.name)
+    assert described["sha256"] == "277089d91c0bdf4f2e6862ba7e4a07605119431f5d13f726dd352b06f1b206a9"
 
 
 def test_what_pip_does_not_have_is_one_sentence(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Descriptions of builds: the kind with its evidence, and that a swap is seen."""
+"""Descriptions of torch builds: the kind, its evidence, and the detection of a replaced torch."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from conformance.errors import UsageError
 
 
 def test_a_public_release(site):
-    found = describe.describe_folder(site("2.6.0+cu124", abi=0))
-    assert (found.version, found.git_version, found.kind, found.abi) == (
+    build = describe.describe_folder(site("2.6.0+cu124", abi=0))
+    assert (build.version, build.git_version, build.kind, build.abi) == (
         "2.6.0+cu124",
         "cf30153c4c13",
         "public",
         "0",
     )
-    assert "a wheel brought it" in found.evidence[0]
+    assert "installed from a wheel" in build.evidence[0]
 
 
 @pytest.mark.parametrize(
-    ("version", "extra", "kind", "words"),
+    ("version", "extra", "kind", "evidence"),
     [
         (
             "2.13.0+gitcf30153",
@@ -33,26 +33,28 @@ def test_a_public_release(site):
             "fork-like",
             "repacked_from = '2.13.0\\+cpu'",
         ),
-        ("2.6.0a0+git2236df1", "", "source", "of a fork or of public PyTorch"),
+        ("2.6.0a0+git2236df1", "", "source", "a fork or public PyTorch"),
         ("2.13.0+hpu.1.21", "", "source", "'hpu.1.21'"),
         ("2.14.0.dev20260708+cpu", "", "public", "release or nightly"),
-        ("2.6.0+metax3", "", "unknown", "PyTorch's own"),
-        ("2.7.1+musa", "", "unknown", "PyTorch's own"),
-        ("2.4.1+das.opt1.dtk25041", "", "unknown", "PyTorch's own"),
+        ("2.6.0+metax3", "", "unknown", "not a release of PyTorch"),
+        ("2.7.1+musa", "", "unknown", "not a release of PyTorch"),
+        ("2.4.1+das.opt1.dtk25041", "", "unknown", "not a release of PyTorch"),
         ("2.9.0+rocm6.4", "", "public", "release or nightly"),
-        ("2.13.0b3", "", "unknown", "that of no release"),
+        ("2.13.0b3", "", "unknown", "not a release of PyTorch"),
     ],
 )
-def test_kinds(site, version, extra, kind, words):
-    found = describe.describe_folder(site(version, extra=extra))
-    assert found.kind == kind
-    assert re.search(words, found.evidence[0])
+def test_kinds(site, version, extra, kind, evidence):
+    build = describe.describe_folder(site(version, extra=extra))
+    assert build.kind == kind
+    assert re.search(evidence, build.evidence[0])
 
 
 def test_a_version_alone_is_no_evidence(site):
-    """Without the list of files that a wheel leaves, a release's version may be anybody's."""
-    found = describe.describe_folder(site("2.13.0", recorded=False))
-    assert (found.kind, found.record) == ("unknown", None)
+    """Without the file list that a wheel installs, anybody could have built a torch with a release
+    version.
+    """
+    build = describe.describe_folder(site("2.13.0", recorded=False))
+    assert (build.kind, build.record) == ("unknown", None)
 
 
 def test_a_known_digest_and_a_marker_outrank_the_label(site, monkeypatch):
@@ -63,8 +65,8 @@ def test_a_known_digest_and_a_marker_outrank_the_label(site, monkeypatch):
     monkeypatch.setattr(
         known_builds, "known_builds", lambda: {record: known_builds.KnownBuild("public", "torch-x.whl")}
     )
-    found = describe.describe_folder(folder)
-    assert found.kind == "public" and "torch-x.whl" in found.evidence[0]
+    build = describe.describe_folder(folder)
+    assert build.kind == "public" and "torch-x.whl" in build.evidence[0]
 
 
 def test_the_table_of_known_builds():
@@ -73,29 +75,29 @@ def test_the_table_of_known_builds():
 
 
 def test_nothing_is_imported(site, capsys):
-    """The torch of the folder raises when it is imported."""
+    """The torch in the folder raises an error when it is imported."""
     folder = site()
     assert describe.describe_folder(folder).version == "2.13.0+cpu"
     assert cli.main(["torch", "describe", "--python", sys.executable, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert describe.Build.from_json(found).kind in describe.KINDS
+    described = json.loads(capsys.readouterr().out)
+    assert describe.Build.from_json(described).kind in describe.KINDS
 
 
 @pytest.mark.parametrize(
-    ("after", "words"),
+    ("after", "message"),
     [
         ({"version": "2.15.0+cu132"}, "its version was 2.13.0a0+gitcf30153 and is 2.15.0+cu132"),
         ({"abi": 0}, "its C++ ABI was 1 and is 0"),
     ],
 )
-def test_a_swapped_torch_is_seen(site, tmp_path, after, words):
+def test_a_swapped_torch_is_seen(site, tmp_path, after, message):
     file = tmp_path / "before.json"
     torch_guard.write_record(describe.describe_folder(site("2.13.0a0+gitcf30153")), file)
     assert torch_guard.torch_problem(torch_guard.read_record(file), site("2.13.0a0+gitcf30153")) is None
     sentence = torch_guard.torch_problem(
         torch_guard.read_record(file), site(**{"version": "2.13.0a0+gitcf30153", **after}), "c.txt"
     )
-    assert sentence is not None and words in sentence
+    assert sentence is not None and message in sentence
     assert sentence.startswith("torch was swapped: ") and "--constraint c.txt" in sentence
 
 
@@ -123,7 +125,7 @@ def test_the_guard_as_commands(tmp_path, capsys):
 
 
 def test_interpreters_that_cannot_be_asked(tmp_path):
-    with pytest.raises(UsageError, match="cannot be asked for its torch"):
+    with pytest.raises(UsageError, match="cannot report its torch"):
         describe.describe_environment(str(tmp_path / "python"))
 
 

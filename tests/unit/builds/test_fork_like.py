@@ -1,4 +1,4 @@
-"""Fork-like wheels, made from a wheel of a few files."""
+"""Fork-like wheels, repacked from a wheel of a few files."""
 
 from __future__ import annotations
 
@@ -58,43 +58,45 @@ def wheel(tmp_path: Path) -> Path:
 
 
 def test_a_wheel_gets_another_label_and_nothing_else(wheel: Path, tmp_path: Path) -> None:
-    made = fork_like.repack(wheel, tmp_path / "dist")
-    assert made.name == "torch-2.13.0+gitcf30153-py3-none-any.whl"
-    with zipfile.ZipFile(made) as found, zipfile.ZipFile(wheel) as before:
-        assert found.testzip() is None
+    repacked = fork_like.repack(wheel, tmp_path / "dist")
+    assert repacked.name == "torch-2.13.0+gitcf30153-py3-none-any.whl"
+    with zipfile.ZipFile(repacked) as repacked_zip, zipfile.ZipFile(wheel) as before:
+        assert repacked_zip.testzip() is None
         info = "torch-2.13.0+gitcf30153.dist-info"
-        assert set(found.namelist()) == {
+        assert set(repacked_zip.namelist()) == {
             name.replace("torch-2.13.0+cpu.dist-info", info) for name in [*FILES, RECORD]
         }
-        assert found.read("torch/lib/libtorch.so") == BINARY
-        for word in ("CRC", "compress_size", "external_attr", "date_time"):
-            old, new = (getattr(each.getinfo("torch/lib/libtorch.so"), word) for each in (before, found))
+        assert repacked_zip.read("torch/lib/libtorch.so") == BINARY
+        for attribute in ("CRC", "compress_size", "external_attr", "date_time"):
+            old, new = (
+                getattr(each.getinfo("torch/lib/libtorch.so"), attribute) for each in (before, repacked_zip)
+            )
             assert old == new
-        lines = found.read("torch/version.py").decode().splitlines()
+        lines = repacked_zip.read("torch/version.py").decode().splitlines()
         assert lines[1:] == [
             "__version__ = '2.13.0+gitcf30153'",
             "git_version = 'cf30153c4c13'",
             "repacked_from = '2.13.0+cpu'",
         ]
-        metadata = found.read(f"{info}/METADATA").decode()
+        metadata = repacked_zip.read(f"{info}/METADATA").decode()
         assert "\nVersion: 2.13.0+gitcf30153\n" in metadata and metadata.endswith("\nVersion: x\n")
-        for name, checksum, size in csv.reader(found.read(f"{info}/RECORD").decode().splitlines()):
+        for name, checksum, size in csv.reader(repacked_zip.read(f"{info}/RECORD").decode().splitlines()):
             if not name.endswith("/RECORD"):
-                content = found.read(name)
+                content = repacked_zip.read(name)
                 assert (checksum, int(size)) == (digest(content), len(content))
 
 
 def test_pip_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
-    made = fork_like.repack(wheel, tmp_path / "dist", "hpu_1.21.0-555.git603340c")
-    assert made.name == "torch-2.13.0+hpu.1.21.0.555.git603340c-py3-none-any.whl"
+    repacked = fork_like.repack(wheel, tmp_path / "dist", "hpu_1.21.0-555.git603340c")
+    assert repacked.name == "torch-2.13.0+hpu.1.21.0.555.git603340c-py3-none-any.whl"
     site = tmp_path / "site"
     command = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", str(site)]
-    subprocess.run([*command, str(made)], check=True)
+    subprocess.run([*command, str(repacked)], check=True)
     code = (
         "import torch, importlib.metadata as m\n"
         "print(torch.__version__, torch.version.git_version, m.version('torch'), torch.__file__)"
     )
-    found = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(site)},
         cwd=tmp_path,
@@ -102,7 +104,7 @@ def test_pip_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
         text=True,
     )
     version = "2.13.0+hpu.1.21.0.555.git603340c"
-    assert found.stdout.split() == [version, "603340c", version, str(site / "torch" / "__init__.py")]
+    assert completed.stdout.split() == [version, "603340c", version, str(site / "torch" / "__init__.py")]
 
 
 def test_what_is_no_wheel_and_no_label_is_named(wheel: Path, tmp_path: Path) -> None:
@@ -112,7 +114,7 @@ def test_what_is_no_wheel_and_no_label_is_named(wheel: Path, tmp_path: Path) -> 
         fork_like.repack(tmp_path / "none.whl", tmp_path)
     with zipfile.ZipFile(tmp_path / "other.whl", "w") as out:
         out.writestr("other-1.dist-info/METADATA", "")
-    with pytest.raises(UsageError, match="name a wheel of torch"):
+    with pytest.raises(UsageError, match="give a wheel of torch"):
         fork_like.repack(tmp_path / "other.whl", tmp_path)
     assert not list(tmp_path.glob("*.part"))
     assert cli.main(["torch", "fork-like", str(tmp_path / "other.whl"), "-o", str(tmp_path)]) == 2

@@ -1,4 +1,4 @@
-"""One environment laid over another."""
+"""A fork-like environment that overlays an existing environment."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def record() -> str:
 
 
 def environment(folder: Path) -> Path:
-    """An environment with the few files as its torch, and another package beside it."""
+    """Return an environment whose torch consists of a few files, next to one other package."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = folder / "bin" / "python"
     code = "import sysconfig; print(sysconfig.get_path('platlib'))"
@@ -76,7 +76,7 @@ def test_an_environment_is_laid_over_another(tmp_path: Path) -> None:
     linked = next(over.glob("lib/*/site-packages/torch/lib/libtorch.so"))
     assert linked.stat().st_nlink == 2 or linked.is_symlink()
     base = next((tmp_path / "base").glob("lib/*/site-packages/torch/version.py"))
-    assert base.read_text() == VERSION_FILE, "the other environment stays as it is"
+    assert base.read_text() == VERSION_FILE, "the other environment must not change"
     assert fork_like_environment.make_overlay(python, over) is False
     assert fork_like_environment.make_overlay(python, over, "git2236df1") is True
     (tmp_path / "full").mkdir()
@@ -86,7 +86,7 @@ def test_an_environment_is_laid_over_another(tmp_path: Path) -> None:
 
 
 def test_metadata_without_the_local_label(tmp_path: Path) -> None:
-    """PyPI's wheels of torch say 2.6.0 in their metadata and 2.6.0+cu124 in torch/version.py."""
+    """The metadata of PyPI's torch wheels contains 2.6.0, while torch/version.py contains 2.6.0+cu124."""
     python = environment(tmp_path / "base")
     site = Path(describe.locate(str(python)).site or "")
     info = site / "torch-2.13.0+cpu.dist-info"

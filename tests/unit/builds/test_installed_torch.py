@@ -1,4 +1,4 @@
-"""The facts that a run records of its machine."""
+"""The facts that a run records about its machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verifying a bundle of somebody else's: whatever was changed in it is found, and nothing in it is run."""
+"""Verification of a foreign bundle: every change is detected, and no code of the bundle is run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture(scope="module")
 def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sound bundle of level core."""
+    """Return an unmodified bundle of level core."""
     folder = tmp_path_factory.mktemp("issued")
     out = sample_passing_leg.folder(folder / "out", sample_passing_leg.leg("core"))
     assert cli.main(["certify", str(out), "-o", str(folder / "core.zip")]) == 0
@@ -39,14 +39,14 @@ def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rows(results: Json) -> list[Json]:
-    found: list[Json] = results["legs"][0]["results"]
-    return found
+    leg_rows: list[Json] = results["legs"][0]["results"]
+    return leg_rows
 
 
 def resummed(certificate: Json, results: Json) -> None:
-    """Forge carefully after a change: all sums and digests follow again."""
-    leg = sample_passing_leg.summed(results["legs"][0])
-    results.update(result_files.document([leg]))
+    """Recompute all sums and digests after a change, as a careful forger would."""
+    leg = sample_passing_leg.with_recounted_totals(results["legs"][0])
+    results.update(result_files.results_document([leg]))
     certificate["evidence"]["results"] = hashlib.sha256(canonical_json(results)).hexdigest()
     certificate["evidence"]["comparisons"] = sum(row.get("comparisons", 0) for row in leg["results"])
 
@@ -110,10 +110,10 @@ def path_in_a_message(certificate: Json, results: Json) -> None:
     rows(results)[0]["notes"] = ["read from /home/jane/x.py"]
 
 
-#: Changes that are found whether or not the sums were made to follow.
+#: Changes that must be detected, with and without recomputed sums.
 FOUND: list[tuple[Change, str]] = [
     (verdict, "fail (value)"),
-    (verdict_with_failures_left, "shows failures"),
+    (verdict_with_failures_left, "has failures"),
     (dropped, "no result"),
     (doubled, "has two rows"),
     (renamed_row, "no result"),
@@ -121,47 +121,47 @@ FOUND: list[tuple[Change, str]] = [
     (level, "the run was of level core"),
     (level_everywhere, "no result"),
     (other_mode, "no result"),
-    (selected, "narrowed with -k"),
-    (suite, "another copy of the suite"),
+    (selected, "restricted with -k"),
+    (suite, "different copy of the suite"),
     (fallback, "placed fallback"),
     (undeclared_floor, "no result"),
-    (path_in_a_message, "leaves out"),
+    (path_in_a_message, "must not contain"),
 ]
 
 
 def tampered(issued: Path, tmp_path: Path, capsys: Capture, *changes: Change) -> str:
-    """Return the answer of verifying after changes; it must not be yes."""
+    """Return the output of the verification of a changed bundle. Assert that it is not verified."""
 
     def every(certificate: Json, results: Json) -> None:
         for change in changes:
             change(certificate, results)
 
-    other = sample_passing_leg.rewritten(issued, tmp_path / "other.zip", every)
+    changed_bundle = sample_passing_leg.rewrite_bundle(issued, tmp_path / "other.zip", every)
     capsys.readouterr()
-    code = cli.main(["certify", "--verify", str(other)])
-    found = capsys.readouterr()
-    assert code == 3, found
-    assert found.out.startswith("NOT verified") and "verified:" not in found.out.splitlines()[1:]
-    return found.out
+    code = cli.main(["certify", "--verify", str(changed_bundle)])
+    captured = capsys.readouterr()
+    assert code == 3, captured
+    assert captured.out.startswith("NOT verified") and "verified:" not in captured.out.splitlines()[1:]
+    return captured.out
 
 
-@pytest.mark.parametrize(("change", "words"), FOUND, ids=[change.__name__ for change, _ in FOUND])
+@pytest.mark.parametrize(("change", "message"), FOUND, ids=[change.__name__ for change, _ in FOUND])
 @pytest.mark.parametrize("careful", [False, True], ids=["", "resummed"])
 def test_a_change_is_found(
-    issued: Path, tmp_path: Path, capsys: Capture, change: Change, words: str, careful: bool
+    issued: Path, tmp_path: Path, capsys: Capture, change: Change, message: str, careful: bool
 ) -> None:
     changes = (change, resummed) if careful else (change,)
-    assert words in tampered(issued, tmp_path, capsys, *changes)
+    assert message in tampered(issued, tmp_path, capsys, *changes)
 
 
 def _set(where: str, value: Any) -> Change:
     def change(certificate: Json, results: Json) -> None:
         *path, last = where.split(".")
-        place = certificate
+        node = certificate
         for key in path:
-            place = place[key]
-        assert place[last] != value
-        place[last] = value
+            node = node[key]
+        assert node[last] != value
+        node[last] = value
 
     return change
 
@@ -194,8 +194,8 @@ def test_an_edited_certificate_is_found(
 
 
 def test_another_level_alone_does_not_fit_the_rest(issued: Path, tmp_path: Path, capsys: Capture) -> None:
-    said = tampered(issued, tmp_path, capsys, _set("claim.level", "bringup"))
-    assert "certificate.evidence.manifest" in said and "certificate.evidence.counts.due" in said
+    output = tampered(issued, tmp_path, capsys, _set("claim.level", "bringup"))
+    assert "certificate.evidence.manifest" in output and "certificate.evidence.counts.due" in output
 
 
 def test_a_simulated_device_cannot_be_made_real(tmp_path: Path, capsys: Capture) -> None:
@@ -203,21 +203,26 @@ def test_a_simulated_device_cannot_be_made_real(tmp_path: Path, capsys: Capture)
     leg["target"]["simulated"] = True
     out = sample_passing_leg.folder(tmp_path / "out", leg)
     assert cli.main(["certify", str(out), "-o", str(tmp_path / "core.zip")]) == 0
-    said = tampered(tmp_path / "core.zip", tmp_path, capsys, _set("claim.notice", None))
-    assert "certificate.claim.notice" in said
+    output = tampered(tmp_path / "core.zip", tmp_path, capsys, _set("claim.notice", None))
+    assert "certificate.claim.notice" in output
 
 
 def test_another_manifest_does_not_verify(
     issued: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    known = sample_passing_leg.known()
-    fewer = type(known)(known.minors, known.statements, known.waivers[1:])
-    gone = known.waivers[0].id
-    assert gone in known.demand("2.13", "eager", "full").waived
+    level_manifest = sample_passing_leg.known()
+    fewer = type(level_manifest)(level_manifest.minors, level_manifest.statements, level_manifest.waivers[1:])
+    dropped_waiver = level_manifest.waivers[0].id
+    assert dropped_waiver in level_manifest.demand("2.13", "eager", "full").waived
     out = sample_passing_leg.leg("full")
-    assert fewer.demand("2.13", "eager", "full").digest() != known.demand("2.13", "eager", "full").digest()
-    lacking = type(known)(
-        known.minors, tuple(one for one in known.statements if one.name != "value"), known.waivers
+    assert (
+        fewer.demand("2.13", "eager", "full").digest()
+        != level_manifest.demand("2.13", "eager", "full").digest()
+    )
+    lacking = type(level_manifest)(
+        level_manifest.minors,
+        tuple(statement for statement in level_manifest.statements if statement.name != "value"),
+        level_manifest.waivers,
     )
     monkeypatch.setattr(manifest, "load", lambda: lacking)
     assert cli.main(["certify", "--verify", str(issued)]) == 3
@@ -228,12 +233,14 @@ def test_another_manifest_does_not_verify(
 def test_a_sound_bundle_stays_verified_when_it_is_packed_again(
     issued: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    other = sample_passing_leg.rewritten(issued, tmp_path / "other.zip", lambda certificate, results: None)
-    assert cli.main(["certify", "--verify", str(other)]) == 0
+    repacked = sample_passing_leg.rewrite_bundle(
+        issued, tmp_path / "other.zip", lambda certificate, results: None
+    )
+    assert cli.main(["certify", "--verify", str(repacked)]) == 0
 
 
 def packed(path: Path, members: dict[str | zipfile.ZipInfo, bytes]) -> Path:
-    """A zip with these members, in this order."""
+    """Return a zip file with these members in this order."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for name, content in members.items():
             file.writestr(name, content)
@@ -275,7 +282,7 @@ def test_members_that_are_no_plain_files_are_refused(issued: Path, tmp_path: Pat
     info.external_attr = (stat.S_IFLNK | 0o777) << 16
     content = members(issued)
     path = packed(tmp_path / "b.zip", {"certificate.json": content["certificate.json"], info: b"/etc/passwd"})
-    assert "no plain file" in refused(path)
+    assert "not a regular file" in refused(path)
 
 
 def test_a_member_that_is_there_twice_or_not_at_all_is_refused(issued: Path, tmp_path: Path) -> None:
@@ -283,9 +290,9 @@ def test_a_member_that_is_there_twice_or_not_at_all_is_refused(issued: Path, tmp
     assert "lacks results.json" in refused(
         packed(tmp_path / "a.zip", {"certificate.json": content["certificate.json"]})
     )
-    again = zipfile.ZipInfo("results.json")
+    second_entry = zipfile.ZipInfo("results.json")
     with pytest.warns(UserWarning, match="Duplicate name"):
-        path = packed(tmp_path / "b.zip", {**content, again: content["results.json"]})
+        path = packed(tmp_path / "b.zip", {**content, second_entry: content["results.json"]})
     assert "twice" in refused(path)
 
 
@@ -295,35 +302,36 @@ def test_sizes_are_capped_whatever_the_zip_says(
     bomb = packed(tmp_path / "b.zip", {**members(issued), "results.json": b" " * (1 << 20)})
     monkeypatch.setitem(bundles.LIMITS, "results.json", 1 << 19)
     assert "at most 524288 are read" in refused(bomb)
-    # The same with a header that understates it: what is there beyond is not read, and its sum is wrong.
+    # The same archive with a header that understates the size: the excess is not read, and the checksum is
+    # wrong.
     content = bytearray(bomb.read_bytes())
     for signature, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         start = content.rindex(signature)
         assert content[start + offset : start + offset + 4] == (1 << 20).to_bytes(4, "little")
         content[start + offset : start + offset + 4] = (1 << 10).to_bytes(4, "little")
     bomb.write_bytes(content)
-    assert "is no sound zip" in refused(bomb) or "unpacks to more" in refused(bomb)
+    assert "is not a valid zip file" in refused(bomb) or "unpacks to more" in refused(bomb)
     monkeypatch.setattr(bundles, "MAX_BYTES", 100)
     assert "at most 100 are read" in refused(issued)
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "message"),
     [
         (b"import os", "is not JSON"),
         (b"\xff\xfe", "is not JSON"),
         (b"[" * 200_000, "is not JSON"),
         (b'{"schema": NaN}', "NaN is not a number"),
-        (b'{"schema": 1, "schema": 1}', "one key twice"),
+        (b'{"schema": 1, "schema": 1}', "duplicate key"),
         (b"{}", "does not follow its schema"),
         (b"[]", "does not follow its schema"),
     ],
 )
 @pytest.mark.parametrize("name", ["certificate.json", "results.json"])
 def test_members_that_are_something_else_are_refused(
-    issued: Path, tmp_path: Path, name: str, content: bytes, words: str
+    issued: Path, tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
-    assert words in refused(packed(tmp_path / "b.zip", {**members(issued), name: content}))
+    assert message in refused(packed(tmp_path / "b.zip", {**members(issued), name: content}))
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"not a zip at all", b"PK\x05\x06" + b"\0" * 18])
@@ -347,8 +355,8 @@ def test_a_certificate_is_of_one_leg(issued: Path, tmp_path: Path, capsys: Captu
     def change(certificate: Json, results: Json) -> None:
         results["legs"] *= 2
 
-    other = sample_passing_leg.rewritten(issued, tmp_path / "other.zip", change)
-    assert cli.main(["certify", "--verify", str(other)]) == 2
+    changed_bundle = sample_passing_leg.rewrite_bundle(issued, tmp_path / "other.zip", change)
+    assert cli.main(["certify", "--verify", str(changed_bundle)]) == 2
     assert "hold 2 legs" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""Whatever a bundle holds, it is taken or refused in one sentence."""
+"""Every generated bundle is either accepted or rejected with a one-sentence error."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.certificate import bundle
-from tests.support.fuzz import FUZZ, spoiled, taken_or_refused, written
+from tests.support.fuzz import FUZZ, corrupted, is_accepted, temporary_file
 from tests.support.sample_passing_leg import varied_results
 
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    """Results with something of everything."""
+    """Return a results document that uses every optional field."""
     return varied_results()
 
 
@@ -27,17 +27,17 @@ def test_bundles(document: dict[str, Any]) -> None:
 
     @FUZZ
     @given(
-        spoiled(certificate),
-        spoiled(document),
+        corrupted(certificate),
+        corrupted(document),
         st.sampled_from(["certificate.json", "../x", "/x", "a/b", "c\x00"]),
     )
-    def fuzz(one: Any, other: Any, name: str) -> None:
-        kept = io.BytesIO()
-        with zipfile.ZipFile(kept, "w") as file:
-            file.writestr(name, json.dumps(one))
-            file.writestr("results.json", json.dumps(other))
-        path = written("bundle.zip", kept.getvalue())
-        taken_or_refused(lambda: bundle.read_bundle(path))
+    def fuzz(certificate_like: Any, results_like: Any, name: str) -> None:
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as file:
+            file.writestr(name, json.dumps(certificate_like))
+            file.writestr("results.json", json.dumps(results_like))
+        path = temporary_file("bundle.zip", buffer.getvalue())
+        is_accepted(lambda: bundle.read_bundle(path))
 
     fuzz()
 
@@ -45,5 +45,5 @@ def test_bundles(document: dict[str, Any]) -> None:
 @FUZZ
 @given(st.binary(max_size=300))
 def test_bundles_of_any_bytes(data: bytes) -> None:
-    path = written("bundle.zip", data)
-    assert not taken_or_refused(lambda: bundle.read_bundle(path))
+    path = temporary_file("bundle.zip", data)
+    assert not is_accepted(lambda: bundle.read_bundle(path))

@@ -1,4 +1,4 @@
-"""Issued certificates: scrubbed, and the same bytes for the same results."""
+"""Issued certificates are scrubbed, and equal results give equal bytes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def test_a_bundle_names_no_host_path_or_other_variable(tmp_path: Path) -> None:
     out, bundle = sample_passing_leg.folder(tmp_path / "out", leg), tmp_path / "b.zip"
     assert cli.main(["certify", str(out), "-o", str(bundle)]) == 0
     with zipfile.ZipFile(bundle) as file:
-        held = "".join(file.read(name).decode() for name in file.namelist())
-    words = json.dumps(json.loads(held[: held.index("\n")])) + held
-    assert [secret for secret in secrets if _stands_in(secret, words)] == []
-    assert "OMP_NUM_THREADS" in held and "<path>" in held and "<host>" in held
+        bundle_text = "".join(file.read(name).decode() for name in file.namelist())
+    searched_text = json.dumps(json.loads(bundle_text[: bundle_text.index("\n")])) + bundle_text
+    assert [secret for secret in secrets if _occurs_in(secret, searched_text)] == []
+    assert "OMP_NUM_THREADS" in bundle_text and "<path>" in bundle_text and "<host>" in bundle_text
 
 
-def _stands_in(secret: str, text: str) -> bool:
-    """As a word of its own: a machine may be called ``vm``."""
+def _occurs_in(secret: str, text: str) -> bool:
+    """Return whether the secret occurs in the text as a whole word. A host may be named ``vm``."""
     return re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", text) is not None
 
 
@@ -58,7 +58,7 @@ def test_a_certificate_says_how_much_its_suite_sees(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = sample_passing_leg.folder(tmp_path / "out", sample_passing_leg.leg())
-    for mode, words in (
+    for mode, expected_text in (
         ("eager", "mutation score of the level: 45.0 % of 100 mutants, 88.0 % of the 50"),
         ("graph", "mutation score of the suite: not measured in mode"),
     ):
@@ -67,4 +67,4 @@ def test_a_certificate_says_how_much_its_suite_sees(
         )
         monkeypatch.setattr(MutationScores, "read", staticmethod(lambda figures=figures: figures))
         assert cli.main(["certify", str(out), "-o", str(tmp_path / f"{mode}.zip")]) == 0
-        assert words in capsys.readouterr().out
+        assert expected_text in capsys.readouterr().out

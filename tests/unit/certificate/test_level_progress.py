@@ -1,4 +1,6 @@
-"""The opening of a report: the level that a leg holds, the way to the next by cause, and what has changed."""
+"""The first section of a report: the level that a leg holds, the causes that block the next level, and the
+changes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ OFF = {"verdict": "fail", "failures": [{"kind": "exception", "message": "the cal
 
 
 def levels(*legs: Leg) -> list[tuple[int, str, bool]]:
-    return [(one.leg, one.level, one.holds) for one in level_progress.level_progress_of(legs)]
+    return [
+        (progress.leg, progress.level, progress.holds) for progress in level_progress.level_progress_of(legs)
+    ]
 
 
 def failing(leg: Leg, count: int) -> Leg:
@@ -55,16 +59,16 @@ def test_a_smoke_run_and_an_unknown_torch_have_no_level() -> None:
 
 def test_what_is_missing_is_given_by_cause() -> None:
     leg = failing(sample_passing_leg.leg("bringup"), 3)
-    gone = next(row for row in leg["results"] if row["verdict"] == "pass")
-    leg["results"].remove(gone)
-    (one,) = level_progress.level_progress_of([leg])
-    assert (one.due - one.passed, one.missing) == (4, 4)
-    assert [(blocker.count, blocker.said) for blocker in one.blockers] == [
+    removed_row = next(row for row in leg["results"] if row["verdict"] == "pass")
+    leg["results"].remove(removed_row)
+    (progress,) = level_progress.level_progress_of([leg])
+    assert (progress.due - progress.passed, progress.missing) == (4, 4)
+    assert [(blocker.count, blocker.said) for blocker in progress.blockers] == [
         (3, "the call raised RuntimeError: off"),
-        (1, "the run has no such result"),
+        (1, "the run has no row of this result"),
     ]
-    assert one.blockers[1].example == gone["id"]
-    assert one.unfit  # its sums do not follow from its rows any more
+    assert progress.blockers[1].example == removed_row["id"]
+    assert progress.unfit  # the totals no longer match the rows
 
 
 def test_many_causes_are_counted_beyond_the_first_dozen() -> None:
@@ -77,14 +81,14 @@ def test_many_causes_are_counted_beyond_the_first_dozen() -> None:
         }
         for i, name in enumerate(names, 1)
     }
-    one = level_progress.level_progress_of([sample_passing_leg.with_rows(leg, rows)])[-1]
-    shown = one.to_json()
-    assert (len(shown["blockers"]), shown["more"]) == (12, 8)  # type: ignore[arg-type]
+    progress = level_progress.level_progress_of([sample_passing_leg.with_rows(leg, rows)])[-1]
+    as_json = progress.to_json()
+    assert (len(as_json["blockers"]), as_json["more"]) == (12, 8)  # type: ignore[arg-type]
 
 
 def page_of(path: Path, before: list[Leg], *legs: Leg) -> str:
     html.write_page(
-        path / "report.html", document.document(list(legs)), opening=common.opening_of(legs, before)
+        path / "report.html", document.results_document(list(legs)), opening=common.opening_of(legs, before)
     )
     script = Path(__file__).parents[2] / "browser" / "page_in_node.js"
     command = ["node", str(script), str(path / "report.html"), "overview"]
@@ -94,7 +98,7 @@ def page_of(path: Path, before: list[Leg], *legs: Leg) -> str:
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the page's script")
 def test_the_page_opens_with_level_causes_and_changes(tmp_path: Path) -> None:
     before, now = sample_passing_leg.leg("bringup"), failing(sample_passing_leg.leg("bringup"), 2)
-    text = page_of(tmp_path, [before], sample_passing_leg.summed(now))
+    text = page_of(tmp_path, [before], sample_passing_leg.with_recounted_totals(now))
     order = [text.index(f"<h2>{title}") for title in ("Level", "Unexpected, by cause", "Since the last run")]
     assert order == sorted(order)
     assert "<b>2 results are missing for bringup</b>" in text
@@ -110,7 +114,7 @@ def test_the_page_opens_with_level_causes_and_changes(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the page's script")
 def test_a_part_of_a_run_says_why_it_yields_no_level(tmp_path: Path) -> None:
     text = page_of(tmp_path, [], sample_passing_leg.leg("bringup") | {"selection": "add", "left_out": 3})
-    assert "This run gives no level: the run was narrowed with -k &#39;add&#39;." in text
+    assert "This run gives no level: the run was restricted with -k &#39;add&#39;." in text
     assert "missing for" not in text
 
 

@@ -1,4 +1,4 @@
-"""A GitHub that is a folder."""
+"""Fixtures: a GitHub repository whose state is a folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support import fake_gh
 
 @pytest.fixture
 def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folder of the state behind the program ``gh``, as the repository owner/name in run 7."""
+    """Return the folder with the state of the fake ``gh`` program, for repository owner/name in run 7."""
     programs = fake_gh.installed(tmp_path / "programs")
     state = tmp_path / "github"
     state.mkdir()
@@ -28,7 +28,7 @@ def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """File of the outputs of a step."""
+    """Return the file that receives the outputs of a workflow step."""
     file = tmp_path / "outputs"
     monkeypatch.setenv("GITHUB_OUTPUT", str(file))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))

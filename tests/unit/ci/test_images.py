@@ -1,4 +1,4 @@
-"""A saved image is pushed under the release's name, and its digest handed on."""
+"""``ci push``: a saved image is pushed under the name of the release, and its digest becomes an output."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if words[0] == "copy":
 
 @pytest.fixture
 def skopeo(tmp_path, monkeypatch):
-    """A program ``skopeo`` that writes down its calls."""
+    """Install a fake ``skopeo`` that records its calls."""
     program = tmp_path / "programs" / "skopeo"
     program.parent.mkdir()
     program.write_text(SKOPEO)
@@ -62,14 +62,14 @@ def skopeo(tmp_path, monkeypatch):
     return tmp_path
 
 
-def pushed(folder, **changes):
-    known = {"repository": "Owner/Name", "version": "v1.2", **changes}
-    words = [f"--{name}={value}" for name, value in known.items()]
-    return cli.main(["ci", "push", str(folder / "image.tar"), *words])
+def push_exit_code(folder, **changes):
+    settings = {"repository": "Owner/Name", "version": "v1.2", **changes}
+    options = [f"--{name}={value}" for name, value in settings.items()]
+    return cli.main(["ci", "push", str(folder / "image.tar"), *options])
 
 
 def test_a_push(skopeo, outputs):
-    assert pushed(skopeo) == 0
+    assert push_exit_code(skopeo) == 0
     calls = (skopeo / "calls").read_text().splitlines()
     assert [call.split()[0] for call in calls] == ["list-tags", "login", "stdin", "copy"]
     assert calls[-1].endswith("docker://ghcr.io/owner/name:v1.2-torch2.13.0-public-py311")
@@ -82,20 +82,20 @@ def test_a_push(skopeo, outputs):
 
 def test_the_login_stays_for_the_step_that_signs(skopeo, outputs):
     settings = skopeo / "docker" / "config.json"
-    assert pushed(skopeo) == 0
+    assert push_exit_code(skopeo) == 0
     assert json.loads(settings.read_text()) == {"auths": {"ghcr.io": {"auth": "YTpi"}}}
     assert stat.S_IMODE(settings.stat().st_mode) == 0o600
     settings.write_text(json.dumps({"credsStore": "desktop", "auths": {"other": {}}}))
-    assert pushed(skopeo) == 0
-    known = json.loads(settings.read_text())
-    assert known["credsStore"] == "desktop" and set(known["auths"]) == {"other", "ghcr.io"}
+    assert push_exit_code(skopeo) == 0
+    docker_config = json.loads(settings.read_text())
+    assert docker_config["credsStore"] == "desktop" and set(docker_config["auths"]) == {"other", "ghcr.io"}
     settings.write_text("[]")
-    assert pushed(skopeo) == 2
+    assert push_exit_code(skopeo) == 2
 
 
 def test_without_a_token_there_is_no_login(skopeo, outputs, monkeypatch):
     monkeypatch.delenv("GH_TOKEN")
-    assert pushed(skopeo) == 0
+    assert push_exit_code(skopeo) == 0
     calls = (skopeo / "calls").read_text().splitlines()
     assert [call.split()[0] for call in calls] == ["list-tags", "copy"]
     assert "--authfile" not in calls[-1] and not (skopeo / "docker").exists()
@@ -103,7 +103,7 @@ def test_without_a_token_there_is_no_login(skopeo, outputs, monkeypatch):
 
 def test_a_push_that_is_denied(skopeo, outputs, monkeypatch, capsys):
     monkeypatch.setenv("DENIED", "1")
-    assert pushed(skopeo) == 2
+    assert push_exit_code(skopeo) == 2
     error = capsys.readouterr().err
     assert 'skopeo copy failed: writing "blob": denied: permission' in error and len(error.splitlines()) == 1
     assert not outputs.exists()
@@ -112,8 +112,8 @@ def test_a_push_that_is_denied(skopeo, outputs, monkeypatch, capsys):
 @pytest.mark.parametrize("names", [[], [NAME, "conformance:other"]])
 def test_a_file_is_one_named_image(names, skopeo, monkeypatch, capsys):
     monkeypatch.setenv("NAMES", json.dumps(names))
-    assert pushed(skopeo) == 2
-    assert f"image.tar holds {len(names)} named images" in capsys.readouterr().err
+    assert push_exit_code(skopeo) == 2
+    assert f"image.tar contains {len(names)} named images" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -121,29 +121,31 @@ def test_a_file_is_one_named_image(names, skopeo, monkeypatch, capsys):
     [{"version": "v1;x"}, {"version": ""}, {"repository": "a/../b"}, {"registry": "host/path"}],
 )
 def test_names_are_plain(changes, skopeo):
-    assert pushed(skopeo, **changes) == 2
+    assert push_exit_code(skopeo, **changes) == 2
     assert not (skopeo / "calls").exists()
 
 
 def test_there_is_no_image(tmp_path):
-    with pytest.raises(UsageError, match="there is no image"):
+    with pytest.raises(UsageError, match="does not exist"):
         images.push_image(tmp_path / "x.tar", "ghcr.io", "a/b", "v1", "u", "t")
 
 
 def test_there_is_no_skopeo(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "x.tar").touch()
-    with pytest.raises(UsageError, match=r"there is no program skopeo; .* apt-get install skopeo$"):
+    with pytest.raises(
+        UsageError, match=r"the program skopeo is not installed; run 'apt-get install skopeo'"
+    ):
         images.push_image(tmp_path / "x.tar", "ghcr.io", "a/b", "v1", "u", "t")
 
 
-#: ``somebody:secret`` for the registry, hashed by bcrypt at its least cost.
+#: The login ``somebody:secret`` of the registry, hashed by bcrypt with the lowest cost.
 ACCOUNT = "somebody:$2b$04$X9JAej3RF1b2YyQJzg0Zb.DpgjBjvOhHbYdNPaIb7dACKeScfbSlS"
 PROGRAMS = ("skopeo", "docker-registry")
 
 
 def image(file):
-    """Save an image of one small file, as ``docker save`` does."""
+    """Save an image with one small file in the format of ``docker save``."""
     layer = archive({"hello": b"hello"})
     system = {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]}
     config = json.dumps({"architecture": "amd64", "os": "linux", "config": {}, "rootfs": system})
@@ -164,7 +166,7 @@ def archive(members):
 
 @pytest.fixture
 def registry(tmp_path, monkeypatch):
-    """Debian's registry on this machine, which wants a password; a saved image in ``tmp_path``."""
+    """Start Debian's registry on this machine with a password, and save an image in ``tmp_path``."""
     if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
         pytest.skip(f"there is no {missing[0]}: apt-get install {' '.join(PROGRAMS)}")
     with socket.socket() as listener:
@@ -196,13 +198,13 @@ def registry(tmp_path, monkeypatch):
 
 def test_a_push_to_a_registry(registry, tmp_path, outputs, monkeypatch):
     monkeypatch.setenv("GH_TOKEN", "secret")
-    assert pushed(tmp_path, registry=registry) == 0
-    words = base64.b64encode(b"somebody:secret").decode()
+    assert push_exit_code(tmp_path, registry=registry) == 0
+    credentials = base64.b64encode(b"somebody:secret").decode()
     request = urllib.request.Request(
         f"http://{registry}/v2/owner/name/manifests/v1.2-torch2.13.0-public-py311",
         headers={
             "Accept": "application/vnd.docker.distribution.manifest.v2+json",
-            "Authorization": f"Basic {words}",
+            "Authorization": f"Basic {credentials}",
         },
     )
     with urllib.request.urlopen(request, timeout=10) as answer:
@@ -213,7 +215,7 @@ def test_a_push_to_a_registry(registry, tmp_path, outputs, monkeypatch):
 
 def test_a_wrong_password_is_one_sentence(registry, tmp_path, outputs, monkeypatch, capsys):
     monkeypatch.setenv("GH_TOKEN", "wrong")
-    assert pushed(tmp_path, registry=registry) == 2
+    assert push_exit_code(tmp_path, registry=registry) == 2
     error = capsys.readouterr().err
     assert "invalid username/password" in error and len(error.splitlines()) == 1
     assert not outputs.exists() and not (tmp_path / "docker").exists()

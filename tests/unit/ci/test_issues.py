@@ -1,4 +1,4 @@
-"""One issue for each cell that regressed, and none for one that did not."""
+"""``ci issues``: one issue for each cell that regressed, and no other issue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conformance import cli
 from conformance.ci import cell_regressions
 from conformance.matrix import collect, plan
 from conformance.results import document
-from tests.support.sample_passing_leg import leg, settled, with_rows
+from tests.support.sample_passing_leg import fixed_suite_digest, leg, with_rows
 from tests.unit.ci.conftest import issues
 
 
@@ -18,33 +18,33 @@ def cell(mode="eager"):
     return plan.Cell(f"2.13.0-public-{mode}", "mine", "2.13.0-public", "2.13.0", "public", mode, "bringup")
 
 
-def failing(found, *places):
+def failing(base_leg, *failing_indices):
     row = {"verdict": "fail", "failures": [{"kind": "value", "message": "no"}], "failure_count": 1}
-    found = with_rows(found, {found["results"][place]["id"]: row for place in places})
-    return {**found, "exit": 1}
+    base_leg = with_rows(base_leg, {base_leg["results"][index]["id"]: row for index in failing_indices})
+    return {**base_leg, "exit": 1}
 
 
 def night(folder, *legs, statuses=None, text=""):
-    """The legs as 'gather' leaves them."""
+    """Write the legs in the form that ``ci gather`` leaves."""
     folder.mkdir(parents=True, exist_ok=True)
-    with settled():
-        found = []
-        for one in legs:
-            status = (statuses or {}).get(one["mode"], "failed" if one["exit"] else "passed")
-            known = {"torch": one["torch"], "counts": dict(one["totals"]), "text": text}
-            found.append(collect.CellOutcome(cell(one["mode"]), status, **known))
+    with fixed_suite_digest():
+        outcomes = []
+        for leg_of_run in legs:
+            status = (statuses or {}).get(leg_of_run["mode"], "failed" if leg_of_run["exit"] else "passed")
+            fields = {"torch": leg_of_run["torch"], "counts": dict(leg_of_run["totals"]), "text": text}
+            outcomes.append(collect.CellOutcome(cell(leg_of_run["mode"]), status, **fields))
         for mode, status in (statuses or {}).items():
-            if mode not in {one["mode"] for one in legs}:
-                found.append(collect.CellOutcome(cell(mode), status, text=text))
-        (folder / "matrix.json").write_text(collect.outcomes_json(found))
+            if mode not in {leg_of_run["mode"] for leg_of_run in legs}:
+                outcomes.append(collect.CellOutcome(cell(mode), status, text=text))
+        (folder / "matrix.json").write_text(collect.outcomes_json(outcomes))
         if legs:
-            document.write(folder / "results.json", document.document(list(legs)))
+            document.write_results(folder / "results.json", document.results_document(list(legs)))
     return folder
 
 
 @pytest.fixture
-def told(tmp_path, github):
-    """Runs the command on one night after another; the issues that there are."""
+def issues_after(tmp_path, github):
+    """Return a function that runs the command on consecutive nights and returns the issues."""
     count = 0
 
     def run(*legs, **changes):
@@ -52,68 +52,68 @@ def told(tmp_path, github):
         count += 1
         after = night(tmp_path / f"night{count}", *legs, **changes)
         (tmp_path / "branch").mkdir(exist_ok=True)
-        words = ["--before", str(tmp_path / "branch"), "--backend", "cpu", "--target", "cpu"]
-        with settled():
-            assert cli.main(["ci", "issues", str(after), *words]) == 0
+        options = ["--before", str(tmp_path / "branch"), "--backend", "cpu", "--target", "cpu"]
+        with fixed_suite_digest():
+            assert cli.main(["ci", "issues", str(after), *options]) == 0
             night(tmp_path / "branch" / "cpu" / f"2026010{count}-{count}-x", *legs, **changes)
         return issues(github)
 
     return run
 
 
-def test_a_night_like_the_one_before_opens_none(told):
-    assert told(leg()) == []
-    assert told(leg()) == []
+def test_a_night_like_the_one_before_opens_none(issues_after):
+    assert issues_after(leg()) == []
+    assert issues_after(leg()) == []
     bad = failing(leg(), 0)
-    assert len(told(bad)) == 1
-    assert len(told(bad)) == 1  # still bad, no worse
+    assert len(issues_after(bad)) == 1
+    assert len(issues_after(bad)) == 1  # still failing, not worse
 
 
-def test_an_issue_from_its_first_night_to_its_last(told):
-    told(leg())
-    (issue,) = told(failing(leg(), 0))
+def test_an_issue_from_its_first_night_to_its_last(issues_after):
+    issues_after(leg())
+    (issue,) = issues_after(failing(leg(), 0))
     name = leg()["results"][0]["id"]
     assert issue["title"] == "Regression: cpu, eager, torch 2.13.0-public"
     assert issue["labels"] == ["conformance-regression"] and issue["state"] == "open"
     assert "1 results regressed" in issue["body"] and name.split("@")[0].split("/")[1] in issue["body"]
     assert "https://github.com/owner/name/actions/runs/7" in issue["body"]
-    (issue,) = told(failing(leg(), 0, 1))
-    assert "1 results regressed" in issue["body"] and issue["state"] == "open"  # the second one
-    (issue,) = told(failing(leg(), 0, 1))
+    (issue,) = issues_after(failing(leg(), 0, 1))
+    assert "1 results regressed" in issue["body"] and issue["state"] == "open"  # the second issue
+    (issue,) = issues_after(failing(leg(), 0, 1))
     assert issue["state"] == "open" and not issue["comments"]
-    (issue,) = told(leg())
+    (issue,) = issues_after(leg())
     assert issue["state"] == "closed" and "passed again" in issue["comments"][0]
 
 
 @pytest.mark.parametrize("status", ["missing", "incomplete", "not-started"])
-def test_a_cell_that_is_gone_is_a_regression(status, told):
-    told(leg(), leg(mode="compile"))
-    (issue,) = told(leg(), statuses={"compile": status}, text="it was `[lost](http://x)` @you")
+def test_a_cell_that_is_gone_is_a_regression(status, issues_after):
+    issues_after(leg(), leg(mode="compile"))
+    (issue,) = issues_after(leg(), statuses={"compile": status}, text="it was `[lost](http://x)` @you")
     assert "compile" in issue["title"] and status.replace("-", "") in issue["body"].replace("-", "")
-    assert "\n`it was '[lost](http://x)' @you`\n" in issue["body"]  # code mentions no one
+    assert "\n`it was '[lost](http://x)' @you`\n" in issue["body"]  # text in code formatting notifies nobody
 
 
-def test_a_new_cell_is_no_regression(told):
-    told(leg())
-    assert told(leg(), failing(leg(mode="compile"), 0)) == []
+def test_a_new_cell_is_no_regression(issues_after):
+    issues_after(leg())
+    assert issues_after(leg(), failing(leg(mode="compile"), 0)) == []
 
 
-def test_issues_of_others_are_left_alone(told, github):
+def test_issues_of_others_are_left_alone(issues_after, github):
     title = "Regression: cpu, eager, torch 2.13.0-public"
-    other = {"number": 1, "title": title, "state": "open", "labels": [], "comments": [], "body": "mine"}
-    (github / "issues.json").write_text(json.dumps([other]))
-    told(leg())
-    found = told(failing(leg(), 0))
-    assert len(found) == 2 and found[0]["body"] == "mine"
-    assert told(leg())[0]["state"] == "open"
+    unrelated = {"number": 1, "title": title, "state": "open", "labels": [], "comments": [], "body": "mine"}
+    (github / "issues.json").write_text(json.dumps([unrelated]))
+    issues_after(leg())
+    issues = issues_after(failing(leg(), 0))
+    assert len(issues) == 2 and issues[0]["body"] == "mine"
+    assert issues_after(leg())[0]["state"] == "open"
 
 
-def test_one_event_does_not_flood(told, monkeypatch):
+def test_one_event_does_not_flood(issues_after, monkeypatch):
     monkeypatch.setattr("conformance.ci.issues.MOST", 1)
-    told(leg(), leg(mode="compile"))
-    found = told(failing(leg(), 0), failing(leg(mode="compile"), 0))
-    assert [one["title"] for one in found][1:] == ["Regression: cpu, 1 further cells"]
-    assert "2.13.0-public-compile" in found[1]["body"]
+    issues_after(leg(), leg(mode="compile"))
+    issues = issues_after(failing(leg(), 0), failing(leg(mode="compile"), 0))
+    assert [issue["title"] for issue in issues][1:] == ["Regression: cpu, 1 further cells"]
+    assert "2.13.0-public-compile" in issues[1]["body"]
 
 
 def test_the_run_itself_is_not_the_one_before(tmp_path):
@@ -126,37 +126,37 @@ def test_the_run_itself_is_not_the_one_before(tmp_path):
     assert cell_regressions.earlier_runs(tmp_path, "hpu-reference") == []
 
 
-def test_a_night_of_fewer_cells_is_no_clean_slate(told):
-    told(leg(), leg(mode="compile"))
-    told(leg())  # of one mode only
-    (issue,) = told(leg(), failing(leg(mode="compile"), 0))
+def test_a_night_of_fewer_cells_is_no_clean_slate(issues_after):
+    issues_after(leg(), leg(mode="compile"))
+    issues_after(leg())  # a night with one mode only
+    (issue,) = issues_after(leg(), failing(leg(mode="compile"), 0))
     assert "compile" in issue["title"]
 
 
-def test_a_night_without_results_is_no_clean_slate(told, github):
-    told(failing(leg(), 0))
-    told(statuses={"eager": "missing"})
-    (issue,) = told(failing(leg(), 0, 1))
+def test_a_night_without_results_is_no_clean_slate(issues_after, github):
+    issues_after(failing(leg(), 0))
+    issues_after(statuses={"eager": "missing"})
+    (issue,) = issues_after(failing(leg(), 0, 1))
     assert "1 results regressed" in issue["body"]
 
 
 def test_a_place_that_is_not_there_is_no_first_run(tmp_path, github, capsys):
     after = night(tmp_path / "after", leg())
-    words = ["--backend", "cpu", "--target", "cpu"]
-    with settled():
-        assert cli.main(["ci", "issues", str(after), "--before", str(tmp_path / "typo"), *words]) == 2
+    options = ["--backend", "cpu", "--target", "cpu"]
+    with fixed_suite_digest():
+        assert cli.main(["ci", "issues", str(after), "--before", str(tmp_path / "typo"), *options]) == 2
         assert "does not exist" in capsys.readouterr().err
         (tmp_path / "branch").mkdir()
-        known = ["--before", str(tmp_path / "branch"), "--target", "cpu"]
-        assert cli.main(["ci", "issues", str(after), *known, "--backend", "zz"]) == 2
+        options = ["--before", str(tmp_path / "branch"), "--target", "cpu"]
+        assert cli.main(["ci", "issues", str(after), *options, "--backend", "zz"]) == 2
         assert "no backend 'zz'" in capsys.readouterr().err
 
 
-def test_github_says_no(told, monkeypatch, capsys, tmp_path):
-    told(leg())
+def test_github_says_no(issues_after, monkeypatch, capsys, tmp_path):
+    issues_after(leg())
     monkeypatch.delenv("GH_TOKEN")
     after = night(tmp_path / "after", failing(leg(), 0))
-    words = ["--before", str(tmp_path / "branch"), "--backend", "cpu", "--target", "cpu"]
-    with settled():
-        assert cli.main(["ci", "issues", str(after), *words]) == 2
+    options = ["--before", str(tmp_path / "branch"), "--backend", "cpu", "--target", "cpu"]
+    with fixed_suite_digest():
+        assert cli.main(["ci", "issues", str(after), *options]) == 2
     assert "gh api --method failed: gh: no token" in capsys.readouterr().err

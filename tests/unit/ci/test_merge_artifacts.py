@@ -1,4 +1,6 @@
-"""The artifacts of all legs: the newest attempt counts, nothing missing looks run, nothing hostile stays."""
+"""Merging the artifacts of all legs: the newest attempt counts, a missing leg is reported, and unexpected
+files are dropped.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +13,28 @@ from conformance import cli
 from conformance.ci import merge_artifacts
 from conformance.matrix import plan
 from conformance.results import document as results
-from tests.support.sample_passing_leg import folder, leg, settled, with_rows
+from tests.support.sample_passing_leg import fixed_suite_digest, folder, leg, with_rows
 
 
 @pytest.fixture
 def artifacts(tmp_path):
-    """Writes a plan of two modes, and puts runs into the folder of downloaded artifacts."""
+    """Return a function that puts a leg into the folder of downloaded artifacts. The plan has two modes."""
     cells = [
         plan.Cell(f"2.13.0-public-{mode}", "mine", "2.13.0-public", "2.13.0", "public", mode, "bringup")
         for mode in ("eager", "compile")
     ]
     (tmp_path / "plan.json").write_text(plan.plan_json(cells))
 
-    def put(mode, attempt, found):
+    def put(mode, attempt, leg_record):
         (tmp_path / "artifacts").mkdir(exist_ok=True)
-        with settled():
-            folder(tmp_path / "artifacts" / f"conformance-leg-2.13.0-public-{mode}-{attempt}", found)
+        with fixed_suite_digest():
+            folder(tmp_path / "artifacts" / f"conformance-leg-2.13.0-public-{mode}-{attempt}", leg_record)
 
     return put
 
 
 def gathered(tmp_path, **changes):
-    with settled():
+    with fixed_suite_digest():
         return cli.main(
             [
                 *("ci", "gather", str(tmp_path / "plan.json"), str(tmp_path / "artifacts")),
@@ -42,10 +44,10 @@ def gathered(tmp_path, **changes):
         )
 
 
-def failing(found):
-    name = found["results"][0]["id"]
+def failing(leg_record):
+    name = leg_record["results"][0]["id"]
     row = {"verdict": "fail", "failures": [{"kind": "value", "message": "no"}], "failure_count": 1}
-    return {**with_rows(found, {name: row}), "exit": 1}
+    return {**with_rows(leg_record, {name: row}), "exit": 1}
 
 
 def test_all_legs_become_one(artifacts, tmp_path, outputs):
@@ -53,7 +55,7 @@ def test_all_legs_become_one(artifacts, tmp_path, outputs):
     artifacts("compile", 1, leg("bringup", "compile"))
     assert gathered(tmp_path) == 0
     document = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert sorted(one["mode"] for one in document["legs"]) == ["compile", "eager"]
+    assert sorted(merged["mode"] for merged in document["legs"]) == ["compile", "eager"]
     assert "true" in outputs.read_text().splitlines() and "0" in outputs.read_text().splitlines()
     assert "compile" in (tmp_path / "summary.md").read_text()
 
@@ -66,7 +68,7 @@ def test_a_leg_that_left_nothing_is_missing(artifacts, tmp_path, outputs, capsys
 
 
 def test_an_artifact_that_is_alone_has_no_folder(artifacts, tmp_path, outputs):
-    """As the download of a single one leaves it."""
+    """The download action creates no folder for a single artifact."""
     artifacts("compile", 3, leg("bringup", "compile"))
     (own,) = (tmp_path / "artifacts").iterdir()
     (own / merge_artifacts.NAMED).write_text(f"{own.name}\n")
@@ -75,31 +77,33 @@ def test_an_artifact_that_is_alone_has_no_folder(artifacts, tmp_path, outputs):
     own.rmdir()
     assert gathered(tmp_path) == 3
     document = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert [one["mode"] for one in document["legs"]] == ["compile"]
+    assert [merged["mode"] for merged in document["legs"]] == ["compile"]
 
 
 def test_what_a_leg_says_of_other_cells_does_not_count(artifacts, tmp_path, outputs):
     artifacts("eager", 1, leg("bringup", "eager"))
-    place = tmp_path / "artifacts" / "conformance-leg-2.13.0-public-eager-1" / "results.json"
-    with settled():
-        results.write(place, results.document([leg("bringup", "eager"), leg("bringup", "compile")]))
+    results_path = tmp_path / "artifacts" / "conformance-leg-2.13.0-public-eager-1" / "results.json"
+    with fixed_suite_digest():
+        results.write_results(
+            results_path, results.results_document([leg("bringup", "eager"), leg("bringup", "compile")])
+        )
     assert gathered(tmp_path) == 3
     document = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert [one["mode"] for one in document["legs"]] == ["eager"]
-    assert "was left out" in (tmp_path / "out" / "matrix.md").read_text()
+    assert [merged["mode"] for merged in document["legs"]] == ["eager"]
+    assert "was omitted" in (tmp_path / "out" / "matrix.md").read_text()
 
 
 def test_two_cells_of_one_torch_lose_no_other(artifacts, tmp_path, outputs):
     artifacts("eager", 1, leg("bringup", "eager"))
     artifacts("compile", 1, leg("bringup", "compile"))
-    with settled():
+    with fixed_suite_digest():
         folder(tmp_path / "artifacts" / "conformance-leg-newest-public-eager-1", leg("bringup", "eager"))
     cells = plan.read_plan(tmp_path / "plan.json")
     newest = plan.Cell("newest-public-eager", "mine", "newest-public", "newest", "public", "eager", "bringup")
     (tmp_path / "plan.json").write_text(plan.plan_json([*cells, newest]))
     assert gathered(tmp_path) == 0
     document = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert sorted(one["mode"] for one in document["legs"]) == ["compile", "eager"]
+    assert sorted(merged["mode"] for merged in document["legs"]) == ["compile", "eager"]
     assert "ran on the torch of" in (tmp_path / "out" / "matrix.md").read_text().replace("\\", "")
 
 
@@ -113,9 +117,9 @@ def test_no_leg_at_all(artifacts, tmp_path, outputs):
 @pytest.mark.parametrize(("attempts", "code"), [(("bad", "good"), 0), (("good", "bad"), 1)])
 def test_the_newest_attempt_counts(attempts, code, artifacts, tmp_path, outputs):
     artifacts("compile", 1, leg("bringup", "compile"))
-    for number, word in zip((9, 10), attempts, strict=True):
-        found = leg("bringup", "eager")
-        artifacts("eager", number, failing(found) if word == "bad" else found)
+    for number, condition in zip((9, 10), attempts, strict=True):
+        passing_leg = leg("bringup", "eager")
+        artifacts("eager", number, failing(passing_leg) if condition == "bad" else passing_leg)
     assert gathered(tmp_path) == code
 
 
@@ -134,26 +138,26 @@ def test_what_a_leg_should_not_hold_stays_behind(artifacts, tmp_path, outputs, m
     secret.write_text("a")
     (own / "junit.xml").unlink(missing_ok=True)
     (own / "junit.xml").symlink_to(secret)
-    other = tmp_path / "artifacts" / "conformance-leg-2.13.0-public-compile-1"
-    monkeypatch.setattr(merge_artifacts, "LARGEST", (other / "results.json").stat().st_size - 1)
+    other_folder = tmp_path / "artifacts" / "conformance-leg-2.13.0-public-compile-1"
+    monkeypatch.setattr(merge_artifacts, "LARGEST", (other_folder / "results.json").stat().st_size - 1)
     assert gathered(tmp_path) == 3
-    kept = {path.name for path in (tmp_path / "out" / "legs" / "2.13.0-public-eager").iterdir()}
-    assert not kept & {"run.sh", "junit.xml"}
-    assert "was left out" in (tmp_path / "out" / "matrix.md").read_text()
+    copied_names = {path.name for path in (tmp_path / "out" / "legs" / "2.13.0-public-eager").iterdir()}
+    assert not copied_names & {"run.sh", "junit.xml"}
+    assert "was omitted" in (tmp_path / "out" / "matrix.md").read_text()
 
 
 def test_a_declared_refusal_is_told(artifacts, tmp_path, outputs):
     artifacts("eager", 1, leg("bringup", "eager"))
-    found = leg("bringup", "compile")
-    found.update(exit=2, complete=False, problems=["it needs a fork"], results=[], planned=0)
-    found.update(totals={}, cases={}, case_totals={})
-    artifacts("compile", 1, found)
+    refused_leg = leg("bringup", "compile")
+    refused_leg.update(exit=2, complete=False, problems=["it needs a fork"], results=[], planned=0)
+    refused_leg.update(totals={}, cases={}, case_totals={})
+    artifacts("compile", 1, refused_leg)
     cells = plan.read_plan(tmp_path / "plan.json")
     refused = dataclasses.replace(cells[1], expect="refusal", says="needs a fork")
     (tmp_path / "plan.json").write_text(plan.plan_json([cells[0], refused]))
     assert gathered(tmp_path) == 0
     document = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert {one["mode"]: one["exit"] for one in document["legs"]} == {"eager": 0, "compile": 2}
+    assert {merged["mode"]: merged["exit"] for merged in document["legs"]} == {"eager": 0, "compile": 2}
 
 
 def test_a_broken_leg_does_not_stop_the_others(artifacts, tmp_path, outputs):
@@ -163,18 +167,20 @@ def test_a_broken_leg_does_not_stop_the_others(artifacts, tmp_path, outputs):
     (broken / "results.json").write_text('{"schema": 1, "legs": [')
     assert gathered(tmp_path) == 3
     document = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert [one["mode"] for one in document["legs"]] == ["eager"]
+    assert [merged["mode"] for merged in document["legs"]] == ["eager"]
 
 
 def test_half_a_character_of_one_leg_loses_no_other(artifacts, tmp_path, outputs, capsys):
     artifacts("eager", 1, leg("bringup", "eager"))
-    found = leg("bringup", "compile")
-    found.update(exit=2, complete=False, problems=["file 'a\udcff' is \ud800 damaged"], results=[], planned=0)
-    found.update(totals={}, cases={}, case_totals={})
-    artifacts("compile", 1, found)
+    refused_leg = leg("bringup", "compile")
+    refused_leg.update(
+        exit=2, complete=False, problems=["file 'a\udcff' is \ud800 damaged"], results=[], planned=0
+    )
+    refused_leg.update(totals={}, cases={}, case_totals={})
+    artifacts("compile", 1, refused_leg)
     assert gathered(tmp_path) == 3
     assert "is ? damaged" in capsys.readouterr().out
     assert "true" in outputs.read_text().splitlines()
-    legs = results.read(tmp_path / "out" / "results.json")["legs"]
-    assert sorted(one["mode"] for one in legs) == ["compile", "eager"]
-    json.dumps(legs, ensure_ascii=False).encode()  # what the site asks for
+    legs = results.read_results(tmp_path / "out" / "results.json")["legs"]
+    assert sorted(merged["mode"] for merged in legs) == ["compile", "eager"]
+    json.dumps(legs, ensure_ascii=False).encode()  # the site requires it

@@ -1,4 +1,6 @@
-"""Sending to the relay: a refusal is an error, an outage is not, and the token is in no words."""
+"""Sending reports to the relay: a refusal is an error, an outage is not, and no message contains
+the token.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ import pytest
 from conformance import cli
 from conformance.ci import relay_client
 from conformance.errors import UsageError
-from tests.support.sample_passing_leg import folder, leg, settled
+from tests.support.sample_passing_leg import fixed_suite_digest, folder, leg
 
 TOKEN = "eyJ-very-secret.token"
 
 
 class Relay(http.server.BaseHTTPRequestHandler):
-    """Answers as the test says."""
+    """HTTP handler that sends the response of the test."""
 
     status, answer, headers_sent, wait = 200, b'{"ok": true, "status": "completed"}', {}, 0.0
     seen = None
@@ -69,15 +71,15 @@ def test_a_callback_that_is_taken(relay):
 def test_a_repository_below_level_2(relay):
     relay.answer = b'{"ok": true, "status": "ignored"}'
     assert not relay_client.send_callback({}, relay.url).accepted
-    for other in (b"", b"[1]", b"\xff", b"[" * 9000):
-        relay.answer = other
+    for reply in (b"", b"[1]", b"\xff", b"[" * 9000):
+        relay.answer = reply
         assert relay_client.send_callback({}, relay.url).accepted
 
 
 @pytest.mark.parametrize("status", [400, 403, 413, 429])
 def test_a_refusal_is_an_error_without_the_token(status, relay):
     relay.status, relay.answer = status, f"no dispatch\x1b[31m for {TOKEN}".encode()
-    with pytest.raises(UsageError, match=f"refused the callback .HTTP {status}: no dispatch") as caught:
+    with pytest.raises(UsageError, match=f"rejected the callback .HTTP {status}: no dispatch") as caught:
         relay_client.send_callback({}, relay.url)
     assert TOKEN not in str(caught.value) and "\x1b" not in str(caught.value)
 
@@ -100,7 +102,7 @@ def test_a_redirection_is_not_followed(status, relay):
 def test_it_never_hangs(relay):
     relay.wait = 5
     began = time.monotonic()
-    with pytest.raises(relay_client.Unavailable, match=r"did not answer within 0\.2 seconds"):
+    with pytest.raises(relay_client.Unavailable, match=r"did not respond within 0\.2 seconds"):
         relay_client.send_callback({}, relay.url, deadline=0.2)
     assert time.monotonic() - began < 3
 
@@ -122,15 +124,15 @@ def test_variables_without_a_token(token, monkeypatch):
 @pytest.mark.parametrize("url", ["http://x.org/y", "file:///etc/passwd", "https://", "https://a@b/c", "x"])
 def test_addresses_that_the_token_must_not_go_to(url, monkeypatch):
     monkeypatch.setenv("OIDC_TOKEN", TOKEN)
-    with pytest.raises(UsageError, match="not one of https"):
+    with pytest.raises(UsageError, match="not an https address"):
         relay_client.send_callback({}, url)
 
 
 def test_the_command(relay, tmp_path, capsys):
-    with settled():
-        found = leg("bringup")
-        found["facts"]["torch"]["revision"] = "a" * 40
-        folder(tmp_path / "run", found)
+    with fixed_suite_digest():
+        bringup_leg = leg("bringup")
+        bringup_leg["facts"]["torch"]["revision"] = "a" * 40
+        folder(tmp_path / "run", bringup_leg)
     arguments = ["relay", str(tmp_path / "run"), "-o", str(tmp_path / "relay.json"), "--name", "n"]
     arguments += ["--url", "https://x", "--run-id", "1", "--send", relay.url]
     assert cli.main(arguments) == 0
@@ -142,7 +144,7 @@ def test_the_command(relay, tmp_path, capsys):
     relay.status = 400
     assert cli.main(arguments) == 2
     out, err = capsys.readouterr()
-    words = [line for line in out.splitlines() if "sent" in line]
-    assert words[0] == "sent: HTTP 200" and words[1].startswith("not sent: the relay at http")
-    assert words[2].startswith("sent, and left aside") and "refused the callback" in err
+    sent_lines = [line for line in out.splitlines() if "sent" in line]
+    assert sent_lines[0] == "sent: HTTP 200" and sent_lines[1].startswith("not sent: the relay at http")
+    assert sent_lines[2].startswith("sent, but ignored") and "rejected the callback" in err
     assert TOKEN not in out + err

@@ -1,4 +1,4 @@
-"""The branch of results only grows, whoever writes at the same time."""
+"""The results branch is append only, also with concurrent writers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance import cli
 from conformance.ci import results_branch
 from conformance.errors import UsageError
 from conformance.results import document
-from tests.support.sample_passing_leg import leg, settled
+from tests.support.sample_passing_leg import fixed_suite_digest, leg
 
 
 def git(folder, *arguments):
@@ -27,12 +27,12 @@ def remote(tmp_path):
     return folder
 
 
-def run(tmp_path, name="20260109", text="{}", place="source"):
-    folder = tmp_path / place / "cpu" / name
+def run(tmp_path, name="20260109", text="{}", folder_name="source"):
+    folder = tmp_path / folder_name / "cpu" / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(text)
     (folder / "provenance.json").write_text("{}")
-    return tmp_path / place
+    return tmp_path / folder_name
 
 
 def names(remote):
@@ -40,34 +40,36 @@ def names(remote):
 
 
 def test_runs_are_added(tmp_path, remote):
-    first = results_branch.add_runs(str(remote), "results", run(tmp_path, "1", place="a"))
-    second = results_branch.add_runs(str(remote), "results", run(tmp_path, "2", place="b"))
+    first = results_branch.add_runs(str(remote), "results", run(tmp_path, "1", folder_name="a"))
+    second = results_branch.add_runs(str(remote), "results", run(tmp_path, "2", folder_name="b"))
     assert first != second
-    assert names(remote) == [f"cpu/{n}/{word}.json" for n in "12" for word in ("provenance", "results")]
+    assert names(remote) == [
+        f"cpu/{n}/{file_name}.json" for n in "12" for file_name in ("provenance", "results")
+    ]
     assert git(remote, "rev-list", "--count", "results").strip() == "2"
     assert (
-        results_branch.add_runs(str(remote), "results", run(tmp_path, "2", place="b")) == second
-    )  # said twice, there once
+        results_branch.add_runs(str(remote), "results", run(tmp_path, "2", folder_name="b")) == second
+    )  # added twice, stored once
 
 
 def test_a_run_is_never_changed(tmp_path, remote):
-    results_branch.add_runs(str(remote), "results", run(tmp_path, "1", place="a"))
+    results_branch.add_runs(str(remote), "results", run(tmp_path, "1", folder_name="a"))
     with pytest.raises(UsageError, match="never changed"):
-        results_branch.add_runs(str(remote), "results", run(tmp_path, "1", "{ }", place="b"))
+        results_branch.add_runs(str(remote), "results", run(tmp_path, "1", "{ }", folder_name="b"))
 
 
 def test_somebody_else_pushes_in_between(tmp_path, remote, monkeypatch):
-    results_branch.add_runs(str(remote), "results", run(tmp_path, "1", place="a"))
+    results_branch.add_runs(str(remote), "results", run(tmp_path, "1", folder_name="a"))
     original, done = results_branch._Git.ok, []
 
     def ok(self, *arguments):
         if arguments[0] == "push" and not done:
             done.append(1)
-            results_branch.add_runs(str(remote), "results", run(tmp_path, "2", place="b"))
+            results_branch.add_runs(str(remote), "results", run(tmp_path, "2", folder_name="b"))
         return original(self, *arguments)
 
     monkeypatch.setattr(results_branch._Git, "ok", ok)
-    results_branch.add_runs(str(remote), "results", run(tmp_path, "3", place="c"))
+    results_branch.add_runs(str(remote), "results", run(tmp_path, "3", folder_name="c"))
     assert [name for name in names(remote) if name.endswith("results.json")] == [
         f"cpu/{n}/results.json" for n in "123"
     ]
@@ -84,7 +86,7 @@ def test_a_push_that_is_refused_is_an_error(tmp_path, remote, monkeypatch):
 
 
 def test_a_run_that_is_said_twice_is_there_once(tmp_path, remote):
-    first = run(tmp_path, "1", place="a")
+    first = run(tmp_path, "1", folder_name="a")
     commit = results_branch.add_runs(str(remote), "results", first)
     (first / "cpu" / "1" / "provenance.json").write_text('{"received": "later"}')
     assert results_branch.add_runs(str(remote), "results", first) == commit
@@ -93,7 +95,7 @@ def test_a_run_that_is_said_twice_is_there_once(tmp_path, remote):
 def test_a_branch_is_fetched_or_not_there_yet(tmp_path, remote):
     assert results_branch.fetch_branch(str(remote), "results", tmp_path / "none") is False
     assert [path.name for path in (tmp_path / "none").iterdir()] == [".git"]
-    results_branch.add_runs(str(remote), "results", run(tmp_path, "1", place="a"))
+    results_branch.add_runs(str(remote), "results", run(tmp_path, "1", folder_name="a"))
     assert results_branch.fetch_branch(str(remote), "results", tmp_path / "there") is True
     assert (tmp_path / "there" / "cpu" / "1" / "results.json").exists()
     with pytest.raises(UsageError, match="not empty"):
@@ -102,11 +104,13 @@ def test_a_branch_is_fetched_or_not_there_yet(tmp_path, remote):
 
 def test_old_runs_stay_behind(tmp_path, remote, monkeypatch):
     for number in range(5):
-        results_branch.add_runs(str(remote), "results", run(tmp_path, f"2026010{number}", place=str(number)))
+        results_branch.add_runs(
+            str(remote), "results", run(tmp_path, f"2026010{number}", folder_name=str(number))
+        )
     monkeypatch.setattr(results_branch, "KEPT", 2)
     results_branch.fetch_branch(str(remote), "results", tmp_path / "there")
     assert sorted(path.name for path in (tmp_path / "there" / "cpu").iterdir()) == ["20260103", "20260104"]
-    results_branch.add_runs(str(remote), "results", run(tmp_path, "20260109", place="new"))
+    results_branch.add_runs(str(remote), "results", run(tmp_path, "20260109", folder_name="new"))
     assert len(names(remote)) == 12
 
 
@@ -137,30 +141,30 @@ def test_other_files_and_links_are_not_added(tmp_path, remote):
 
 
 def test_the_token_is_on_no_command_line(tmp_path):
-    made = results_branch._Git(tmp_path, "secret-token")
-    assert "secret-token" not in str(made.environment)
-    assert made.environment["GIT_CONFIG_KEY_0"] == "http.extraHeader"
+    repository = results_branch._Git(tmp_path, "secret-token")
+    assert "secret-token" not in str(repository.environment)
+    assert repository.environment["GIT_CONFIG_KEY_0"] == "http.extraHeader"
 
 
 def test_the_command(tmp_path, remote, github, outputs, monkeypatch):
     monkeypatch.setenv("GITHUB_WORKFLOW_REF", "owner/name/.github/workflows/nightly.yml@refs/heads/main")
     monkeypatch.setenv("GITHUB_SHA", "b" * 40)
-    with settled():
-        found = leg("bringup")
+    with fixed_suite_digest():
+        bringup_leg = leg("bringup")
         (tmp_path / "out").mkdir()
-        document.write(tmp_path / "out" / "results.json", document.document([found]))
+        document.write_results(tmp_path / "out" / "results.json", document.results_document([bringup_leg]))
         command = ["ci", "store", str(tmp_path / "out"), "--repository", str(remote)]
         assert cli.main([*command, "--backend", "nobody"]) == 2
         assert cli.main([*command, "--backend", "cpu"]) == 0
-    (kept,) = [name for name in names(remote) if name.endswith("provenance.json")]
-    origin = json.loads(git(remote, "show", f"results:{kept}"))
+    (provenance_name,) = [name for name in names(remote) if name.endswith("provenance.json")]
+    origin = json.loads(git(remote, "show", f"results:{provenance_name}"))
     assert origin["channel"] == "our-workflow" and origin["run_id"] == "7"
     assert origin["workflow"] == ".github/workflows/nightly.yml" and origin["commit"] == "b" * 40
-    assert kept.split("/")[1].split("-")[1] == "7"
+    assert provenance_name.split("/")[1].split("-")[1] == "7"
 
 
 def site_store(folder, *runs):
-    """A store of the site that has seen these runs."""
+    """Return a site store that contains these runs."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "schedules.jsonl").write_text("")
     head = {"schema": 1, "seen": [f"cpu/{name}" for name in runs], "refused": []}
@@ -169,9 +173,9 @@ def site_store(folder, *runs):
 
 
 def test_the_store_is_kept_beside_the_runs_and_replaced(tmp_path, remote):
-    results_branch.add_runs(str(remote), "results", run(tmp_path, "1", place="a"))
+    results_branch.add_runs(str(remote), "results", run(tmp_path, "1", folder_name="a"))
     first = results_branch.replace_site_store(str(remote), "results", site_store(tmp_path / "s", "1"))
-    assert results_branch.replace_site_store(str(remote), "results", tmp_path / "s") == first, "nothing new"
+    assert results_branch.replace_site_store(str(remote), "results", tmp_path / "s") == first, "no new commit"
     (tmp_path / "s" / "cpu").mkdir()
     (tmp_path / "s" / "cpu" / "eager@x.jsonl").write_text("{}\n")
     results_branch.replace_site_store(str(remote), "results", tmp_path / "s")
@@ -183,7 +187,7 @@ def test_the_store_is_kept_beside_the_runs_and_replaced(tmp_path, remote):
 
 def test_with_the_store_only_other_runs_are_fetched(tmp_path, remote):
     for name in "123":
-        results_branch.add_runs(str(remote), "results", run(tmp_path, name, place=name))
+        results_branch.add_runs(str(remote), "results", run(tmp_path, name, folder_name=name))
     results_branch.replace_site_store(str(remote), "results", site_store(tmp_path / "s", "1", "2"))
     assert results_branch.fetch_branch(str(remote), "results", tmp_path / "with", with_store=True)
     fetched = {path.name for path in (tmp_path / "with").glob("cpu/*")}
@@ -194,25 +198,25 @@ def test_with_the_store_only_other_runs_are_fetched(tmp_path, remote):
 
 
 def test_only_a_store_is_kept(tmp_path, remote):
-    for place in (run(tmp_path), tmp_path / "nothing"):
+    for source_folder in (run(tmp_path), tmp_path / "nothing"):
         with pytest.raises(UsageError):
-            results_branch.replace_site_store(str(remote), "results", place)
+            results_branch.replace_site_store(str(remote), "results", source_folder)
 
 
 def test_the_steps_of_the_workflow_one_after_the_other(tmp_path, remote, monkeypatch):
-    from tests.support.sample_site_runs import TODAY, made
+    from tests.support.sample_site_runs import TODAY, site_leg
 
     monkeypatch.chdir(tmp_path)
     branch = ["--repository", str(remote), "--branch", "results"]
     for night in range(2):
-        place = tmp_path / f"night-{night}" / "cpu" / f"2026010{night + 1}"
-        place.mkdir(parents=True)
-        found = made(started=f"2026-01-0{night + 1}T00:00:00+00:00")
-        document.write(place / "results.json", document.document([found]))
-        (place / "provenance.json").write_text(
+        run_folder = tmp_path / f"night-{night}" / "cpu" / f"2026010{night + 1}"
+        run_folder.mkdir(parents=True)
+        night_leg = site_leg(started=f"2026-01-0{night + 1}T00:00:00+00:00")
+        document.write_results(run_folder / "results.json", document.results_document([night_leg]))
+        (run_folder / "provenance.json").write_text(
             json.dumps({"channel": "self-reported", "received": "2026-01-09T00:00:00+00:00"})
         )
-        results_branch.add_runs(str(remote), "results", place.parents[1])
+        results_branch.add_runs(str(remote), "results", run_folder.parents[1])
         assert cli.main(["ci", "fetch", "--store", *branch, "-o", f"stored-{night}"]) == 0
         assert (
             cli.main(["site", f"stored-{night}", "--store", f"stored-{night}/.store", "--today", TODAY]) == 0
@@ -222,5 +226,7 @@ def test_the_steps_of_the_workflow_one_after_the_other(tmp_path, remote, monkeyp
     assert [path.name for path in (tmp_path / "last").iterdir() if path.name != ".git"] == [".store"]
     assert cli.main(["site", "last", "--store", "last/.store", "-o", "site", "--today", TODAY]) == 0
     data = json.loads((tmp_path / "site" / "data.json").read_text())
-    (cell,) = next(one["cells"] for one in data["backends"] if one["id"] == "cpu")
-    assert [one["run"] for one in cell["runs"]] == ["20260102", "20260101"]
+    (cell,) = next(
+        backend_entry["cells"] for backend_entry in data["backends"] if backend_entry["id"] == "cpu"
+    )
+    assert [backend_entry["run"] for backend_entry in cell["runs"]] == ["20260102", "20260101"]

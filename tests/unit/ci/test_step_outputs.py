@@ -1,4 +1,4 @@
-"""The first step of a workflow: its inputs are checked, and become a plan."""
+"""The first workflow step validates its inputs and writes a plan."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from tests.support import ROOT
 DIGEST = "0" * 64
 
 
-def planned(tmp_path, *words, **changes):
-    known = {"target": "hpu-reference", "builds": "2.13.0", **changes}
-    arguments = [f"--{name}={value}" for name, value in known.items()]
-    return cli.main(["ci", "plan", *arguments, *words, "-o", str(tmp_path / "plan" / "plan.json")])
+def plan_exit_code(tmp_path, *extra_options, **changes):
+    options = {"target": "hpu-reference", "builds": "2.13.0", **changes}
+    arguments = [f"--{name}={value}" for name, value in options.items()]
+    return cli.main(["ci", "plan", *arguments, *extra_options, "-o", str(tmp_path / "plan" / "plan.json")])
 
 
 def test_a_plan_and_its_outputs(tmp_path, outputs):
-    assert planned(tmp_path, builds="2.6.0:fork-like:core newest", modes="eager lazy", level="smoke") == 0
+    assert (
+        plan_exit_code(tmp_path, builds="2.6.0:fork-like:core newest", modes="eager lazy", level="smoke") == 0
+    )
     cells = json.loads((tmp_path / "plan" / "plan.json").read_text())["include"]
     assert [(cell["id"], cell["level"], cell["expect"]) for cell in cells] == [
         ("2.6.0-fork-like-eager", "core", "results"),
@@ -38,21 +40,21 @@ def test_a_plan_and_its_outputs(tmp_path, outputs):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"builds": ""}, "names no build"),
+        ({"builds": ""}, "--builds is empty"),
         ({"builds": "2.13.0; rm -rf /"}, "torch build '2.13.0;' is not a release"),
         ({"builds": "--index-url=x"}, "is not a release"),
         ({"builds": "https://host/torch-2.6.0.whl"}, "has no digest"),
-        ({"builds": "2.13.0 2.13.0"}, "asked for twice"),
+        ({"builds": "2.13.0 2.13.0"}, "is a duplicate"),
         ({"modes": "eager quick"}, "quick"),
         ({"level": "enormous"}, "enormous"),
-        ({"name": "a/../b"}, "is not of letters"),
-        ({"name": "-x"}, "is not of letters"),
+        ({"name": "a/../b"}, "may contain only letters"),
+        ({"name": "-x"}, "may contain only letters"),
         ({"target": "nothing-like-it"}, "nothing-like-it"),
         ({"builds": " ".join(f"2.{n}.{m}" for n in range(9) for m in range(9))}, "256 jobs"),
     ],
 )
 def test_wrong_inputs_are_one_sentence(changes, says, tmp_path, outputs, capsys):
-    assert planned(tmp_path, **changes) == 2
+    assert plan_exit_code(tmp_path, **changes) == 2
     error = capsys.readouterr().err
     assert says in error and len(error.strip().splitlines()) == 1
     assert not outputs.exists()
@@ -67,7 +69,7 @@ def test_no_output_can_write_another(outputs):
 
 
 @pytest.mark.parametrize(
-    "word",
+    "requirement",
     [
         "-r requirements.txt",
         "--index-url=https://elsewhere",
@@ -80,26 +82,26 @@ def test_no_output_can_write_another(outputs):
         "name;python_version<'4'",
     ],
 )
-def test_a_backend_is_plain_or_refused(word):
+def test_a_backend_is_plain_or_refused(requirement):
     with pytest.raises(UsageError):
-        install.backend_requirements(word, None)
+        install.backend_requirements(requirement, None)
 
 
 def test_backends_that_are_taken(tmp_path):
-    words = ["torch_npu==2.6.0", "name[extra]", f"https://host/x.whl#sha256={DIGEST}"]
-    assert install.backend_requirements(" ".join(words), None) == words
+    requirements = ["torch_npu==2.6.0", "name[extra]", f"https://host/x.whl#sha256={DIGEST}"]
+    assert install.backend_requirements(" ".join(requirements), None) == requirements
     (tmp_path / "a.whl").touch()
     assert install.backend_requirements("", tmp_path) == [str(tmp_path / "a.whl")]
     assert install.backend_requirements("", None) == []
-    with pytest.raises(UsageError, match="leave one out"):
+    with pytest.raises(UsageError, match="give only one"):
         install.backend_requirements("name", tmp_path)
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="has no wheel"):
         install.backend_requirements("", tmp_path / "empty")
 
 
-def rendered(**changes):
-    known = {
+def rendered_workflow(**changes):
+    settings = {
         "suite": "owner/name@" + "a" * 40,
         "target": "conformance/mine.toml",
         "runner": ["self-hosted", "mine"],
@@ -107,16 +109,16 @@ def rendered(**changes):
         "modes": "eager,compile",
         "level": "core",
     }
-    return template.render_workflow(**{**known, **changes})
+    return template.render_workflow(**{**settings, **changes})
 
 
 def test_the_template_is_pinned_and_whole():
-    text = rendered()
+    text = rendered_workflow()
     assert "<<" not in text and ">>" not in text
-    assert 'package: "my_backend"' in rendered(package="my_backend")
+    assert 'package: "my_backend"' in rendered_workflow(package="my_backend")
     assert text.count("owner/name/.github/actions/") == text.count("@" + "a" * 40) == 4
     assert 'runs-on: ["self-hosted", "mine"]' in text
-    assert text == rendered(modes="eager compile") == rendered(modes="eager, compile")
+    assert text == rendered_workflow(modes="eager compile") == rendered_workflow(modes="eager, compile")
 
 
 @pytest.mark.parametrize(
@@ -141,11 +143,11 @@ def test_the_template_is_pinned_and_whole():
 )
 def test_nothing_else_gets_into_a_workflow(changes):
     with pytest.raises(UsageError):
-        rendered(**changes)
+        rendered_workflow(**changes)
 
 
 def test_the_template_pins_what_this_repository_pins():
-    """It is copied by vendors, and no bot renews it here."""
+    """Vendors copy the template, and no bot updates its pins in this repository."""
     folder = ROOT / ".github"
     ours = "".join(path.read_text() for path in sorted(folder.glob("*/**/*.yml")))
     pins = re.findall(r"uses: (actions/[\w-]+@[0-9a-f]{40} # v[0-9.]+)", template.FILE.read_text())
@@ -165,6 +167,6 @@ def test_the_template_pins_what_this_repository_pins():
 def test_a_place_that_cannot_be_written_is_one_sentence(words, tmp_path, capsys):
     file = tmp_path / "file"
     file.touch()
-    assert cli.main([word.format(folder=tmp_path, file=file) for word in words]) == 2
+    assert cli.main([argument.format(folder=tmp_path, file=file) for argument in words]) == 2
     error = capsys.readouterr().err
-    assert "name another place" in error and len(error.splitlines()) == 1
+    assert "choose another path" in error and len(error.splitlines()) == 1

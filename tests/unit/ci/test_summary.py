@@ -1,4 +1,4 @@
-"""The summary of a job names what is not as expected, whatever a device has called it."""
+"""The job summary lists every unexpected result. Text of a device cannot add markup."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 
 from conformance.ci import step_outputs, summary
 from conformance.cli import main
-from tests.support.sample_passing_leg import folder, leg, settled
+from tests.support.sample_passing_leg import fixed_suite_digest, folder, leg
 
 
 def broken(count):
-    found = leg("bringup")
-    for row in found["results"][:count]:
+    broken_leg = leg("bringup")
+    for row in broken_leg["results"][:count]:
         row["verdict"] = "fail"
-    return found
+    return broken_leg
 
 
 def test_a_good_leg_is_one_row():
@@ -24,10 +24,10 @@ def test_a_good_leg_is_one_row():
 
 
 def test_what_is_wrong_is_named():
-    found = broken(3)
-    text = summary.summary_markdown([leg("bringup"), found], "job")
+    broken_leg = broken(3)
+    text = summary.summary_markdown([leg("bringup"), broken_leg], "job")
     assert "3 results not as expected" in text and text.count("\n- fail: ") == 3
-    assert f"`{found['results'][0]['id']}`" in text
+    assert f"`{broken_leg['results'][0]['id']}`" in text
 
 
 def test_a_flood_is_cut_and_counted():
@@ -48,16 +48,16 @@ def test_a_leg_that_is_not_whole_is_named(changes, says):
 
 
 def test_half_a_character_is_no_end(tmp_path, outputs):
-    found = leg("bringup")
-    found["problems"] = ["file 'a\udcff' is damaged"]
-    step_outputs.add_summary(summary.summary_markdown([found], "job"))
+    damaged_leg = leg("bringup")
+    damaged_leg["problems"] = ["file 'a\udcff' is damaged"]
+    step_outputs.add_summary(summary.summary_markdown([damaged_leg], "job"))
     assert "is damaged" in (tmp_path / "summary.md").read_text()
 
 
 def test_words_of_others_mean_nothing_in_it():
-    found = leg("bringup")
-    found["problems"] = ["`x` <script>\n## a | [x](http://y) @owner #12"]
-    text = summary.summary_markdown([found], "a | b\n# c www.example.org <b>")
+    hostile_leg = leg("bringup")
+    hostile_leg["problems"] = ["`x` <script>\n## a | [x](http://y) @owner #12"]
+    text = summary.summary_markdown([hostile_leg], "a | b\n# c www.example.org <b>")
     assert "- `'x' <script> ## a | [x](http://y) @owner #12`\n" in text
     assert "www." not in text and "<b>" not in text
     assert sum(line.startswith("#") for line in text.splitlines()) == 1
@@ -65,25 +65,27 @@ def test_words_of_others_mean_nothing_in_it():
 
 @pytest.mark.parametrize("commit", ["abc", "a" * 40])
 def test_it_is_what_the_step_writes(commit, tmp_path, outputs, capsys):
-    """Also for a torch of one's own that says no commit, without which there is no report for the relay."""
-    found = leg("bringup")
-    found["facts"]["torch"]["revision"] = commit
-    found["digests"]["torch"] = f"{found['torch']} {commit}"
-    with settled():
-        folder(tmp_path / "out", found)
+    """The torch may be a local build without a recorded commit; then no relay report is written."""
+    bringup_leg = leg("bringup")
+    bringup_leg["facts"]["torch"]["revision"] = commit
+    bringup_leg["digests"]["torch"] = f"{bringup_leg['torch']} {commit}"
+    with fixed_suite_digest():
+        folder(tmp_path / "out", bringup_leg)
         assert main(["ci", "report", str(tmp_path / "out"), "--job", "measure"]) == 0
     assert "mine, eager" in (tmp_path / "summary.md").read_text()
     relayed = len(commit) == 40
     assert (tmp_path / "out" / "relay.json").exists() == relayed
-    assert ("there is no relay.json: torch does not say its commit" in capsys.readouterr().out) != relayed
+    assert (
+        "relay.json was not written: the commit of torch is unknown" in capsys.readouterr().out
+    ) != relayed
 
 
 def test_in_a_workflow_that_the_relay_began_its_event_is_answered(tmp_path, outputs, monkeypatch, capsys):
-    """And nothing is reported as a nightly run if the event is about another commit, or of someone else."""
-    found = leg("bringup")
-    found["facts"]["torch"]["revision"] = "a" * 40
-    with settled():
-        folder(tmp_path / "out", found)
+    """No nightly run is reported if the event has a different commit or sender."""
+    bringup_leg = leg("bringup")
+    bringup_leg["facts"]["torch"]["revision"] = "a" * 40
+    with fixed_suite_digest():
+        folder(tmp_path / "out", bringup_leg)
     event = tmp_path / "event.json"
     monkeypatch.setenv("GITHUB_EVENT_NAME", "repository_dispatch")
     monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
@@ -94,7 +96,7 @@ def test_in_a_workflow_that_the_relay_began_its_event_is_answered(tmp_path, outp
         assert main(["ci", "report", str(tmp_path / "out"), "--job", "measure"]) == 0
         relayed = (commit, kind) == ("a" * 40, "push")
         assert (tmp_path / "out" / "relay.json").exists() == relayed
-        assert ("there is no relay.json" in capsys.readouterr().out) != relayed
+        assert ("relay.json was not written" in capsys.readouterr().out) != relayed
     event.write_text(json.dumps({"client_payload": {**payload, "event_type": "push"}}))
     assert main(["ci", "report", str(tmp_path / "out"), "--job", "measure"]) == 0
     assert json.loads((tmp_path / "out" / "relay.json").read_text())["event_type"] == "push"

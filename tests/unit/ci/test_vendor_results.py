@@ -1,4 +1,6 @@
-"""Results of vendors are taken from the workflow that the registry names, verified, and from nowhere else."""
+"""Vendor results are accepted only from the workflow that the registry names, and only with a valid
+signature.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import pytest
 from conformance.ci import vendor_results
 from conformance.results import document
 from conformance.site import registry, submissions
-from tests.support.sample_passing_leg import leg, settled
+from tests.support.sample_passing_leg import fixed_suite_digest, leg
 
 REPOSITORY = "vendor/backend"
 WORKFLOW = ".github/workflows/conformance.yml"
@@ -20,18 +22,18 @@ COMMIT = "c" * 40
 
 
 def backend(**changes):
-    known = {"device": "cpu", "repository": REPOSITORY, "workflow": WORKFLOW}
-    known["expires"] = datetime.date(2027, 1, 1)
-    return registry.Backend("cpu", "CPU", **{**known, **changes})
+    fields = {"device": "cpu", "repository": REPOSITORY, "workflow": WORKFLOW}
+    fields["expires"] = datetime.date(2027, 1, 1)
+    return registry.Backend("cpu", "CPU", **{**fields, **changes})
 
 
 @pytest.fixture
 def vendor(github):
-    """Makes a run of the vendor's workflow, with its artifact and its signature."""
+    """Return a function that creates a run of the vendor's workflow with an artifact and a signature."""
     runs = []
 
     def run(number=11, signed=True, artifact=vendor_results.ARTIFACT, content=None, **changes):
-        known = {
+        run_record = {
             "id": number,
             "path": WORKFLOW,
             "head_sha": COMMIT,
@@ -41,13 +43,13 @@ def vendor(github):
             "listed": "main",
             **changes,
         }
-        runs.insert(0, known)
+        runs.insert(0, run_record)
         folder = github / REPOSITORY / "artifacts" / str(number) / artifact
         folder.mkdir(parents=True)
-        with settled():
-            found = {**leg("bringup"), "started": "2026-01-09T03:04:05+00:00"}
-            found["target"] = {**found["target"], "device": "cpu", "simulated": False}
-            document.write(folder / "results.json", document.document([found]))
+        with fixed_suite_digest():
+            signed_leg = {**leg("bringup"), "started": "2026-01-09T03:04:05+00:00"}
+            signed_leg["target"] = {**signed_leg["target"], "device": "cpu", "simulated": False}
+            document.write_results(folder / "results.json", document.results_document([signed_leg]))
         if content is not None:
             (folder / "results.json").write_text(content)
         if signed:
@@ -61,7 +63,7 @@ def vendor(github):
 
 
 def pulled(tmp_path, **changes):
-    with settled():
+    with fixed_suite_digest():
         return list(
             vendor_results.pull_new_runs(backend(**changes), tmp_path / "new", tmp_path / "present", TODAY)
         )
@@ -74,12 +76,12 @@ def test_a_signed_run_is_taken_and_shown(vendor, tmp_path):
     (run,) = (tmp_path / "new" / "cpu").iterdir()
     origin = json.loads((run / "provenance.json").read_text())
     assert (origin["channel"], origin["run_id"], origin["commit"]) == ("vendor-workflow", "11", COMMIT)
-    with settled():
+    with fixed_suite_digest():
         refused: list[submissions.Refused] = []
-        (found,) = submissions.read_submissions(
+        (accepted,) = submissions.read_submissions(
             tmp_path / "new", {"cpu": backend()}, datetime.date.today(), refused
         )
-    assert not refused and found[0].provenance.channel == "vendor-workflow"
+    assert not refused and accepted[0].provenance.channel == "vendor-workflow"
 
 
 def test_it_is_taken_once(vendor, tmp_path):
@@ -136,13 +138,13 @@ def test_an_artifact_that_unpacks_to_more_than_it_says(vendor, tmp_path, monkeyp
 
 
 def smaller(get):
-    """Answers in which artifacts are as small as their zips."""
+    """Return responses in which each artifact has the size of its zip file."""
 
     def answer(path, **fields):
-        found = get(path, **fields)
-        for one in found.get("artifacts", ()):
-            one["size_in_bytes"] = 3000
-        return found
+        response = get(path, **fields)
+        for listed_artifact in response.get("artifacts", ()):
+            listed_artifact["size_in_bytes"] = 3000
+        return response
 
     return answer
 

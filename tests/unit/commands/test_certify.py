@@ -1,4 +1,4 @@
-"""``conformance certify``: its answers, and the user's mistakes."""
+"""The output of ``conformance certify``, and its messages for user errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from expecttest import assert_expected_inline
 
 from conformance import cli
-from conformance.results.merge import merge
+from conformance.results.merge import merge_legs
 from tests.support import sample_passing_leg
 from tests.support.sample_passing_leg import Leg
 
@@ -27,16 +27,16 @@ def test_the_answer_yes(tmp_path: Path, capsys: Capture) -> None:
     leg["target"]["simulated"] = True
     out, bundle = sample_passing_leg.folder(tmp_path / "out", leg), tmp_path / "bringup.zip"
     assert cli.main(["certify", str(out), "-o", str(bundle)]) == 0
-    said = capsys.readouterr().out
-    assert "mine: bringup in eager on torch 2.13, self-reported" in said
-    assert "simulated device: no hardware stands behind these results" in said
+    output = capsys.readouterr().out
+    assert "mine: bringup in eager on torch 2.13, self-reported" in output
+    assert "simulated device: no hardware stands behind these results" in output
     assert cli.main(["certify", "--verify", str(bundle)]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     order = [
-        said.index(word)
-        for word in ("verified:", "evidence (recounted", "statements (self-reported", "repeat it:")
+        output.index(heading)
+        for heading in ("verified:", "evidence (recounted", "statements (self-reported", "to repeat the run:")
     ]
-    assert order == sorted(order) and "simulated device" in said
+    assert order == sorted(order) and "simulated device" in output
 
 
 def test_the_answer_no(tmp_path: Path, capsys: Capture) -> None:
@@ -68,7 +68,7 @@ mine, eager, torch 2.13.0+cpu: does not hold core in eager on torch 2.13
   1 missing: no result
     value/exp@float32
 held: no level
-nearest: bringup, which lacks 1 of N results, first value/exp@float32
+nearest: bringup, 1 of N results are missing, first value/exp@float32
 next: conformance repro layout/add@float32 --target mine.toml --mode eager""",
     )
 
@@ -79,38 +79,38 @@ def test_it_says_which_narrower_level_is_held(tmp_path: Path, capsys: Capture) -
     )
     out = sample_passing_leg.folder(tmp_path / "out", leg)
     assert cli.main(["certify", str(out)]) == 3
-    said = capsys.readouterr().out
-    assert "held: bringup in eager" in said and "--level bringup --mode eager -o BUNDLE" in said
+    output = capsys.readouterr().out
+    assert "held: bringup in eager" in output and "--level bringup --mode eager -o BUNDLE" in output
     assert cli.main(["certify", str(out), "--level", "bringup"]) == 0
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
-        ([], "either the output folder of a run or --verify"),
-        (["out", "--verify", "x.zip"], "either the output folder of a run or --verify"),
-        (["--verify", "x.zip", "--level", "core"], "--verify takes a bundle only"),
-        (["out", "--mode", "eager", "--level", "smoke"], "level smoke certifies nothing"),
+        ([], "either the output folder of a run, or --verify"),
+        (["out", "--verify", "x.zip"], "either the output folder of a run, or --verify"),
+        (["--verify", "x.zip", "--level", "core"], "--verify accepts no other options"),
+        (["out", "--mode", "eager", "--level", "smoke"], "level smoke cannot be certified"),
         (
             ["out", "--level", "whole"],
             "level 'whole' does not exist; certify one of bringup, core, training, full\n",
         ),
         (["out", "--mode", "lazy"], "no leg of mode lazy"),
-        (["out"], "are 2 legs and a certificate is of one; give --mode"),
+        (["out"], "a certificate covers one leg, but 2 legs match"),
         (["out", "--mode", "eager", "-o", "."], "is a folder"),
-        (["nothing"], "holds no results"),
+        (["nothing"], "contains no results"),
         (["--verify", "nothing.zip"], "cannot be read"),
     ],
 )
 def test_mistakes_of_the_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, arguments: list[str], words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     sample_passing_leg.folder(
         tmp_path / "out", sample_passing_leg.leg(), sample_passing_leg.leg(mode="graph")
     )
     assert cli.main(["certify", *arguments]) == 2
-    assert words in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_of_several_legs_the_mode_chooses(tmp_path: Path, capsys: Capture) -> None:
@@ -125,8 +125,8 @@ def test_an_unknown_torch_is_one_sentence(tmp_path: Path, capsys: Capture) -> No
     leg = sample_passing_leg.leg(torch="2.99.0", name="2.99.0-eager", build="2.99.0")
     out = sample_passing_leg.folder(tmp_path / "out", leg)
     assert cli.main(["certify", str(out)]) == 3
-    said = capsys.readouterr().out
-    assert said.count("\n") == 1 and "the manifest has no entry for torch 2.99 (it has 2.13)" in said
+    output = capsys.readouterr().out
+    assert output.count("\n") == 1 and "the manifest has no entry for torch 2.99 (it has 2.13)" in output
 
 
 def test_results_of_another_suite_certify_nothing(tmp_path: Path, capsys: Capture) -> None:
@@ -134,7 +134,7 @@ def test_results_of_another_suite_certify_nothing(tmp_path: Path, capsys: Captur
     leg["digests"]["suite"] = "f" * 64
     out = sample_passing_leg.folder(tmp_path / "out", leg)
     assert cli.main(["certify", str(out), "-o", str(tmp_path / "b.zip")]) == 3
-    assert "another copy of the suite" in capsys.readouterr().out
+    assert "different copy of the suite" in capsys.readouterr().out
     assert not (tmp_path / "b.zip").exists()
 
 
@@ -142,19 +142,23 @@ def test_results_without_a_declaration_are_of_an_older_version(tmp_path: Path, c
     leg = sample_passing_leg.leg()
     del leg["target"]["declared"]
     assert cli.main(["certify", str(sample_passing_leg.folder(tmp_path / "out", leg))]) == 2
-    assert "run it again" in capsys.readouterr().err
+    assert "run the suite again" in capsys.readouterr().err
 
 
 def test_a_certificate_needs_all_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with sample_passing_leg.settled():
+    with sample_passing_leg.fixed_suite_digest():
         shard = sample_passing_leg.leg(shard="1/2")
-        for name, one in (("shard", shard), ("merged", merge([("a", shard)])[0])):
-            out = sample_passing_leg.folder(tmp_path / name, one)
+        for name, leg_record in (("shard", shard), ("merged", merge_legs([("a", shard)])[0])):
+            out = sample_passing_leg.folder(tmp_path / name, leg_record)
             assert cli.main(["certify", str(out)]) == 3
-            said = capsys.readouterr().out
-            assert "  the run is shard 1/2; merge all shards first\n" in said and "not complete" not in said
-            assert said.endswith("next: conformance merge DIR... -o OUT, with the folders of all 2 shards\n")
-        # No other shard fixes what else is wrong with it.
+            output = capsys.readouterr().out
+            assert (
+                "  the run is shard 1/2; merge all shards first\n" in output and "not complete" not in output
+            )
+            assert output.endswith(
+                "next: conformance merge DIR... -o OUT, with the folders of all 2 shards\n"
+            )
+        # The remaining shards would not correct the other problems.
         out = sample_passing_leg.folder(tmp_path / "less", sample_passing_leg.leg(shard="1/2", samples="4"))
         assert cli.main(["certify", str(out)]) == 3
         assert "\nnext: conformance run --target mine.toml" in capsys.readouterr().out

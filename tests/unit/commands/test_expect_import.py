@@ -1,4 +1,4 @@
-"""``conformance expect import``: proposals that no run accepts unread."""
+"""``conformance expect import`` proposes expectations that a run rejects until someone has read them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.target import file as target_file
 
 @pytest.fixture
 def target(tmp_path, monkeypatch):
-    """A target file with a folder of expectations; two results exist."""
+    """Return a target file with a folder of expectations. The plan has two results."""
     shipped = Path(target_file.__file__).parent / "known" / "cpu.toml"
     text = shipped.read_text().replace('name = "cpu"', 'name = "mine"')
     (tmp_path / "mine.toml").write_text('expectations = "expectations"\n' + text)
@@ -45,7 +45,7 @@ def test_a_list_is_shown(target, capsys):
     ]
     assert "list.txt:2: TestCommon.test_out of add in float64 matches no result" in err
     assert "list.txt:3: 'hello' is not the name of a test" in err
-    assert "1 entries are proposed, 0 are expected already, 2 parts" in err
+    assert "1 entries are proposed, 0 are already expected, 2 parts" in err
 
 
 def test_a_python_file_is_written_to_the_target_s_folder(target, capsys):
@@ -56,25 +56,25 @@ def test_a_python_file_is_written_to_the_target_s_folder(target, capsys):
         entries.load_expectations([file])
     assert run(target, "list.py", PYTHON, "--write") == 0
     assert file.read_text().count("[[expect]]") == 1
-    assert "0 entries are proposed, 1 are expected already" in capsys.readouterr().err
+    assert "0 entries are proposed, 1 are already expected" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "more", "words"),
+    ("name", "text", "more", "message"),
     [
         ("list.py", "def", (), "is not a Python file"),
-        ("list.py", "x = 1", (), "holds no DecorateInfo"),
+        ("list.py", "x = 1", (), "contains no DecorateInfo"),
         ("list.txt", LIST, ("--until", "soon"), "--until 'soon'"),
     ],
 )
-def test_usage(name, text, more, words, target, capsys):
+def test_usage(name, text, more, message, target, capsys):
     assert run(target, name, text, *more) == 2
     err = capsys.readouterr().err
-    assert words in err and "Traceback" not in err
+    assert message in err and "Traceback" not in err
 
 
 def test_a_target_without_a_place_for_them(target, capsys):
     file = target / "mine.toml"
     file.write_text(file.read_text().replace('expectations = "expectations"\n', ""))
     assert run(target, "list.txt", LIST, "--write") == 2
-    assert "names no expectations" in capsys.readouterr().err
+    assert "has no key 'expectations'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""``conformance explain`` and ``conformance issue`` as a user types them."""
+"""``conformance explain`` and ``conformance issue`` from the command line."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from conformance.results import document
 from tests.support.sample_legs import leg
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+def output_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
     assert main(list(arguments)) == code
     captured = capsys.readouterr()
     return captured.out if code == 0 else captured.err
 
 
 def test_an_operators_result_has_promise_inputs_and_command(capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, "explain", "layout/add@float32")
+    text = output_of(capsys, "explain", "layout/add@float32")
     assert text.splitlines()[0] == "layout/add@float32"
-    assert "promise: Inputs with gaps, transposed, at an offset" in text
+    assert "requirement: Inputs with gaps, transposed, at an offset" in text
     assert "needs: non_contiguous" in text
     assert "source: conformance/properties/operators/layout.py:" in text
     assert "samples of torch's database\n    0: float32[], float32[]" in text
@@ -33,25 +33,25 @@ def test_a_number_of_samples_is_that_of_a_run(capsys: pytest.CaptureFixture[str]
 
     before = sample_limit.sample_limit, sample_limit.exact
     try:
-        assert "inputs: 2 of " in said(capsys, "explain", "value/add@float32", "--samples", "2")
+        assert "inputs: 2 of " in output_of(capsys, "explain", "value/add@float32", "--samples", "2")
     finally:
         sample_limit.sample_limit, sample_limit.exact = before
 
 
 def test_a_behaviour_is_shown_with_its_program(capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, "explain", "write-through-select/views@float32")
+    text = output_of(capsys, "explain", "write-through-select/views@float32")
     assert "area: views" in text and "    def write_through_select(lab: Lab) -> None:" in text
     assert "detects these injected faults in its test: value, alias" in text
 
 
 def test_a_property_shows_the_faults_that_it_is_there_to_see(capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, "explain", "graph_value/add@float32")
+    text = output_of(capsys, "explain", "graph_value/add@float32")
     assert "is designated to kill these mutation operators (docs/mutation-testing.md):" in text
     assert "    replay-dropped: " in text
 
 
 @pytest.mark.parametrize(
-    ("result_id", "words"),
+    ("result_id", "message"),
     [
         ("value/nope@float32", "no operator is called 'nope'"),
         ("nope/add@float32", "no property is called 'nope'"),
@@ -61,23 +61,23 @@ def test_a_property_shows_the_faults_that_it_is_there_to_see(capsys: pytest.Capt
     ],
 )
 def test_what_does_not_exist_is_one_sentence(
-    capsys: pytest.CaptureFixture[str], result_id: str, words: str
+    capsys: pytest.CaptureFixture[str], result_id: str, message: str
 ) -> None:
-    text = said(capsys, "explain", result_id, code=2)
-    assert words in text and "Traceback" not in text
+    text = output_of(capsys, "explain", result_id, code=2)
+    assert message in text and "Traceback" not in text
 
 
 def test_issues_of_a_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     legs = [leg("eager", "pass", "fail", "fail")]
-    (tmp_path / "results.json").write_text(json.dumps(document.document(legs)))
-    listed = said(capsys, "issue", str(tmp_path))
+    (tmp_path / "results.json").write_text(json.dumps(document.results_document(legs)))
+    listed = output_of(capsys, "issue", str(tmp_path))
     assert listed.startswith("1: ") and listed.count("\n") == 1
-    text = said(capsys, "issue", str(tmp_path), "1", "--no-snippet", "--target", "/some/where/mine.toml")
+    text = output_of(capsys, "issue", str(tmp_path), "1", "--no-snippet", "--target", "/some/where/mine.toml")
     assert text.startswith("# ") and "--target mine.toml" in text and "/some/where" not in text
-    assert "cause 2 does not exist" in said(capsys, "issue", str(tmp_path), "2", code=2)
+    assert "cause 2 does not exist" in output_of(capsys, "issue", str(tmp_path), "2", code=2)
 
 
 def test_a_green_run_has_nothing_to_report(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "results.json").write_text(json.dumps(document.document([leg("eager", "pass")])))
-    assert said(capsys, "issue", str(tmp_path)).startswith("nothing to report")
-    assert "holds no results" in said(capsys, "issue", str(tmp_path / "nothing"), code=2)
+    (tmp_path / "results.json").write_text(json.dumps(document.results_document([leg("eager", "pass")])))
+    assert output_of(capsys, "issue", str(tmp_path)).startswith("nothing to report")
+    assert "contains no results" in output_of(capsys, "issue", str(tmp_path / "nothing"), code=2)

@@ -1,4 +1,4 @@
-"""``conformance export``: each form is written, and what has none is counted."""
+"""``conformance export`` writes each format and counts the results that a format cannot express."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from conformance import cli
 from tests.support.sample_deviating_leg import leg, row
-from tests.support.sample_passing_leg import folder, settled
+from tests.support.sample_passing_leg import fixed_suite_digest, folder
 
 
 @pytest.fixture
@@ -17,27 +17,27 @@ def run(tmp_path):
         row("out_device/add@float32", "fail", "state"),
         row("value/mul@int8", "flaky"),
     ]
-    with settled():
+    with fixed_suite_digest():
         folder(tmp_path / "run", leg(*rows))
     return tmp_path
 
 
 @pytest.mark.parametrize(
-    ("form", "said", "part"),
+    ("form", "expected_text", "part"),
     [
         ("op-overrides", "2 deviations in ", "'TestCommon', 'test_out'"),
         ("skips", "2 deviations in ", "TestCommonCPU.test_out_add_cpu_float32  # expectedFailure: value"),
         ("dtypes", "1 dtypes of 1 operators", "    'add': (torch.int8,),"),
     ],
 )
-def test_each_form(form, said, part, run, capsys):
+def test_each_form(form, expected_text, part, run, capsys):
     file = run / "new" / "file.py"
     assert cli.main(["export", str(run / "run"), "--form", form, "-o", str(file)]) == 0
     assert part in file.read_text()
     out = capsys.readouterr().out
-    left = 3 if form == "dtypes" else 2
-    assert said in out and f"; {left} results are not exported" in out
-    assert "1: it passed and failed" in out and f"# Not exported: {left} results." in file.read_text()
+    not_exported = 3 if form == "dtypes" else 2
+    assert expected_text in out and f"; {not_exported} results are not exported" in out
+    assert "1: it passed and failed" in out and f"# Not exported: {not_exported} results." in file.read_text()
 
 
 def test_a_mode_that_did_not_run(run, capsys):

@@ -1,4 +1,6 @@
-"""The command line starts without torch: help is quick, and repro can fork the process that it guards."""
+"""The command line starts without torch, so that ``--help`` is fast and ``repro`` can fork its guarded
+process.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``conformance query``: lines, counts, JSON, mistakes."""
+"""``conformance query``: lines, counts, JSON and user errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.sample_legs import leg
 def run(tmp_path: Path) -> Path:
     legs = [leg("eager", "pass", "fail"), leg("lazy", "fail", "pass")]
     legs[0]["results"][1]["failures"] = [{"kind": "value", "message": "1 of 3 differ\nmore"}]
-    document.write(tmp_path / "results.json", document.document(legs))
+    document.write_results(tmp_path / "results.json", document.results_document(legs))
     return tmp_path
 
 
@@ -46,7 +46,7 @@ def test_nothing_found_is_exit_one(run: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["verdict:fial"], "the unknown verdict 'fial' at character 9; did you mean 'fail'?"),
         (["", "--by", "seconds"], "--by seconds is not a key to count by"),
@@ -54,8 +54,8 @@ def test_nothing_found_is_exit_one(run: Path, capsys: pytest.CaptureFixture[str]
     ],
 )
 def test_a_mistake_is_one_sentence(
-    run: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    run: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["query", str(run), *words]) == 2
     error = capsys.readouterr().err
-    assert said in error and error.count("\n") == 1
+    assert message in error and error.count("\n") == 1

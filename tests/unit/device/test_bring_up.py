@@ -1,4 +1,4 @@
-"""The accelerator of the process is that of the target."""
+"""The accelerator of the process must be the device of the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watching a backend's files: what is watched, when a build counts as finished, and what is said."""
+"""Watching the files of a backend: the watched files, the end of a build, and the messages."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_package_is_watched_and_not_imported(package: Path, tmp_path: Path) -> None:
     target = tmp_path / "mine.toml"
     target.write_text("")
-    watched = file_watch.places("watched_device.sub", target)
-    assert {path.name for path in file_watch.files(watched)} == {"mine.toml", "__init__.py", "_C.so"}
+    watched = file_watch.watched_paths("watched_device.sub", target)
+    assert {path.name for path in file_watch.file_states(watched)} == {"mine.toml", "__init__.py", "_C.so"}
     assert "watched_device" not in sys.modules
 
 
 def test_a_module_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'no_such_device' of the target cannot be found"):
-        file_watch.places("no_such_device", tmp_path / "mine.toml")
+        file_watch.watched_paths("no_such_device", tmp_path / "mine.toml")
 
 
 def test_a_build_of_many_files_is_one_change(package: Path) -> None:
-    changed = file_watch.changes([package])
-    found: list[list[Path]] = []
-    thread = threading.Thread(target=lambda: found.append(next(changed)))
+    changed = file_watch.watch_changes([package])
+    changes: list[list[Path]] = []
+    thread = threading.Thread(target=lambda: changes.append(next(changed)))
     thread.start()
     time.sleep(2 * file_watch.LOOK)
     for number in range(3):
         (package / "_C.so").write_bytes(b"2" * (number + 2))
         (package / f"part{number}.py").write_text("")
         time.sleep(file_watch.QUIET / 2)
-    assert not found, "not before the build is finished"
+    assert not changes, "no change is reported before the build is finished"
     thread.join(20)
-    assert [path.name for path in found[0]] == ["_C.so", "part0.py", "part1.py", "part2.py"]
+    assert [path.name for path in changes[0]] == ["_C.so", "part0.py", "part1.py", "part2.py"]
 
 
 def test_what_changed_is_said_alone() -> None:
@@ -67,13 +67,13 @@ def test_what_changed_is_said_alone() -> None:
         "ok      streams  answer",
         "2 of 9 are missing",
     ]
-    assert file_watch.difference(before, after) == [
+    assert file_watch.changed_lines(before, after) == [
         "fixed    streams",
         "MISSING copy     changed the bits",
         "MISSING kernels  2 are missing",
     ]
-    assert file_watch.difference(after, after) == ["nothing has changed"]
-    assert file_watch.difference(before, [*before[:1], "nothing is missing"]) == [
+    assert file_watch.changed_lines(after, after) == ["nothing has changed"]
+    assert file_watch.changed_lines(before, [*before[:1], "nothing is missing"]) == [
         "fixed    kernels",
         "fixed    streams",
         "nothing is missing",
@@ -81,17 +81,17 @@ def test_what_changed_is_said_alone() -> None:
 
 
 def test_a_change_before_the_first_look_counts_and_one_taken_back_does_not(package: Path) -> None:
-    changed = file_watch.changes([package])
+    changed = file_watch.watch_changes([package])
     (package / "_C.so").write_bytes(b"another")
     assert [path.name for path in next(changed)] == ["_C.so"]
-    found: list[list[Path]] = []
-    thread = threading.Thread(target=lambda: found.append(next(changed)))
+    changes: list[list[Path]] = []
+    thread = threading.Thread(target=lambda: changes.append(next(changed)))
     thread.start()
     (package / "__init__.py").rename(package / "moved")
     time.sleep(3 * file_watch.LOOK)
     (package / "moved").rename(package / "__init__.py")
     time.sleep(file_watch.QUIET + 3 * file_watch.LOOK)
-    assert not found or found[0], "never an empty list"
+    assert not changes or changes[0], "an empty change list is never reported"
     (package / "_C.so").write_bytes(b"third one")
     thread.join(20)
-    assert found and found[0]
+    assert changes and changes[0]

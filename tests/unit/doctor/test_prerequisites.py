@@ -12,7 +12,7 @@ from conformance.target.file import load
 
 
 def test_the_cpu_has_all_prerequisites() -> None:
-    facts = list(prerequisites.collect(load("cpu").target("eager")))
+    facts = list(prerequisites.collect_prerequisite_facts(load("cpu").target("eager")))
     assert [fact.ok for fact in facts] == [True] * len(facts)
 
 
@@ -23,7 +23,7 @@ def test_each_prerequisite_that_fails_is_named_with_the_kernels(monkeypatch: pyt
         raise NotImplementedError("Could not run 'aten::empty_strided'")
 
     monkeypatch.setattr(Copier, "tree", tree)
-    dense, strided = prerequisites.collect(load("cpu").target("eager"))
+    dense, strided = prerequisites.collect_prerequisite_facts(load("cpu").target("eager"))
     assert (dense.subject, dense.ok) == ("prerequisite copies", False)
     assert dense.text == "NotImplementedError: Could not run 'aten::empty_strided'"
     assert (strided.subject, strided.ok, strided.text) == (

@@ -1,4 +1,4 @@
-"""Facts that the doctor collects."""
+"""The facts about registration that the doctor collects."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from conformance.target import file as target_file
 
 
 def test_collectives_are_missed_only_where_they_are_promised() -> None:
-    for modes, word in ((["eager"], None), (["eager", "distributed"], True)):
+    for modes, expected_ok in ((["eager"], None), (["eager", "distributed"], True)):
         target = target_file.load("cpu").target("eager")
         object.__setattr__(target, "modes", modes)
-        (fact,) = (fact for fact in registration_checks.collect(target) if fact.subject == "c10d kernels")
-        assert fact.ok is word
+        (fact,) = (
+            fact
+            for fact in registration_checks.collect_registration_facts(target)
+            if fact.subject == "c10d kernels"
+        )
+        assert fact.ok is expected_ok

@@ -1,4 +1,4 @@
-"""Names that properties and subjects had before."""
+"""Former names of properties and subjects."""
 
 from __future__ import annotations
 

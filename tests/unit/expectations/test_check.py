@@ -1,4 +1,4 @@
-"""The check of expectations without a run."""
+"""``expect check`` without a run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def test_a_check_without_a_run_finds_names_modes_days_and_doubles() -> None:
         expected("value/add@float32", "value", modes=("lazy", "graph")),
         expected("value/add@*", "value", "2029-01-01"), expected("value/add@*", "value"),
     )  # fmt: skip
-    found = check.static_problems(TargetExpectations(entries, ""), plans, DAY, ["2.13.0"])
+    problems = check.static_problems(TargetExpectations(entries, ""), plans, DAY, ["2.13.0"])
     assert_expected_inline(
-        "\n".join(found),
+        "\n".join(problems),
         """\
 expectation value/ad@float32 (value) in file.toml matches no result of this target; rename it to value/add@float32, or remove it
 expectation value/add@float32 (value) in file.toml matches no result in mode 'lazy'; remove the mode from its modes

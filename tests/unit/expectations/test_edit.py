@@ -1,4 +1,4 @@
-"""Editing files of expectations."""
+"""Edits of expectation files."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def test_files_change_only_where_they_must() -> None:
     )
     path = Path("known.toml")
     narrow = [expected("p/b@d", "value"), expected("p/d@d", "value", modes=("lazy",))]
-    found = edit.edited_text(path, text, {0: [], 1: narrow})
+    edited = edit.edited_text(path, text, {0: [], 1: narrow})
     assert_expected_inline(
-        found,
+        edited,
         """\
 # The head of the file.
 schema = 1

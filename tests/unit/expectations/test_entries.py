@@ -1,4 +1,4 @@
-"""Entries of expectations: reading, scopes and expiry."""
+"""Reading expectations, their scopes and their expiry."""
 
 from __future__ import annotations
 
@@ -51,18 +51,20 @@ def test_the_reference_device_is_excused_only_with_the_cpu() -> None:
         entries.load_expectations(entries.expectation_files(name)).entries
         for name in ("cpu", "hpu-reference")
     )
-    # What is torch's fault is waived for every backend; what a backend can do better than Inductor is not.
+    # A fault of torch is waived for every backend. A result where a backend can be better than Inductor is
+    # not waived.
     assert {entry.id for entry in cpu if entry.reason != "upstream"} == {"compiled-state/programs@float32"}
     assert {entry.reason for entry in device} == {"upstream"}
     assert "compiled-state/programs@float32" not in manifest.waiver_links("2.13.0", "compile")
-    # Torch's fault on every device but the CPU (docs/torch-bugs.md#narrow).
+    # A fault of torch on every device except the CPU (docs/torch-bugs.md#narrow).
     accelerators = {"compile_value/narrow", "compile_views/narrow"}
     rest = {(entry.id, entry.kind) for entry in device if entry.id.split("@")[0] not in accelerators}
     assert rest <= {(entry.id, entry.kind) for entry in cpu}
 
 
 def test_expectations_expire_by_day_and_by_torch() -> None:
-    book = TargetExpectations((expected("a/a@a", "value", "2030-01-01"), expected("b/b@b", "value", "2030-01-02"),
+    book = TargetExpectations((expected("a/a@a", "value", "2030-01-01"),
+                 expected("b/b@b", "value", "2030-01-02"),
                  expected("c/c@c", "value", "torch 2.13"),
                  expected("d/d@d", "value", "torch 2.14")), "")  # fmt: skip
     assert [entry.id for entry in book.active("eager", DAY, "2.13.1+cpu")] == ["b/b@b", "d/d@d"]
@@ -118,4 +120,4 @@ def test_an_entry_that_nobody_has_read_is_refused(tmp_path: Path) -> None:
         UsageError, match="entry 1: reason is still 'unread'; inspect a/b@c and set the reason to one of accu"
     ):
         entries.load_expectations([path])
-    assert [found.reason for found in entries.load_expectations([path], unread=True).entries] == ["unread"]
+    assert [entry.reason for entry in entries.load_expectations([path], unread=True).entries] == ["unread"]

@@ -1,4 +1,4 @@
-"""Whatever a file of expectations holds, it is taken or refused in one sentence."""
+"""Every generated expectation file is either accepted or rejected with a one-sentence error."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hypothesis import given
 
 from conformance.expectations import aliases, entries
 from conformance.target import file as target_file
-from tests.support.fuzz import FUZZ, spoiled, taken_or_refused, toml, written
+from tests.support.fuzz import FUZZ, corrupted, is_accepted, temporary_file, toml_text
 
 EXPECTATIONS = target_file.tomllib.loads((Path(aliases.FOLDER) / "cpu" / "numerics.toml").read_text())
 
 
 @FUZZ
-@given(spoiled(EXPECTATIONS))
+@given(corrupted(EXPECTATIONS))
 def test_expectations(data: Any) -> None:
-    path = written("e.toml", toml(data).encode("utf-8", "replace"))
-    taken_or_refused(lambda: entries.load_expectations([path]))
+    path = temporary_file("e.toml", toml_text(data).encode("utf-8", "replace"))
+    is_accepted(lambda: entries.load_expectations([path]))

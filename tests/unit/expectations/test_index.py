@@ -1,4 +1,4 @@
-"""Names near to an unknown one."""
+"""Suggestions for an unknown name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns that cover what failed and nothing else."""
+"""Patterns that match exactly the failing results."""
 
 from __future__ import annotations
 

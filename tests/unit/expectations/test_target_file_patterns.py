@@ -1,4 +1,6 @@
-"""Patterns of ``[unsupported]`` and tables of ``[operators]``: what speaks of nothing is refused."""
+"""Patterns of ``[unsupported]`` and tables of ``[operators]``: a pattern that matches no result is
+an error.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,10 @@ def patterns(*lines: str) -> str:
     [
         "value/add@float32",
         "*/fft.*@float16",  # a dtype that the target does not declare
-        "value/bitwise_and@float32",  # one that the CPU may have with another torch
-        "*/*@float8_e8m0fnu",  # one that no result has so far
+        "value/bitwise_and@float32",  # a dtype that the CPU may have with a different torch
+        "*/*@float8_e8m0fnu",  # a dtype that no result uses yet
         "compile_value/add@*",  # a mode that the target does not have
-        "stream_order/Stream@any",  # what the CPU is not asked
+        "stream_order/Stream@any",  # a result that is not planned for the CPU
     ],
 )
 def test_whatever_the_suite_has_anywhere_may_be_declared(tmp_path: Path, pattern: str) -> None:
@@ -55,7 +57,7 @@ def test_operators_and_modules_may_have_dtypes_of_their_own(tmp_path: Path) -> N
         (patterns("valu/add@*"), "(did you mean value/add@*"),
         (patterns("value/add@any"), "unsupported 'value/add@any' matches no result"),
         (patterns("stream_order/Stream@float32"), "(did you mean stream_order/Stream@any"),
-        ("[operators.cumsun]\ndtypes = []\n", "operators.cumsun is not the name of a checked operator (did you "),
+        ("[operators.cumsun]\ndtypes = []\n", "operators.cumsun is not the name of a checked operator (did "),
         ("[operators.Stream]\ndtypes = []\n", "operators.Stream is not the name of a checked operator"),
     ],
 )  # fmt: skip

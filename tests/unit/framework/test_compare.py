@@ -1,4 +1,4 @@
-"""Comparators at the ends of the range of numbers."""
+"""Comparators at the limits of the number range."""
 
 import pytest
 import torch
@@ -37,9 +37,9 @@ def test_signs_of_zeros_count_if_they_are_asked_for() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.complex32])
 def test_equal_bits_include_nan(dtype: torch.dtype) -> None:
-    one = torch.tensor([1.0, NAN], dtype=dtype)
-    assert same_bits(one, one.clone())
-    assert not same_bits(one, torch.tensor([1.0, 2.0], dtype=dtype))
+    tensor = torch.tensor([1.0, NAN], dtype=dtype)
+    assert same_bits(tensor, tensor.clone())
+    assert not same_bits(tensor, torch.tensor([1.0, 2.0], dtype=dtype))
 
 
 def test_zeros_of_two_signs_are_the_same_number_and_other_bits() -> None:

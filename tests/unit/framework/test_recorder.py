@@ -1,4 +1,4 @@
-"""The recorder of one result."""
+"""The recorder of a result."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_a_recorder_keeps_each_new_message_and_all_failed_samples() -> None:
 def test_a_trial_counts_only_if_it_is_absorbed() -> None:
     recorder = Recorder(ResultId.parse("value/add@float32"), seed=0)
     recorder.compared(1)
-    trial = recorder.trial()
+    trial = recorder.scratch()
     trial.compared(2)
     for sample in range(2 * MAX_FAILURES_KEPT):
         trial.fail(Kind.VALUE, "differs", sample=sample)
     trial.note("seen")
     assert trial.first_failure == "differs"
     assert not recorder.failed
-    recorder.absorb(trial)
+    recorder.merge(trial)
     result = recorder.result()
     assert (result.comparisons, result.failure_count) == (3, 2 * MAX_FAILURES_KEPT)
     assert result.failed_samples == list(range(2 * MAX_FAILURES_KEPT))
@@ -60,30 +60,30 @@ def test_a_trial_counts_only_if_it_is_absorbed() -> None:
 def test_a_trial_lacks_what_its_result_lacks() -> None:
     recorder = Recorder(ResultId.parse("value/add@float32"), seed=0)
     recorder.lacking = ("views",)
-    trial = recorder.trial()
+    trial = recorder.scratch()
     assert trial.lacking == ("views",)
     trial.unsupported("no views")
-    recorder.absorb(trial)
+    recorder.merge(trial)
     assert recorder.result().verdict is Verdict.UNSUPPORTED
 
 
 def test_an_idle_result_passes_with_a_note_and_only_if_nothing_was_compared() -> None:
     result_id = ResultId.parse("overload-options/sin@float32")
     idle = Recorder(result_id, seed=0)
-    idle.idle("the calls have no options")
+    idle.allow_nothing_compared("the calls have no options")
     result = idle.result()
     assert result.verdict is Verdict.PASS
     assert result.notes == [f"{CHECKED_NOTHING}the calls have no options"]
     busy = Recorder(result_id, seed=0)
-    busy.idle("the calls have no options")
+    busy.allow_nothing_compared("the calls have no options")
     busy.compared(1)
     assert not busy.result().notes
     failed = Recorder(result_id, seed=0)
-    failed.idle("the calls have no options")
+    failed.allow_nothing_compared("the calls have no options")
     failed.fail(Kind.VALUE, "differs")
     assert failed.result().verdict is Verdict.FAIL
     elsewhere = Recorder(result_id, seed=0)
-    elsewhere.idle("the calls have no options")
+    elsewhere.allow_nothing_compared("the calls have no options")
     elsewhere.vacuous("nothing ran from a lazy graph")
     assert elsewhere.result().verdict is Verdict.VACUOUS
 
@@ -94,6 +94,6 @@ def test_deviations_of_some_kinds_alone() -> None:
     recorder.fail(Kind.VALUE, "one")
     recorder.fail(Kind.STATE, "two", sample=4)
     assert recorder.kinds == {Kind.VALUE, Kind.STATE}
-    left = recorder.only({Kind.STATE}).result()
-    assert [failure.message for failure in left.failures] == ["two"]
-    assert (left.comparisons, left.failed_samples) == (0, [4])
+    state_only = recorder.only({Kind.STATE}).result()
+    assert [failure.message for failure in state_only.failures] == ["two"]
+    assert (state_only.comparisons, state_only.failed_samples) == (0, [4])

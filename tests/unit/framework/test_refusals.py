@@ -1,4 +1,4 @@
-"""Refusals: declared and clean, or failures."""
+"""Classification of exceptions: declared refusal, clean refusal, or failure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def test_refusals_are_declared_and_clean_or_failures() -> None:
     target = dataclasses.replace(
         target_file.load("cpu").target("eager"), unsupported={"*/fft_*@float16": "no half"}
     )
-    declared, other = ResultId.parse("value/fft_rfft@float16"), ResultId.parse("value/fft_rfft@float32")
+    declared, undeclared = ResultId.parse("value/fft_rfft@float16"), ResultId.parse("value/fft_rfft@float32")
 
     def classify(error: BaseException, result_id: ResultId = declared) -> str:
         return refusals.classify(target, result_id, error)
 
     assert classify(NotImplementedError("no")) == classify(RuntimeError("no")) == "declared"
-    assert classify(NotImplementedError("no"), other) == "undeclared"
+    assert classify(NotImplementedError("no"), undeclared) == "undeclared"
     for error in (torch.OutOfMemoryError("no"), RecursionError("no"), ValueError("no"), TypeError("no"),
                   RuntimeError("x INTERNAL ASSERT FAILED at y")):  # fmt: skip
         assert classify(error) == "undeclared"

@@ -1,4 +1,4 @@
-"""Rules of tolerance by operator."""
+"""Tolerance rules of operators."""
 
 from __future__ import annotations
 

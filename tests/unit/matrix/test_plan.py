@@ -1,4 +1,4 @@
-"""The cells of a matrix, and those of them that the target declares to refuse."""
+"""The cells of a matrix, and the cells for which the target declares a refusal."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def cells(builds=BUILDS, modes=("eager", "lazy"), level="smoke"):
 
 
 def test_every_build_in_every_mode():
-    found = cells()
-    assert [cell.id for cell in found] == [
+    planned = cells()
+    assert [cell.id for cell in planned] == [
         "2.6.0-public-eager",
         "2.6.0-public-lazy",
         "2.6.0-fork-like-eager",
@@ -29,12 +29,12 @@ def test_every_build_in_every_mode():
         "newest-public-eager",
         "newest-public-lazy",
     ]
-    assert [cell.level for cell in found] == ["smoke", "smoke", "core", "core", "smoke", "smoke"]
+    assert [cell.level for cell in planned] == ["smoke", "smoke", "core", "core", "smoke", "smoke"]
 
 
 def test_what_the_target_declares_for_other_builds_is_expected_to_refuse():
     expected = {cell.id: cell.expect for cell in cells()}
-    assert [name for name, word in expected.items() if word == "refusal"] == [
+    assert [name for name, expectation in expected.items() if expectation == "refusal"] == [
         "2.6.0-public-lazy",
         "newest-public-lazy",
     ]

@@ -1,4 +1,4 @@
-"""Patterns: what they match, and that none takes for ever."""
+"""Id patterns: their meaning, and a bounded matching time."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 from conformance.model.id_patterns import matches
 
 
-def plainly(pattern: str, text: str) -> bool:
-    """The meaning of a pattern, by its definition."""
+def matches_by_hand(pattern: str, text: str) -> bool:
+    """Return whether the pattern matches, computed from the definition of patterns."""
     if not pattern:
         return not text
     if pattern[0] == "*":
-        return any(plainly(pattern[1:], text[start:]) for start in range(len(text) + 1))
-    return bool(text) and pattern[0] in ("?", text[0]) and plainly(pattern[1:], text[1:])
+        return any(matches_by_hand(pattern[1:], text[start:]) for start in range(len(text) + 1))
+    return bool(text) and pattern[0] in ("?", text[0]) and matches_by_hand(pattern[1:], text[1:])
 
 
 def test_all_short_patterns_mean_what_they_say() -> None:
-    texts = ["".join(word) for size in range(4) for word in itertools.product("ab", repeat=size)]
-    patterns = ["".join(word) for size in range(5) for word in itertools.product("a*?b", repeat=size)]
-    wrong = [(p, t) for p in patterns for t in texts if matches(p, t) != plainly(p, t)]
+    texts = ["".join(letters) for size in range(4) for letters in itertools.product("ab", repeat=size)]
+    patterns = ["".join(letters) for size in range(5) for letters in itertools.product("a*?b", repeat=size)]
+    wrong = [(p, t) for p in patterns for t in texts if matches(p, t) != matches_by_hand(p, t)]
     assert not wrong and len(patterns) == 341
 
 
@@ -39,7 +39,7 @@ def test_upper_and_lower_case_are_told_apart() -> None:
 
 @pytest.mark.parametrize("pattern", ["?*" * 40 + "x", "*a" * 40 + "z", "*" * 500 + "z", "*?a" * 30 + "z"])
 def test_a_hostile_pattern_ends(pattern) -> None:
-    """In a process of its own: an endless match cannot be interrupted."""
+    """The match runs in its own process, because an endless match cannot be interrupted."""
     code = f"from conformance.model.id_patterns import matches; print(matches({pattern!r}, 'a' * 200))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
     assert done.stdout.strip() == "False", done.stderr

@@ -1,4 +1,4 @@
-"""Shapes of messages."""
+"""Message patterns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types of a results document and its schema say the same, so that a reader may trust either."""
+"""The record types and the schema of results documents must agree."""
 
 from __future__ import annotations
 

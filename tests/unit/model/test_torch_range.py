@@ -1,4 +1,4 @@
-"""Scopes of torch versions."""
+"""Ranges of torch versions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from conformance.model.torch_range import TorchScope, separating_scope
     ],
 )
 def test_scopes_of_versions(scope: str, inside: list[str], outside: list[str]) -> None:
-    found = TorchScope.parse(scope)
-    assert all(map(found.holds, inside)) and not any(map(found.holds, outside))
-    assert str(found) == scope
+    torch_range = TorchScope.parse(scope)
+    assert all(map(torch_range.holds, inside)) and not any(map(torch_range.holds, outside))
+    assert str(torch_range) == scope
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Oracle values of operators: their digests, and bounds of a remainder."""
+"""Reference values of operators: their digests, and the bounds of a remainder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 
 from conformance.framework.tolerances import rule
 from conformance.oracle import reference as oracle
-from conformance.oracle.reference import _coarse
+from conformance.oracle.reference import _rounded_coarsely
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import find as find_subject
 
@@ -16,22 +16,22 @@ from conformance.subjects.torch_databases import find as find_subject
 def test_last_bits_do_not_count_and_changes_do(dtype: torch.dtype) -> None:
     value = torch.linspace(-3, 2, 7, dtype=dtype)
     same = value * (1 + torch.finfo(dtype).eps)
-    assert torch.equal(_coarse(value), _coarse(same))
+    assert torch.equal(_rounded_coarsely(value), _rounded_coarsely(same))
     for changed in (value * torch.linspace(1, 1.1, 7, dtype=dtype), value.flip(0), value.clone().fill_(1.0)):
-        assert not torch.equal(_coarse(value), _coarse(changed))
+        assert not torch.equal(_rounded_coarsely(value), _rounded_coarsely(changed))
     for special in (float("nan"), float("inf"), -float("inf")):
-        other = value.clone()
-        other[3] = special
-        assert not torch.equal(_coarse(value), _coarse(other))
+        changed_value = value.clone()
+        changed_value[3] = special
+        assert not torch.equal(_rounded_coarsely(value), _rounded_coarsely(changed_value))
 
 
 def test_integers_count_exactly() -> None:
     value = torch.arange(5)
-    assert torch.equal(_coarse(value), value)
+    assert torch.equal(_rounded_coarsely(value), value)
 
 
 def remainder_bounds(dividend: list[float], divisor: list[float], dtype: torch.dtype) -> torch.Tensor:
-    """Return the difference that the suite allows for torch.remainder of these, in units of the dtype."""
+    """Return the error that the suite allows for torch.remainder of these numbers, in units of the dtype."""
     subject = find_subject("operator", "remainder")
     sample = Sample(0, torch.tensor(dividend, dtype=dtype), (torch.tensor(divisor, dtype=dtype),), {})
     expected = oracle.reference_for(subject, dtype, sample)
@@ -46,7 +46,8 @@ def test_a_remainder_is_held_to_units_of_its_dividend(dtype: torch.dtype) -> Non
     bounds = remainder_bounds([7.5, -7.5, 0.3, 100.0], [2.0, 2.0, 0.5, 3.0], dtype)
     sizes = torch.tensor([7.5, 7.5, 0.3, 100.0], dtype=torch.float64)
     assert bool((bounds >= sizes).all()) and bool((bounds <= 7 * sizes).all()), bounds
-    # 6 lies on a multiple of 2: its own remainder may be 0 or 2, the others are held as before.
+    # 6 is a multiple of 2, so its remainder may be 0 or 2. The tolerance of the remaining elements is
+    # unchanged.
     with_jump = remainder_bounds([7.5, -7.5, 0.3, 100.0, 6.0], [2.0, 2.0, 0.5, 3.0, 2.0], dtype)
     assert torch.equal(with_jump[:4], bounds)
     assert with_jump[4] * torch.finfo(dtype).eps >= 2.0

@@ -1,4 +1,4 @@
-"""Rounding to decimals: halfway, within rounding, both neighbours are right, and nothing else is."""
+"""Rounding to decimals: both neighbours of a halfway value are right, and no other value is."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ DUE = torch.round(VALUES.double(), decimals=3)
 
 
 def claims(actual: list[float]) -> bool | None:
-    """Says whether all claims hold to a millionth; None if there are none."""
+    """Return whether all relations hold to a relative error of 1e-6, or None if no relation applies."""
     sample = Sample(0, VALUES, kwargs={"decimals": 3})
-    found = rounding.decimals(torch.tensor(actual), DUE, sample)
-    if found is None:
+    equations = rounding.decimals(torch.tensor(actual), DUE, sample)
+    if equations is None:
         return None
-    return all(torch.allclose(one.actual.double(), one.expected, rtol=1e-6) for one in found)
+    return all(
+        torch.allclose(equation.actual.double(), equation.expected, rtol=1e-6) for equation in equations
+    )
 
 
 def test_both_neighbours_of_a_value_halfway_are_right() -> None:
@@ -29,7 +31,7 @@ def test_another_value_is_wrong() -> None:
     assert claims([6.518, 1.235, -2.0]) is False
     assert claims([6.519, 1.234, -2.0]) is False
     assert claims([6.5175, 1.234, -2.0]) is False
-    assert claims([6.519, 1.234, -2.5]) is None  # then all is compared as usual
+    assert claims([6.519, 1.234, -2.5]) is None  # then every element is compared as usual
 
 
 def test_integers_have_no_decimals() -> None:
@@ -41,5 +43,7 @@ def test_exactly_halfway_the_even_one_is_due() -> None:
     source = torch.tensor([0.0625, 2.5])
     for decimals, actual in ((3, [0.063, 2.5]), (0, [0.0, 3.0])):
         sample = Sample(0, source, kwargs={"decimals": decimals})
-        due = torch.round(source.double(), decimals=decimals)
-        assert rounding.decimals(torch.tensor(actual), due, sample) is None  # all is compared as usual
+        expected = torch.round(source.double(), decimals=decimals)
+        assert (
+            rounding.decimals(torch.tensor(actual), expected, sample) is None
+        )  # every element is compared as usual

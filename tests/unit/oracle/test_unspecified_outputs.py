@@ -1,4 +1,4 @@
-"""Correct results that differ from the CPU's are no failures, and wrong ones still are."""
+"""Correct results that differ from the CPU's pass; wrong results fail."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ INTEGERS = {
 
 
 def failures(name: str, dtype: str, samples: list[Sample], answer: Callable[[Sample, Any], Any]) -> list[str]:
-    """Messages about a device that answers each sample so."""
+    """Return the failure messages of a device that answers each sample with ``answer``."""
     subject = find("operator", name)
     recorder = Recorder(ResultId.parse(f"extremal/{name}@{dtype}"), seed=0)
     target = load("cpu").target("eager")
     for sample in samples:
-        want = reference_for(subject, dtype_of(dtype), sample)
-        if want.ok:
-            compare_outputs(target, recorder, subject, sample, answer(sample, want.outputs), want)
+        reference = reference_for(subject, dtype_of(dtype), sample)
+        if reference.ok:
+            compare_outputs(target, recorder, subject, sample, answer(sample, reference.outputs), reference)
     assert recorder.result().comparisons
     return [failure.message for failure in recorder.result().failures]
 
 
-def saturated(sample: Sample, plain: torch.Tensor) -> torch.Tensor:
-    limits = torch.iinfo(plain.dtype)
+def saturated(sample: Sample, expected: torch.Tensor) -> torch.Tensor:
+    limits = torch.iinfo(expected.dtype)
     whole = sample.input.to(torch.float64).nan_to_num(0.0, float("inf"), float("-inf")).trunc()
-    result = plain.clone()
+    result = expected.clone()
     result[whole >= limits.max] = limits.max
     result[whole <= limits.min] = limits.min
     return result
@@ -67,22 +67,24 @@ def test_conversions_may_saturate(name: str, dtype: str) -> None:
         )
         or not sample.input.isfinite().all()
     ]
-    assert odd, "no sample leaves the range"
+    assert odd, "no sample exceeds the range of the dtype"
     assert not failures(name, dtype, samples, saturated)
-    assert failures(name, dtype, samples, lambda sample, plain: plain + 1)
+    assert failures(name, dtype, samples, lambda sample, expected: expected + 1)
 
 
 @pytest.mark.parametrize("name", ["native_layer_norm", "native_batch_norm"])
 def test_statistics_may_have_the_accumulation_dtype(name: str) -> None:
     samples = list(samples_of(find("operator", name), torch.bfloat16).chosen(8))
 
-    def wide(sample: Sample, plain: Any, error: float = 0.0, dtype: torch.dtype = torch.float32) -> Any:
-        return (plain[0], *(part.to(dtype) + error for part in plain[1:]))
+    def wide(sample: Sample, expected: Any, error: float = 0.0, dtype: torch.dtype = torch.float32) -> Any:
+        return (expected[0], *(part.to(dtype) + error for part in expected[1:]))
 
     assert not failures(name, "bfloat16", samples, wide)
-    assert failures(name, "bfloat16", samples, lambda sample, plain: wide(sample, plain, 1.0))
-    assert failures(name, "bfloat16", samples, lambda sample, plain: wide(sample, plain, 0.0, torch.float64))
-    assert failures(name, "bfloat16", samples, lambda sample, plain: (plain[0].float(), *plain[1:]))
+    assert failures(name, "bfloat16", samples, lambda sample, expected: wide(sample, expected, 1.0))
+    assert failures(
+        name, "bfloat16", samples, lambda sample, expected: wide(sample, expected, 0.0, torch.float64)
+    )
+    assert failures(name, "bfloat16", samples, lambda sample, expected: (expected[0].float(), *expected[1:]))
 
 
 @pytest.mark.parametrize("own", [True, False])

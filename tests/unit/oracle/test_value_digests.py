@@ -1,4 +1,4 @@
-"""Announcements of oracle values."""
+"""Digests of reference values are written to the journal of a run only."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from conformance.results import journal
 
 
 def test_announcements_reach_the_journal_of_a_run_only(tmp_path: Path) -> None:
-    assert not value_digests.wanted()
-    value_digests.announce("mul", "float32", 0, "d0")
+    assert not value_digests.has_receiver()
+    value_digests.send_digest("mul", "float32", 0, "d0")
     writer = journal.Journal(tmp_path / "journal.jsonl")
-    value_digests.send_to(journal.oracle_events(writer))
+    value_digests.set_receiver(journal.oracle_events(writer))
     try:
-        value_digests.announce("add", "float32", 1, "d1")
+        value_digests.send_digest("add", "float32", 1, "d1")
     finally:
-        value_digests.send_to(None)
+        value_digests.set_receiver(None)
     expected = {"event": "oracle", "op": "add", "dtype": "float32", "index": 1, "digest": "d1"}
-    assert journal.read(writer.path)[0] == [expected]
+    assert journal.read_journal(writer.path)[0] == [expected]

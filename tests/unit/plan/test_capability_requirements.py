@@ -1,4 +1,4 @@
-"""Capabilities both ways: what works although it is not declared, and what is refused although it is."""
+"""Undeclared capabilities that work, and declared capabilities that are refused."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def _raised(call: Callable[[], Any]) -> Exception:
     return caught.value
 
 
-#: Programs of a device without the capability, with the verdicts if it is not declared and if it is.
+#: Programs of a device without the capability, each with its verdict for an undeclared and for a declared
+#: capability.
 BEHAVIOURS: dict[str, tuple[Callable[[Recorder, Target], None], Verdict, Verdict]] = {
     "works": (lambda r, t: r.compared(1), Verdict.PASS, Verdict.PASS),
     "refuses": (
@@ -76,7 +77,11 @@ BEHAVIOURS: dict[str, tuple[Callable[[Recorder, Target], None], Verdict, Verdict
         Verdict.FAIL,
         Verdict.FAIL,
     ),
-    "has_nothing_due": (lambda r, t: r.idle("the target lists none"), Verdict.UNSUPPORTED, Verdict.PASS),
+    "has_nothing_due": (
+        lambda r, t: r.allow_nothing_compared("the target lists none"),
+        Verdict.UNSUPPORTED,
+        Verdict.PASS,
+    ),
     "does_nothing": (lambda r, t: None, Verdict.VACUOUS, Verdict.VACUOUS),
 }
 
@@ -84,14 +89,14 @@ BEHAVIOURS: dict[str, tuple[Callable[[Recorder, Target], None], Verdict, Verdict
 @pytest.fixture(scope="module", autouse=True)
 def registered() -> Iterator[None]:
     catalogue.add_subjects("capable", [Subject(name) for name in BEHAVIOURS])
-    for name, words in (("streamed", ("streams",)), ("waits", ("asynchronous",))):
+    for name, capabilities in (("streamed", ("streams",)), ("waits", ("asynchronous",))):
         register(
             name,
             subject_kind="capable",
             statement="It behaves.",
             level="core",
             applies=lambda target, subject: ["any"],
-            capabilities=words,
+            capabilities=capabilities,
         )(lambda target, subject, recorder: BEHAVIOURS[subject.name][0](recorder, target))
     yield
     catalogue._extra.pop("capable")
@@ -135,14 +140,14 @@ def test_what_works_although_declared_unsupported_is_a_note() -> None:
 def test_without_what_nothing_refuses_there_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(catalogue.KINDS_VARIABLE, "capable")
     names = [
-        {case.property for case in plan.build_plan(_target(**words), "core").cases}
-        for words in ({}, {"streams": False}, {"asynchronous": False})
+        {case.property for case in plan.build_plan(_target(**declared), "core").cases}
+        for declared in ({}, {"streams": False}, {"asynchronous": False})
     ]
     assert names == [{"streamed", "waits"}, {"streamed", "waits"}, {"streamed"}]
 
 
 def test_subjects_bring_needs_of_their_own() -> None:
-    entry = registry.find("operator", "out")
+    entry = registry.find_property("operator", "out")
     assert capability_requirements.required_capabilities(entry, "operator", "add") == ("out_variants",)
     assert capability_requirements.required_capabilities(entry, "operator", "bernoulli") == (
         "out_variants",
@@ -156,10 +161,12 @@ def test_subjects_bring_needs_of_their_own() -> None:
 
 
 def test_undeclared_capabilities_of_the_suites_properties_leave_results_in_the_plan() -> None:
-    """A declaration that is too modest is seen: what it takes away is run all the same."""
+    """An undeclared capability does not remove its results from the plan, so a capability that works is
+    noticed.
+    """
     target = target_file.load("hpu-reference").target("eager")
     modest = dataclasses.replace(target, capabilities=dict.fromkeys(vocabulary.CAPABILITIES, False))
-    full, rest = (set(plan.build_plan(one, "full").result_ids()) for one in (target, modest))
+    full, rest = (set(plan.build_plan(each_target, "full").result_ids()) for each_target in (target, modest))
     lost = {text.partition("/")[0] for text in full - rest}
     silent = {
         entry.name

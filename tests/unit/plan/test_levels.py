@@ -1,4 +1,4 @@
-"""Levels and what they ask for."""
+"""Levels and their requirements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from conformance.target.unrestricted import unrestricted_target
 MODES = ("eager", "lazy", "compile", "graph", "distributed")
 
 
-#: Kinds whose subjects come from torch's databases.
+#: Subject kinds whose subjects come from torch's databases.
 KINDS = ("operator", "overload", "module", "optimizer")
 
 
@@ -31,14 +31,14 @@ def committed() -> Manifest:
 
 def test_every_name_in_a_level_exists() -> None:
     names = {kind: {subject.name for subject in subjects(kind)} for kind in (*KINDS, "collective")}
-    known = {
+    property_names = {
         kind: {entry.name for entry in properties(kind)}
         for kind in (*KINDS, "device", "api", "collective", "world")
     }
     for level in map(levels.load, LEVELS):
         assert set(level.native) <= names["operator"]
         for take in level.takes:
-            assert (take.properties or set()) <= known[take.kind]
+            assert (take.properties or set()) <= property_names[take.kind]
             if take.kind in names:
                 assert (take.subjects or set()) <= names[take.kind], level.name
     for kind, name in capability_requirements._subject_capabilities():
@@ -50,8 +50,8 @@ def test_each_level_takes_all_of_the_narrower_one_and_more(committed: Manifest, 
     demands = [committed.demand("2.13.0", mode, level) for level in LEVELS]
     for narrow, broad in itertools.pairwise(demands):
         assert narrow.entries.keys() < broad.entries.keys()
-        due = {name for name, entry in narrow.entries.items() if entry.floor}
-        assert due <= {name for name, entry in broad.entries.items() if entry.floor}
+        floor = {name for name, entry in narrow.entries.items() if entry.floor}
+        assert floor <= {name for name, entry in broad.entries.items() if entry.floor}
 
 
 def test_bringup_needs_a_handful_of_operators_in_float32(committed: Manifest) -> None:
@@ -87,7 +87,7 @@ def test_kinds_of_extra_modules_go_by_the_level_of_their_properties() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("[extra]\na = 1\n", "unknown key 'extra'"),
         ('[[take]]\nkind = "operator"\nlevel = "core"\nonly = 1\n', "unknown key 'only'"),
@@ -97,13 +97,13 @@ def test_kinds_of_extra_modules_go_by_the_level_of_their_properties() -> None:
     ],
 )
 def test_a_mistake_in_a_level_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
     (tmp_path / "bringup.toml").write_text(text)
     monkeypatch.setattr(levels, "FOLDER", tmp_path)
     levels.load.cache_clear()
     try:
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             levels.load("bringup")
     finally:
         levels.load.cache_clear()
@@ -112,5 +112,8 @@ def test_a_mistake_in_a_level_is_named(
 @pytest.mark.parametrize("mode", MODES)
 def test_the_reference_device_has_every_result_that_the_neutral_target_has(mode: str) -> None:
     target = target_file.load("hpu-reference").target(mode)
-    built = [set(plan.build_plan(one, "full").result_ids()) for one in (target, unrestricted_target(mode))]
+    built = [
+        set(plan.build_plan(each_target, "full").result_ids())
+        for each_target in (target, unrestricted_target(mode))
+    ]
     assert built[0] == built[1]

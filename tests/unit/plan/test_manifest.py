@@ -1,4 +1,4 @@
-"""The committed manifest: digests, ids, minors and waivers."""
+"""The committed manifest: digests, ids, torch minors and waivers."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ def test_its_digests_are_those_of_what_levels_ask_for(committed: Manifest) -> No
 
 @pytest.mark.parametrize("mode", MODES)
 def test_every_id_is_in_it_once(committed: Manifest, mode: str) -> None:
-    found = [f"{one.name}/{subject}@{dtype}" for one, subject, dtype in committed.ids((2, 13), mode)]
-    assert len(found) == len(set(found)) > 600
+    ids = [
+        f"{statement.name}/{subject}@{dtype}" for statement, subject, dtype in committed.ids((2, 13), mode)
+    ]
+    assert len(ids) == len(set(ids)) > 600
 
 
 def _statement(*groups: Group, name: str = "value", kind: str = "operator") -> ManifestProperty:
@@ -45,14 +47,14 @@ def _statement(*groups: Group, name: str = "value", kind: str = "operator") -> M
 
 
 def test_an_id_that_is_there_twice_is_an_error() -> None:
-    one = Group((2, 13), None, ("float32",), ("add", "mul"))
-    other = Group((2, 12), None, ("int64", "float32"), ("add",))
-    found = Manifest(((2, 12), (2, 13)), (_statement(one, other),), ())
-    assert len(list(found.ids((2, 12), "eager"))) == 2
+    recent_group = Group((2, 13), None, ("float32",), ("add", "mul"))
+    older_group = Group((2, 12), None, ("int64", "float32"), ("add",))
+    manifest = Manifest(((2, 12), (2, 13)), (_statement(recent_group, older_group),), ())
+    assert len(list(manifest.ids((2, 12), "eager"))) == 2
     with pytest.raises(
         UsageError, match=r"value/add@float32 is in the manifest of torch 2\.13, eager, twice"
     ):
-        list(found.ids((2, 13), "eager"))
+        list(manifest.ids((2, 13), "eager"))
 
 
 def test_a_minor_that_it_does_not_know_certifies_nothing(committed: Manifest) -> None:
@@ -74,13 +76,16 @@ def test_whatever_decides_a_level_changes_its_digest(committed: Manifest, change
         entries[name] = dataclasses.replace(entry, capabilities=(*entry.capabilities, "nested"))
     native = demand.native[1:] if change == "native" else demand.native
     waived = {**demand.waived, name: frozenset({"value"})} if change == "waiver" else demand.waived
-    other = dataclasses.replace(demand, entries=entries, native=native, waived=waived)
-    assert other.digest() != demand.digest()
+    changed = dataclasses.replace(demand, entries=entries, native=native, waived=waived)
+    assert changed.digest() != demand.digest()
 
 
 def test_waivers_are_of_results_that_exist_and_say_where_they_are_tracked(committed: Manifest) -> None:
     ids = {
-        mode: {f"{one.name}/{subject}@{dtype}" for one, subject, dtype in committed.ids((2, 13), mode)}
+        mode: {
+            f"{statement.name}/{subject}@{dtype}"
+            for statement, subject, dtype in committed.ids((2, 13), mode)
+        }
         for mode in MODES
     }
     assert committed.waivers
@@ -97,9 +102,9 @@ def test_waivers_are_of_results_that_exist_and_say_where_they_are_tracked(commit
 def test_a_result_in_place_of_a_waived_one_has_its_waiver() -> None:
     link = {"value": "docs/torch-bugs.md#roll"}
     assert manifest.waiver_links("2.13.0", "eager")["vmap/roll@float64"] == link
-    # In place of float64, which the target does not declare.
+    # A result that replaces float64, because the target does not declare float64.
     assert manifest.waiver_links("2.13.0", "eager", ["vmap/roll@float32"])["vmap/roll@float32"] == link
-    # Beside it, and of a result that every target has.
+    # A result in addition to float64, and a result that every target has.
     both = ["vmap/roll@float64", "vmap/roll@float32"]
     assert "vmap/roll@float32" not in manifest.waiver_links("2.13.0", "eager", both)
     assert "out_grad/prod@float32" not in manifest.waiver_links("2.13.0", "eager", ["out_grad/prod@float32"])

@@ -1,4 +1,4 @@
-"""Whatever a manifest holds, it is taken or refused in one sentence."""
+"""Every generated manifest is either accepted or rejected with a one-sentence error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 
 from conformance.plan.levels import manifest as manifests
-from tests.support.fuzz import FUZZ, spoiled, taken_or_refused, written
+from tests.support.fuzz import FUZZ, corrupted, is_accepted, temporary_file
 
 
 def test_manifests() -> None:
@@ -23,9 +23,9 @@ def test_manifests() -> None:
     }
 
     @FUZZ
-    @given(spoiled(small))
+    @given(corrupted(small))
     def fuzz(data: Any) -> None:
-        path = written("manifest.json", json.dumps(data).encode())
-        taken_or_refused(lambda: manifests.load(path))
+        path = temporary_file("manifest.json", json.dumps(data).encode())
+        is_accepted(lambda: manifests.load(path))
 
     fuzz()

@@ -21,7 +21,7 @@ def test_shards_cut_a_plan_into_parts_that_never_move() -> None:
         assert {case.subject for case in part.cases if case.property == "a"} == {
             case.subject for case in part.cases if case.property == "b"
         }
-    # Subjects without a recorded time go by their names alone.
+    # Subjects without a recorded time are assigned by name.
     assert [
         [Shard(i, 4).takes("operator", f"op{n}") for i in (1, 2, 3, 4)].index(True) for n in range(4)
     ] == [0, 2, 0, 2]

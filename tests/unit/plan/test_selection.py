@@ -1,4 +1,4 @@
-"""Expressions of ``-k``."""
+"""Expressions of the option ``-k``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shards by recorded time: disjoint, complete, of nearly the same seconds, and the same for everybody."""
+"""Shards by recorded time: disjoint, complete, reproducible, and of nearly equal duration."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def test_the_committed_table_is_good() -> None:
 @pytest.mark.parametrize("mode", sorted(TABLE))
 def test_shards_take_the_same_time(mode: str, count: int) -> None:
     seconds = TABLE[mode]
-    found = shards.shard_assignment(mode, count)
-    assert set(found) == set(seconds) and set(found.values()) == set(range(count))
-    loads = [sum(seconds[name] for name in seconds if found[name] == shard) for shard in range(count)]
+    assignment = shards.shard_assignment(mode, count)
+    assert set(assignment) == set(seconds) and set(assignment.values()) == set(range(count))
+    loads = [sum(seconds[name] for name in seconds if assignment[name] == shard) for shard in range(count)]
     largest = max(seconds.values())
     fair = sum(loads) / count
-    # No better is possible than the fair share, or the one subject that takes longer than that.
+    # The best possible limit is the fair share, or the longest single subject if that is longer.
     assert max(loads) <= max(largest, fair * 1.05)
 
 
 def test_shards_by_name_alone_would_take_longer() -> None:
-    """The purpose of the table: with it, the slowest of four shards is nearer to the mean."""
+    """With the table of seconds, the slowest of four shards is nearer to the mean than without the table."""
     seconds = TABLE["graph"]
 
     def slowest(shard_of: Mapping[str, int]) -> float:
@@ -48,8 +48,8 @@ def test_shards_by_name_alone_would_take_longer() -> None:
 
 
 def test_every_subject_is_in_one_shard_whether_it_is_known_or_not() -> None:
-    known = [tuple(name.split("/", 1)) for name in list(TABLE["eager"])[:200]]
-    subjects = [*known, *(("operator", f"unheard-of-{i}") for i in range(100))]
+    known_subjects = [tuple(name.split("/", 1)) for name in list(TABLE["eager"])[:200]]
+    subjects = [*known_subjects, *(("operator", f"unheard-of-{i}") for i in range(100))]
     plan = Plan([Case(kind, name, subject, ("d",)) for kind, subject in subjects for name in ("a", "b")])
     for mode in ("eager", "compile", "distributed"):
         parts = [plan.shard(Shard(index, 3), mode) for index in (1, 2, 3)]
@@ -78,8 +78,8 @@ def test_properties_of_a_split_area_are_dealt_out_alone(monkeypatch: pytest.Monk
         + [Case("operator", name, "op", ("d",)) for name in names]
     )
     parts = [plan.shard(Shard(index, 4)).result_ids() for index in range(1, 5)]
-    found = {result_id: number for number, ids in enumerate(parts) for result_id in ids}
-    assert len(found) == len(plan)
-    assert [found[f"{name}/long@d"] for name in names] == [0, 1, zlib.crc32(b"api/long") % 4]
-    assert {found[f"{name}/short@d"] for name in names} == {2}
-    assert {found[f"{name}/op@d"] for name in names} == {3}
+    shard_of = {result_id: number for number, ids in enumerate(parts) for result_id in ids}
+    assert len(shard_of) == len(plan)
+    assert [shard_of[f"{name}/long@d"] for name in names] == [0, 1, zlib.crc32(b"api/long") % 4]
+    assert {shard_of[f"{name}/short@d"] for name in names} == {2}
+    assert {shard_of[f"{name}/op@d"] for name in names} == {3}

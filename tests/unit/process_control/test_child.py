@@ -1,4 +1,6 @@
-"""A child process ends as a whole, says how it ended, and never blocks the process that watches it."""
+"""A child process is terminated with all its descendants, its end is reported, and it never blocks its
+parent.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ import ctypes, os, signal, subprocess, sys, time
 from conformance.process_control.parent_link import ParentLink
 link = ParentLink.connect()
 """
-#: Starts a process that ignores SIGTERM, prints its number, and goes on.
+#: Start a process that ignores SIGTERM, print its process id, and continue.
 GRANDCHILD = """
 import os, signal, sys, time
 reading, writing = os.pipe()
@@ -44,7 +46,7 @@ def python(folder: Path, code: str, *, channel: bool = False, stdout: bool = Tru
 
 
 def alive(pid: int) -> bool:
-    """Return True for a process that runs; a zombie does not."""
+    """Return whether a process runs. A zombie does not run."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -121,7 +123,7 @@ def test_what_a_process_started_ends_with_it(tmp_path: Path, last: str) -> None:
 @pytest.mark.parametrize(
     ("before", "number"),
     [
-        ("ctypes.PyDLL(None).sleep(100)", signal.SIGTERM),  # with the GIL held
+        ("ctypes.PyDLL(None).sleep(100)", signal.SIGTERM),  # while the GIL is held
         ("signal.signal(signal.SIGTERM, signal.SIG_IGN); link.send(b''); time.sleep(100)", signal.SIGKILL),
         ("os.kill(os.getpid(), signal.SIGSTOP)", signal.SIGKILL),
     ],
@@ -314,7 +316,7 @@ def test_nothing_runs_on_after_a_parent_that_is_killed(tmp_path: Path) -> None:
         text=True,
     ) as parent:
         assert parent.stdout is not None
-        pids = [int(word) for word in parent.stdout.readline().split()]
+        pids = [int(number) for number in parent.stdout.readline().split()]
         assert len(pids) == 2 and all(map(alive, pids))
         parent.send_signal(signal.SIGKILL)
     until(lambda: not any(map(alive, pids)))

@@ -1,4 +1,4 @@
-"""Units of work: none is lost, none is counted twice, and each crash or hang costs one."""
+"""Units of work: none is lost or counted twice, and each crash or hang costs one unit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from conformance.process_control.supervisor import ChildNotStarted, Supervisor, 
 from tests.support import python_path
 from tests.unit.process_control.test_child import alive, until
 
-#: Does what each unit says, and keeps a log of the units that it began.
+#: Execute each unit, and log the units that began.
 WORKER = """
 import ctypes, os, signal, sys, time
 from conformance.process_control.parent_link import ParentLink
@@ -39,7 +39,7 @@ for unit in link.requests():
 
 
 class Spawn:
-    """Starts workers, and counts them."""
+    """Function object that starts workers and counts them."""
 
     def __init__(self, folder: Path, before: str = "", after: str = "os._exit(0)") -> None:
         self.folder = folder
@@ -94,11 +94,11 @@ def test_the_number_of_units_is_exact_with_several_workers(tmp_path: Path) -> No
     spawn = Spawn(tmp_path)
     with supervised(spawn, workers=3) as supervisor:
         assert list(supervisor.run_units([], silence=60)) == []
-        found = list(supervisor.run_units(units, silence=60))
-    counted = collections.Counter(unit for unit, _ in found)
+        replies = list(supervisor.run_units(units, silence=60))
+    counted = collections.Counter(unit for unit, _ in replies)
     assert counted == collections.Counter(units)
-    assert sum(isinstance(reply, ChildEnd) for _, reply in found) == 6
-    assert all(isinstance(reply, ChildEnd) == unit.startswith("os") for unit, reply in found)
+    assert sum(isinstance(reply, ChildEnd) for _, reply in replies) == 6
+    assert all(isinstance(reply, ChildEnd) == unit.startswith("os") for unit, reply in replies)
     assert collections.Counter(spawn.began()) == counted
 
 
@@ -106,29 +106,29 @@ def test_a_process_that_ends_between_two_units_costs_none(tmp_path: Path) -> Non
     units = ["then 1", "then 2", 3, "then 4", 5]
     spawn = Spawn(tmp_path)
     with supervised(spawn) as supervisor:
-        found = list(supervisor.run_units(units, silence=60))
-        assert [(unit, reply[0]) for unit, reply in found] == [(unit, unit) for unit in units]
-        again = list(supervisor.run_units(["then", "then"], silence=60))
-        assert [reply[0] for _, reply in again] == ["then", "then"]
+        replies = list(supervisor.run_units(units, silence=60))
+        assert [(unit, reply[0]) for unit, reply in replies] == [(unit, unit) for unit in units]
+        later_replies = list(supervisor.run_units(["then", "then"], silence=60))
+        assert [reply[0] for _, reply in later_replies] == ["then", "then"]
     assert spawn.began() == [str(unit) for unit in [*units, "then", "then"]]
 
 
 def test_a_process_that_ends_while_it_is_sent_a_unit_costs_none(tmp_path: Path) -> None:
-    """It reads a part of the unit only."""
+    """The process reads only a part of the unit."""
     large = "x" * 1_000_000
     spawn = Spawn(tmp_path, after="link._channel.recv(1000); os.kill(os.getpid(), signal.SIGKILL)")
     with supervised(spawn) as supervisor:
-        found = list(supervisor.run_units(["then", large], silence=60))
-    assert [(unit, reply[0]) for unit, reply in found] == [("then", "then"), (large, large)]
+        replies = list(supervisor.run_units(["then", large], silence=60))
+    assert [(unit, reply[0]) for unit, reply in replies] == [("then", "then"), (large, large)]
     assert len(spawn.children) == 2
 
 
 def test_a_process_that_ends_during_start_up_costs_no_unit(tmp_path: Path) -> None:
     spawn = Spawn(tmp_path, before="os.environ['NUMBER'] == '1' and os._exit(1)")
     with supervised(spawn) as supervisor:
-        found = list(supervisor.run_units(["os._exit(0)", 1, 2], silence=60))
-    assert [unit for unit, _ in found] == ["os._exit(0)", 1, 2]
-    assert isinstance(found[0][1], ChildEnd) and found[1][1][0] == 1 and found[2][1][0] == 2
+        replies = list(supervisor.run_units(["os._exit(0)", 1, 2], silence=60))
+    assert [unit for unit, _ in replies] == ["os._exit(0)", 1, 2]
+    assert isinstance(replies[0][1], ChildEnd) and replies[1][1][0] == 1 and replies[2][1][0] == 2
     assert len(spawn.children) == 3
 
 
@@ -145,12 +145,12 @@ def test_processes_that_do_not_start_are_an_error(
 ) -> None:
     spawn = Spawn(tmp_path, before)
     supervisor = Supervisor[Any](spawn, start=0.5 if how is How.STALLED else 60.0)
-    found = []
+    replies = []
     with pytest.raises(ChildNotStarted) as caught, supervisor:
         for pair in supervisor.run_units(["os._exit(0)", 1], silence=60):
-            found.append(pair)
+            replies.append(pair)
     assert caught.value.end.how is how and len(spawn.children) == processes
-    assert len(found) == (processes == 3)
+    assert len(replies) == (processes == 3)
     if "driver" in before:
         assert caught.value.end.last_line == "OSError: no driver"
 
@@ -160,16 +160,20 @@ def test_a_unit_that_two_processes_in_a_row_do_not_begin_is_charged(tmp_path: Pa
         tmp_path, before="link.requests = lambda: [link._say('ready'), link.receive(), os._exit(5)]"
     )
     with supervised(spawn) as supervisor:
-        found = list(supervisor.run_units([1, 2], silence=60))
-    assert [(unit, end.code) for unit, end in found] == [(1, 5), (2, 5)]
+        replies = list(supervisor.run_units([1, 2], silence=60))
+    assert [(unit, end.code) for unit, end in replies] == [(1, 5), (2, 5)]
     assert len(spawn.children) == 4
 
 
 def test_a_second_reply_is_not_taken_for_that_of_the_next_unit(tmp_path: Path) -> None:
     spawn = Spawn(tmp_path)
     with supervised(spawn) as supervisor:
-        found = list(supervisor.run_units(["link.reply(['twice'])", 1, 2], silence=60))
-    assert [(unit, reply[0]) for unit, reply in found] == [("link.reply(['twice'])", "twice"), (1, 1), (2, 2)]
+        replies = list(supervisor.run_units(["link.reply(['twice'])", 1, 2], silence=60))
+    assert [(unit, reply[0]) for unit, reply in replies] == [
+        ("link.reply(['twice'])", "twice"),
+        (1, 1),
+        (2, 2),
+    ]
 
 
 def test_processes_are_kept_from_one_call_to_the_next(tmp_path: Path) -> None:
@@ -181,16 +185,16 @@ def test_processes_are_kept_from_one_call_to_the_next(tmp_path: Path) -> None:
 
 
 def test_a_unit_is_taken_after_the_replies_before_it(tmp_path: Path) -> None:
-    taken: list[int] = []
+    begun_units: list[int] = []
 
     def units() -> Iterator[int]:
-        while len(taken) < 4:
-            yield len(taken)
+        while len(begun_units) < 4:
+            yield len(begun_units)
 
     with supervised(Spawn(tmp_path)) as supervisor:
         for _, reply in supervisor.run_units(units(), silence=60):
-            taken.append(reply[0])
-    assert taken == [0, 1, 2, 3]
+            begun_units.append(reply[0])
+    assert begun_units == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
@@ -228,17 +232,17 @@ def test_a_flood_of_output_and_steps_blocks_nobody(tmp_path: Path) -> None:
     flood = "[(os.write(1, b'o' * 100_000), os.write(2, b'e' * 100_000)) for _ in range(50)]"
     steps = "[link.step('s' * 10_000) for _ in range(300)]"
     with supervised(Spawn(tmp_path), workers=2) as supervisor:
-        found = dict(supervisor.run_units([flood, steps, 1], silence=60))
-    assert {unit: reply[0] for unit, reply in found.items()} == {flood: flood, steps: steps, 1: 1}
+        replies = dict(supervisor.run_units([flood, steps, 1], silence=60))
+    assert {unit: reply[0] for unit, reply in replies.items()} == {flood: flood, steps: steps, 1: 1}
     assert max(path.stat().st_size for path in tmp_path.glob("log-*")) == 10_000_000
 
 
 def test_several_threads_may_use_one_supervisor(tmp_path: Path) -> None:
-    found: list[Any] = []
+    replies: list[Any] = []
 
     def use(name: str) -> None:
         units = [f"'{name}', str({n})" if n % 4 else f"os._exit({name!r} and {n})" for n in range(8)]
-        found.extend(supervisor.run_units(units, silence=60))
+        replies.extend(supervisor.run_units(units, silence=60))
 
     spawn = Spawn(tmp_path)
     with supervised(spawn) as supervisor:
@@ -247,8 +251,8 @@ def test_several_threads_may_use_one_supervisor(tmp_path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    assert len(found) == len({unit for unit, _ in found}) == len(spawn.began()) == 16
-    assert all(isinstance(reply, ChildEnd) == unit.startswith("os") for unit, reply in found)
+    assert len(replies) == len({unit for unit, _ in replies}) == len(spawn.began()) == 16
+    assert all(isinstance(reply, ChildEnd) == unit.startswith("os") for unit, reply in replies)
 
 
 TOGETHER = """
@@ -273,7 +277,7 @@ time.sleep(100)
     ],
 )
 def test_all_processes_are_asked(tmp_path: Path, first: str, second: str, due: list[Any]) -> None:
-    """After a failure the other process gets the grace period, not the limit."""
+    """After a failure the remaining process gets the grace period and not the full limit."""
     variables = {**os.environ, "PYTHONPATH": python_path()}
     children = [
         Child.exec(
@@ -286,11 +290,11 @@ def test_all_processes_are_asked(tmp_path: Path, first: str, second: str, due: l
     ]
     start = time.monotonic()
     with children[0], children[1]:
-        found = receive_all(children, json.loads, limit=60, grace=0.5, ok=lambda reply: reply > 0)
-        ends = [one.how if isinstance(one, ChildEnd) else one for one in found]
+        replies = receive_all(children, json.loads, limit=60, grace=0.5, ok=lambda reply: reply > 0)
+        ends = [reply.how if isinstance(reply, ChildEnd) else reply for reply in replies]
     assert ends == due and time.monotonic() - start < 10
-    late = [one for one in found if isinstance(one, ChildEnd) and one.how is How.TIMED_OUT]
-    assert all("in inner" in end.stacks for end in late)
+    timed_out = [reply for reply in replies if isinstance(reply, ChildEnd) and reply.how is How.TIMED_OUT]
+    assert all("in inner" in end.stacks for end in timed_out)
 
 
 def test_a_closed_iterator_ends_the_processes_that_work(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every property names the page of PyTorch's documentation that it rests on."""
+"""Every property names its page of PyTorch's documentation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.model.documentation import ROOT, page_url
 from conformance.model.vocabulary import KINDS
 from conformance.properties.registry import properties
 
-#: Pages that describe one name of torch's; their path ends with it.
+#: Pages that describe one name of torch. The path of the page ends with the name.
 _GENERATED = re.compile(r"generated/(torch(?:\.\w+)+)\.html")
 
 
@@ -27,12 +27,12 @@ def _pages() -> dict[str, set[str]]:
 
 def _resolve(name: str) -> object:
     parts = name.split(".")
-    found: object = importlib.import_module(parts[0])
+    resolved: object = importlib.import_module(parts[0])
     for number, part in enumerate(parts[1:], 2):
-        if not hasattr(found, part):
+        if not hasattr(resolved, part):
             importlib.import_module(".".join(parts[:number]))
-        found = getattr(found, part)
-    return found
+        resolved = getattr(resolved, part)
+    return resolved
 
 
 def test_every_property_names_a_page() -> None:
@@ -42,7 +42,7 @@ def test_every_property_names_a_page() -> None:
 
 
 def test_pages_of_single_names_are_of_names_that_torch_has() -> None:
-    names = [found[1] for page in _pages() if (found := _GENERATED.fullmatch(page))]
+    names = [match[1] for page in _pages() if (match := _GENERATED.fullmatch(page))]
     assert len(names) > 15
     for name in names:
         _resolve(name)

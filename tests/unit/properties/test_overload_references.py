@@ -1,4 +1,4 @@
-"""The CPU's answers to calls of overloads: computed once, with what they write, within their tolerance."""
+"""References of overload calls: computed once, with written arguments and a tolerance rule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from conformance.target import file as target_file
 TARGET = target_file.load("cpu").target("eager")
 
 
-def known(subject: Subject, dtype: str) -> list[OverloadReference]:
+def references_of(subject: Subject, dtype: str) -> list[OverloadReference]:
     recorder = Recorder(ResultId(CaseId("overload-forms", subject.name), dtype), seed=0)
     return list(references(TARGET, subject, recorder, 8))
 
@@ -29,31 +29,40 @@ def known(subject: Subject, dtype: str) -> list[OverloadReference]:
 def test_an_answer_is_computed_once() -> None:
     subject = find("overload", "mul.Tensor")
     assert all(
-        one is other for one, other in zip(known(subject, "int32"), known(subject, "int32"), strict=True)
+        left is right
+        for left, right in zip(references_of(subject, "int32"), references_of(subject, "int32"), strict=True)
     )
 
 
 def test_another_subject_of_the_same_name_has_answers_of_its_own() -> None:
     subject = find("overload", "mul.Tensor")
-    other = Subject(subject.kind, subject.name, dataclasses.replace(subject.info))
-    assert known(subject, "int32")[0].subject is subject
-    assert known(other, "int32")[0].subject is other
+    same_name = Subject(subject.kind, subject.name, dataclasses.replace(subject.info))
+    assert references_of(subject, "int32")[0].subject is subject
+    assert references_of(same_name, "int32")[0].subject is same_name
 
 
 def test_other_calls_of_a_subject_have_answers_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = find("overload", "mul.Tensor")
-    assert known(subject, "int32")
+    assert references_of(subject, "int32")
     none = SampleSet(subject.name, [])
     monkeypatch.setattr(_references, "calls_of", lambda subject, dtype: none)
-    assert known(subject, "int32") == []
+    assert references_of(subject, "int32") == []
 
 
 def test_items_are_remembered_however_looks_at_them_alternate() -> None:
     items = _references._CachedIterable(iter(range(5)))  # type: ignore[arg-type]
-    one, other = iter(items), iter(items)
-    seen = [next(one), next(one), next(other), next(one), next(other), next(other), next(other)]
-    assert seen == [0, 1, 0, 2, 1, 2, 3]
-    assert list(one) == [3, 4] and list(other) == [4]
+    first_pass, second_pass = iter(items), iter(items)
+    items_read = [
+        next(first_pass),
+        next(first_pass),
+        next(second_pass),
+        next(first_pass),
+        next(second_pass),
+        next(second_pass),
+        next(second_pass),
+    ]
+    assert items_read == [0, 1, 0, 2, 1, 2, 3]
+    assert list(first_pass) == [3, 4] and list(second_pass) == [4]
 
 
 def test_a_converted_call_has_the_tolerance_of_its_own_operator() -> None:
@@ -68,17 +77,17 @@ def test_a_converted_call_has_the_tolerance_of_its_own_operator() -> None:
 
 
 def test_ways_to_grow_are_looked_for_once() -> None:
-    found = known(find("overload", "mul.Tensor"), "float32")[0]
-    first = next(iter(found.ways))
-    assert next(iter(found.ways)) is first
-    assert list(found.ways) == list(found.ways)
+    reference = references_of(find("overload", "mul.Tensor"), "float32")[0]
+    first = next(iter(reference.enlargements))
+    assert next(iter(reference.enlargements)) is first
+    assert list(reference.enlargements) == list(reference.enlargements)
 
 
 @pytest.mark.parametrize("name", ["native_batch_norm", "_batch_norm_with_update"])
 def test_what_a_call_writes_besides_has_a_value_in_raised_precision(name: str) -> None:
-    for found in known(find("overload", name), "float32"):
-        assert found.expected.ok
-        assert found.expected.has_high_precision
+    for reference in references_of(find("overload", name), "float32"):
+        assert reference.expected.ok
+        assert reference.expected.has_high_precision
 
 
 def test_a_gradient_of_a_normalisation_is_as_far_off_as_its_own_parts() -> None:
@@ -87,15 +96,15 @@ def test_a_gradient_of_a_normalisation_is_as_far_off_as_its_own_parts() -> None:
     general = rule(subject.info.operators[0], torch.float32, "backward").scale
     for sample in (samples[index] for index in range(samples.available)):
         own = rule_of_overload(subject.name, subject.info, torch.float32, sample).scale
-        deviations = sample.args[3]  # their inverses
+        deviations = sample.args[3]  # the inverses of the standard deviations
         assert 0 < own <= general
         assert own == general or not deviations.numel() or own >= float(deviations.detach().abs().max())
 
 
 def test_the_cache_is_of_the_subject_used_last() -> None:
     subject = find("overload", "mul.Tensor")
-    first = known(subject, "int32")[0]
+    first = references_of(subject, "int32")[0]
     for name in ("add.Tensor", "sub.Tensor", "div.Tensor", "eq.Tensor"):
-        known(find("overload", name), "float32")
+        references_of(find("overload", name), "float32")
     assert subject.name not in _references._cached_references
-    assert known(subject, "int32")[0] is not first
+    assert references_of(subject, "int32")[0] is not first

@@ -18,18 +18,18 @@ _TABLE = _kernel_origin._has
 
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Function that takes kernels out of the CPU's dispatch table, as placement sees it."""
+    """Return a function that hides kernels of the CPU dispatch table from the placement check."""
 
     def forget() -> None:
         _kernel_origin.composite_key.cache_clear()
-        _kernel_origin.placed.cache_clear()
+        _kernel_origin.placement_by_dispatch_table.cache_clear()
 
     def hide(*names: str) -> None:
-        gone = {f"aten::{name}" for name in names}
+        hidden = {f"aten::{name}" for name in names}
         monkeypatch.setattr(
             _kernel_origin,
             "_has",
-            lambda name, key: not (key == "CPU" and (not names or name in gone)) and _TABLE(name, key),
+            lambda name, key: not (key == "CPU" and (not names or name in hidden)) and _TABLE(name, key),
         )
         forget()
 
@@ -38,13 +38,13 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     forget()
 
 
-def observed(name: str) -> str:
+def placement_of(name: str) -> str:
     subject = find("operator", name)
     recorder = Recorder(ResultId.parse(f"placement/{name}@float32"), seed=0)
     placement.check(load("cpu").target("eager"), subject, recorder)
-    found = recorder.result().placement
-    assert found is not None
-    return found.value
+    observed_placement = recorder.result().placement
+    assert observed_placement is not None
+    return observed_placement.value
 
 
 @pytest.mark.parametrize(
@@ -52,25 +52,27 @@ def observed(name: str) -> str:
 )
 def test_a_device_without_any_kernel_falls_back(without: Callable[..., None], name: str) -> None:
     without()
-    assert observed(name) == Placement.FALLBACK.value
+    assert placement_of(name) == Placement.FALLBACK.value
 
 
 def test_the_out_overload_decides_for_a_structured_operator(without: Callable[..., None]) -> None:
-    assert observed("add") == Placement.NATIVE.value
+    assert placement_of("add") == Placement.NATIVE.value
     without("add.Tensor")
-    assert observed("add") == Placement.COMPOSITE.value  # torch's own, over the device's add.out
+    assert (
+        placement_of("add") == Placement.COMPOSITE.value
+    )  # torch's own kernel, which calls the device's add.out
     without("add.Tensor", "add.out")
-    assert observed("add") == Placement.FALLBACK.value
+    assert placement_of("add") == Placement.FALLBACK.value
 
 
 def test_a_composite_kernel_is_what_it_calls(without: Callable[..., None]) -> None:
-    assert observed("zeros_like") == Placement.COMPOSITE.value
+    assert placement_of("zeros_like") == Placement.COMPOSITE.value
     without("zero_", "fill_.Scalar")
-    assert observed("zeros_like") == Placement.FALLBACK.value
+    assert placement_of("zeros_like") == Placement.FALLBACK.value
 
 
 def test_numbers_reach_kernels_as_tensors() -> None:
-    calls = placement.Calls("cpu", "CPU")
+    calls = placement.DispatchedCalls("cpu", "CPU")
     with calls:
         torch.remainder(torch.ones(2), 3)
         torch.mul(torch.ones(2), 2.5)

@@ -1,4 +1,4 @@
-"""Draws that repeat each other are distinguished from draws of few values."""
+"""Detection of repeated draws. Random draws with few distinct values are no false alarm."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 from conformance.properties.overloads import random
 
 
-def found(first: torch.Tensor, second: torch.Tensor, draw: str) -> tuple[int, int] | None:
+def repetition(first: torch.Tensor, second: torch.Tensor, draw: str) -> tuple[int, int] | None:
     def by_cpu() -> Sequence[torch.Tensor]:
         return [DRAWS[draw](first.numel()) for _ in range(20)]
 
-    return random._repeated(first, second, by_cpu)
+    return random._repeated_elements(first, second, by_cpu)
 
 
 DRAWS = {
@@ -30,7 +30,7 @@ DRAWS = {
 def test_independent_draws_are_no_repetition(draw: str, size: int) -> None:
     torch.manual_seed(5)
     for _ in range(100):
-        assert found(DRAWS[draw](size), DRAWS[draw](size), draw) is None
+        assert repetition(DRAWS[draw](size), DRAWS[draw](size), draw) is None
 
 
 @pytest.mark.parametrize("draw", DRAWS)
@@ -39,4 +39,4 @@ def test_a_shifted_draw_is_a_repetition(draw: str) -> None:
     first = DRAWS[draw](257)
     second = DRAWS[draw](257)
     second[:-3] = first[3:]
-    assert found(first, second, draw) == (3, 254)
+    assert repetition(first, second, draw) == (3, 254)

@@ -1,4 +1,4 @@
-"""On the CPU there is no other answer to ask: what its own graphs and predictions get wrong is reported."""
+"""On the target ``cpu`` no control exists, so wrong graphs and wrong predictions of torch are reported."""
 
 from __future__ import annotations
 
@@ -42,9 +42,11 @@ def test_a_wrong_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
     predict = predictions.run_on_fake_tensors
 
     def wrong(call: Any, mode: Any, run: Any) -> Any:
-        found = predict(call, mode, run)
+        predicted = predict(call, mode, run)
         with mode:
-            return tree_map(lambda leaf: leaf.to(torch.complex128) if hasattr(leaf, "to") else leaf, found)
+            return tree_map(
+                lambda leaf: leaf.to(torch.complex128) if hasattr(leaf, "to") else leaf, predicted
+            )
 
     monkeypatch.setattr(predictions, "run_on_fake_tensors", wrong)
     result = _run("open-sizes-of-operators-1-of-8", "fake")

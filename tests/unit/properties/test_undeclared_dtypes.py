@@ -1,5 +1,6 @@
-"""No property calls a device wrong for a dtype that its target does not declare, and all do for one that it
-declares."""
+"""No property reports a deviation for an undeclared dtype; every property reports one for a
+declared dtype.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ from conformance.framework import undeclared_dtypes
 from conformance.framework.recorder import Recorder
 from conformance.framework.trees import tensors, tree_map
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
-from conformance.properties.operators._gradients import derive
+from conformance.properties.operators._gradients import run_derivatives
 from conformance.properties.optimizers import grad_scaler
-from conformance.properties.registry import find, properties
+from conformance.properties.registry import find_property, properties
 from conformance.properties.shared.execution import declares_call
 from conformance.samples.operators import samples_of
 from conformance.subjects.torch_databases import find as subject_of
@@ -35,26 +36,26 @@ COMPLEX = frozenset({"complex32", "complex64", "complex128"})
 
 
 def target(*without: str) -> Target:
-    """A target on the CPU that declares all dtypes but some."""
+    """Return a target on the CPU that declares all dtypes except the given ones."""
     return Target("fake", None, "cpu", frozenset(DTYPES) - set(without), {})
 
 
 def refuses_complex(tree: Any) -> Any:
-    """Refuse complex tensors as a device does that has none."""
+    """Raise a refusal for complex tensors, as a device without complex dtypes does."""
     if any(tensor.is_complex() for tensor in tensors(tree)):
         raise RuntimeError("complex numbers are not supported on this device")
     return tree
 
 
 def refuses_int64(tree: Any) -> Any:
-    """Refuse tensors of int64."""
+    """Raise a refusal for tensors of dtype int64."""
     if any(tensor.dtype == torch.int64 for tensor in tensors(tree)):
         raise RuntimeError("int64 is not supported on this device")
     return tree
 
 
 def rounds_float64(tree: Any) -> Any:
-    """Keep no more of float64 than float32 holds."""
+    """Round float64 tensors to the precision of float32."""
 
     def leaf(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or value.dtype != torch.float64 or value.requires_grad:
@@ -65,18 +66,18 @@ def rounds_float64(tree: Any) -> Any:
 
 
 def checked(name: str, operator: str, dtype: str, target: Target, device: Callable[[Any], Any]) -> Result:
-    """Check an operator of which all results pass through ``device``."""
+    """Check an operator whose results all pass through ``device``."""
     subject = subject_of("operator", operator)
     info = copy.copy(subject.info)
     op = info.op
     info.op = lambda *args, **kwargs: device(op(*args, **kwargs))
     recorder = Recorder(ResultId(CaseId(name, operator), dtype), seed=0)
-    find("operator", name).check(target, dataclasses.replace(subject, info=info), recorder)
+    find_property("operator", name).check(target, dataclasses.replace(subject, info=info), recorder)
     return recorder.result()
 
 
 def results(operator: str, missing: Target) -> Iterator[tuple[str, str]]:
-    """The (property, dtype) of an operator's results in eager mode."""
+    """Return the (property, dtype) pairs of an operator's results in eager mode."""
     for entry in properties("operator"):
         if "eager" in entry.modes:
             for dtype in entry.applies(missing, subject_of("operator", operator)):
@@ -117,7 +118,7 @@ def test_operators_without_double_precision(name: str, operator: str, dtype: str
         ("dtypes", "cdouble", "any", (), refuses_complex, Kind.REFUSED),
         ("value", "softmax.with_dtype", "int64", (), rounds_float64, Kind.VALUE),
         ("value", "float_power", "int64", (), rounds_float64, Kind.VALUE),
-        # What is declared still counts on a target that leaves others out.
+        # Declared dtypes are still checked on a target that does not declare all dtypes.
         ("value", "mul", "int64", COMPLEX, refuses_int64, Kind.REFUSED),
         ("promotion", "mul", "any", COMPLEX, refuses_int64, Kind.REFUSED),
         ("dtypes", "mul", "any", COMPLEX, refuses_int64, Kind.REFUSED),
@@ -131,7 +132,7 @@ def test_operators_in_dtypes_that_are_declared(
 
 
 class Device(TorchDispatchMode):
-    """Passes what operators take and return through a function, as a device would on its own tensors."""
+    """Dispatch mode that applies a function to the arguments and results of operators, as a device would."""
 
     def __init__(self, device: Callable[[Any], Any]) -> None:
         super().__init__()
@@ -141,9 +142,11 @@ class Device(TorchDispatchMode):
         return self.device(func(*args, **(kwargs or {})))
 
 
-def ran(monkeypatch: pytest.MonkeyPatch, name: str, target: Target, device: TorchDispatchMode) -> Result:
-    """Check a behaviour in its first dtype with the device's side under a mode."""
-    of_area = find("api", name)
+def results_of_run(
+    monkeypatch: pytest.MonkeyPatch, name: str, target: Target, device: TorchDispatchMode
+) -> Result:
+    """Check a behaviour in its first dtype, with the device side under a dispatch mode."""
+    of_area = find_property("api", name)
     entry = behaviour.BEHAVIOURS[name]
     monkeypatch.setattr(behaviour, "_around", lambda lab: device)
     dtype = of_area.applies(target, subject_of("api", entry.area))[0]
@@ -169,24 +172,24 @@ BEHAVIOURS = [
 def test_behaviours(
     monkeypatch: pytest.MonkeyPatch, name: str, without: tuple[str, ...], device: Callable[[Any], Any]
 ) -> None:
-    result = ran(monkeypatch, name, target(*without), Device(device))
+    result = results_of_run(monkeypatch, name, target(*without), Device(device))
     assert result.verdict in (Verdict.PASS, Verdict.UNSUPPORTED), result.failures
     assert any("the target does not declare" in note for note in result.notes)
-    assert ran(monkeypatch, name, target(), Device(device)).verdict is Verdict.FAIL
+    assert results_of_run(monkeypatch, name, target(), Device(device)).verdict is Verdict.FAIL
 
 
 def test_a_behaviour_in_a_dtype_that_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = ran(monkeypatch, "tensor-of-a-tensor", WITHOUT_COMPLEX, Device(refuses_int64))
+    result = results_of_run(monkeypatch, "tensor-of-a-tensor", WITHOUT_COMPLEX, Device(refuses_int64))
     assert result.verdict is Verdict.FAIL
 
 
 def test_the_rest_of_a_program_that_was_cut_off_is_not_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = ran(monkeypatch, "transforms-and-back", WITHOUT_COMPLEX, Device(refuses_complex))
+    result = results_of_run(monkeypatch, "transforms-and-back", WITHOUT_COMPLEX, Device(refuses_complex))
     assert result.verdict is Verdict.UNSUPPORTED
 
 
 class Refuses(TorchDispatchMode):
-    """Refuses an operator in float32, except for what the lab does itself."""
+    """Dispatch mode that refuses an operator in float32, except for the calls of the lab itself."""
 
     def __init__(self, name: str, result: Any = None) -> None:
         super().__init__()
@@ -205,7 +208,7 @@ class Refuses(TorchDispatchMode):
 @pytest.mark.parametrize(
     ("name", "operator"),
     [
-        # The lab makes float32 numbers by way of float64.
+        # The lab creates float32 numbers from float64 numbers.
         ("interpolation", "upsample_nearest1d"),
         # A loop over dtypes, float64 among them, in one statement.
         ("permutations", "randperm"),
@@ -214,22 +217,22 @@ class Refuses(TorchDispatchMode):
 def test_a_fault_in_float32_beside_what_needs_float64(
     monkeypatch: pytest.MonkeyPatch, name: str, operator: str
 ) -> None:
-    assert ran(monkeypatch, name, WITHOUT_FLOAT64, Refuses(operator)).verdict is Verdict.FAIL
+    assert results_of_run(monkeypatch, name, WITHOUT_FLOAT64, Refuses(operator)).verdict is Verdict.FAIL
 
 
 class Exaggerates(TorchDispatchMode):
-    """Draws numbers that are wrong in mean and scale."""
+    """Dispatch mode that draws numbers with a wrong mean and scale."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
+        output = func(*args, **(kwargs or {}))
         wrong = str(func) in ("aten.randn.default", "aten.normal_.default") and not is_lab_working()
-        return found.mul_(2).add_(0.5) if wrong and found.dtype == torch.float32 else found
+        return output.mul_(2).add_(0.5) if wrong and output.dtype == torch.float32 else output
 
 
 def test_what_a_program_computes_on_the_host_needs_nothing_of_the_device(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    of_area = find("api", "normal-numbers")
+    of_area = find_property("api", "normal-numbers")
     entry = behaviour.BEHAVIOURS["normal-numbers"]
     assert "float32" in of_area.applies(WITHOUT_FLOAT64, subject_of("api", entry.area))
     monkeypatch.setattr(behaviour, "_around", lambda lab: Exaggerates())
@@ -243,7 +246,7 @@ def test_what_a_program_computes_on_the_host_needs_nothing_of_the_device(
 
 def test_a_declared_refusal_is_not_for_want_of_a_dtype() -> None:
     recorder = Recorder(ResultId(CaseId("value", "empty_like"), "float32"), seed=0)
-    recorder.left_out(["float64"])
+    recorder.omit_for_dtypes(["float64"])
     assert recorder.result().undeclared == ["float64"]
     recorder.unsupported("declared")
     assert recorder.result().verdict is Verdict.UNSUPPORTED and not recorder.result().undeclared
@@ -261,22 +264,22 @@ def test_nested_tensors_do_not_end_the_second_run() -> None:
 def test_optimizers_whose_scaler_needs_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refuses(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            found = func(*args, **(kwargs or {}))
-            if any(tensor.dtype == torch.float64 for tensor in tensors(found)):
+            output = func(*args, **(kwargs or {}))
+            if any(tensor.dtype == torch.float64 for tensor in tensors(output)):
                 raise RuntimeError("float64 is not supported on this device")
-            return found
+            return output
 
-    subject, scaled = subject_of("optimizer", "SGD"), grad_scaler._scaled
+    subject, scaled = subject_of("optimizer", "SGD"), grad_scaler._take_scaled_steps
 
-    def on_the_device(given: Target, *words: Any) -> Any:
-        with Refuses() if given.name == "fake" else contextlib.nullcontext():
-            return scaled(given, *words)
+    def on_the_device(checked_target: Target, *arguments: Any) -> Any:
+        with Refuses() if checked_target.name == "fake" else contextlib.nullcontext():
+            return scaled(checked_target, *arguments)
 
-    monkeypatch.setattr(grad_scaler, "_scaled", on_the_device)
-    # A fused step takes the scale as it is.
+    monkeypatch.setattr(grad_scaler, "_take_scaled_steps", on_the_device)
+    # A fused optimizer step uses the scale without a conversion.
     for declared, verdict in ((WITHOUT_FLOAT64, Verdict.PASS), (target(), Verdict.FAIL)):
         recorder = Recorder(ResultId(CaseId("grad-scaler", "SGD"), "float32"), seed=0)
-        find("optimizer", "grad-scaler").check(declared, subject, recorder)
+        find_property("optimizer", "grad-scaler").check(declared, subject, recorder)
         assert recorder.result().verdict is verdict
         assert recorder.result().undeclared == (["float64"] if verdict is Verdict.PASS else [])
 
@@ -304,8 +307,8 @@ def test_leaves_of_declared_dtypes_are_compared(monkeypatch: pytest.MonkeyPatch)
 
     def program(lab: Lab) -> None:
         """Show two sums."""
-        made = [lab.put([1.0], dtype=dtype) for dtype in (torch.float64, torch.float32)]
-        lab.same("sums", [x + 1 for x in made])
+        leaves = [lab.put([1.0], dtype=dtype) for dtype in (torch.float64, torch.float32)]
+        lab.same("sums", [x + 1 for x in leaves])
 
     entry = behaviour.Behaviour("sums", "tensor", program, ())
     monkeypatch.setattr(behaviour, "_around", lambda lab: Device(off_by_one))
@@ -328,7 +331,7 @@ def test_a_gradient_may_need_double_precision(operator: str, same: bool) -> None
     sample = samples_of(subject_of("operator", operator), torch.float32, requires_grad=True)[0]
     recorder = Recorder(ResultId(CaseId("backward-cpu", operator), "float32"), seed=0)
     assert declares_call(WITHOUT_FLOAT64, recorder, sample)
-    assert declares_call(WITHOUT_FLOAT64, recorder, sample, derive) is same
+    assert declares_call(WITHOUT_FLOAT64, recorder, sample, run_derivatives) is same
 
 
 def test_placeholders_of_no_elements_do_not_count() -> None:
@@ -344,8 +347,8 @@ def test_placeholders_of_no_elements_do_not_count() -> None:
 def test_programs_of_higher_order_operators_run_once_more() -> None:
     def call() -> torch.Tensor:
         x = torch.ones(3)
-        found = torch.cond(x.sum() > 1, lambda x: x.sin(), lambda x: x.cos(), (x,))
-        return found.double()
+        branch_output = torch.cond(x.sum() > 1, lambda x: x.sin(), lambda x: x.cos(), (x,))
+        return branch_output.double()
 
     assert undeclared_dtypes.undeclared_dtypes_of_call(WITHOUT_FLOAT64, call) == {"float64"}
 

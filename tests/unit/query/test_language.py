@@ -1,4 +1,4 @@
-"""The search language: what matches, what is a mistake, and that Python and JavaScript agree."""
+"""The search language: matches, errors, and the agreement of the Python and JavaScript implementations."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def test_results_match(text: str, found: list[str]) -> None:
     assert [name for name, row in ROWS.items() if predicate(row)] == found
 
 
-@pytest.mark.parametrize(("text", "at", "words"), VECTORS["errors"])
-def test_a_mistake_is_pointed_at_in_one_sentence(text: str, at: int, words: str) -> None:
+@pytest.mark.parametrize(("text", "at", "message"), VECTORS["errors"])
+def test_a_mistake_is_pointed_at_in_one_sentence(text: str, at: int, message: str) -> None:
     with pytest.raises(language.QueryError) as error:
         language.parse_query(text)
     assert error.value.at == at
-    assert str(error.value).startswith(words + "; ")
+    assert str(error.value).startswith(message + "; ")
     assert "\n" not in str(error.value)
 
 
@@ -67,44 +67,44 @@ def test_javascript_finds_the_same(tmp_path: Path) -> None:
     for name, row in VECTORS["rows"].items():
         identity = f"{row['property']}/{row['op']}@{row['dtype']}"
         rows[name] = {**row, "id": identity}
-    found = javascript(
+    names = javascript(
         f"const rows = {json.dumps(rows)}, queries = {json.dumps([text for text, _ in VECTORS['matches']])};"
         "console.log(JSON.stringify(queries.map((text) => { const test = query.parse(text);"
         "return Object.keys(rows).filter((name) => test(rows[name])); })))"
     )
-    assert found == [names for _, names in VECTORS["matches"]]
+    assert names == [names for _, names in VECTORS["matches"]]
 
 
 @needs_node
 def test_javascript_points_at_the_same_mistakes() -> None:
-    found = javascript(
+    errors = javascript(
         f"const queries = {json.dumps([text for text, _, _ in VECTORS['errors']])};"
         "console.log(JSON.stringify(queries.map((text) => { try { query.parse(text); return null; }"
         "catch (error) { return [error.at, error.message]; } })))"
     )
-    assert [at for at, _ in found] == [at for _, at, _ in VECTORS["errors"]]
-    for (_, message), (_, _, words) in zip(found, VECTORS["errors"], strict=True):
-        assert message.startswith(words + "; ")
+    assert [at for at, _ in errors] == [at for _, at, _ in VECTORS["errors"]]
+    for (_, message), (_, _, expected_text) in zip(errors, VECTORS["errors"], strict=True):
+        assert message.startswith(expected_text + "; ")
 
 
 @needs_node
 def test_both_know_the_same_words() -> None:
-    found = javascript("console.log(JSON.stringify([query.KEYS, query.ALIASES, query.CLOSED]))")
-    assert found == [
+    vocabulary = javascript("console.log(JSON.stringify([query.KEYS, query.ALIASES, query.CLOSED]))")
+    assert vocabulary == [
         list(fields.KEYS),
         fields.ALIASES,
-        {key: list(words) for key, words in fields.CLOSED.items()},
+        {key: list(values) for key, values in fields.CLOSED.items()},
     ]
 
 
 @needs_node
 def test_what_is_typed_is_completed() -> None:
-    found = javascript(
+    completions = javascript(
         "const words = { op: ['topk', 'addmm', 'add'], family: ['nn conv'] };"
         "console.log(JSON.stringify(['o', 'x op:add', '-verdict:fa', 'op:topk,ad', 'family:nn', 'op:zz']"
         ".map((text) => query.complete(text, words))))"
     )
-    assert found == [
+    assert completions == [
         ["op:"],
         ["x op:addmm", "x op:add"],
         ["-verdict:fail", "-verdict:xfail"],

@@ -1,4 +1,4 @@
-"""Unexpected results grouped by cause."""
+"""Grouping of unexpected results by cause."""
 
 from __future__ import annotations
 
@@ -33,17 +33,19 @@ def test_families() -> None:
 
 
 def legs(*rows: tuple[str, str, str, str], passing: int = 0) -> list[dict[str, Any]]:
-    """A leg whose rows are (id, verdict, kind, message), with more subjects that pass."""
-    found = [
+    """Return a leg whose rows are (id, verdict, kind, message), plus passing rows of more subjects."""
+    rows_in_leg = [
         {"id": name, "verdict": verdict, "seconds": 0.1, "failures": [{"kind": kind, "message": message}]}
         for name, verdict, kind, message in rows
     ]
-    found += [{"id": f"value/pass{i}@float32", "verdict": "pass", "seconds": 0.1} for i in range(passing)]
-    cases = {row["id"].rpartition("@")[0]: row["verdict"] for row in found}
-    return [leg("eager", results=found, cases=cases, exit=1)]
+    rows_in_leg += [
+        {"id": f"value/pass{i}@float32", "verdict": "pass", "seconds": 0.1} for i in range(passing)
+    ]
+    cases = {row["id"].rpartition("@")[0]: row["verdict"] for row in rows_in_leg}
+    return [leg("eager", results=rows_in_leg, cases=cases, exit=1)]
 
 
-OPERATORS = [f"{word}{i}" for word in ("add_", "fft.", "linalg.", "index_", "sum_") for i in range(20)]
+OPERATORS = [f"{prefix}{i}" for prefix in ("add_", "fft.", "linalg.", "index_", "sum_") for i in range(20)]
 
 
 def test_a_broken_allocator_is_one_cause() -> None:
@@ -52,10 +54,10 @@ def test_a_broken_allocator_is_one_cause() -> None:
         for name in ("value", "out", "gradient", "backward-cpu")
         for number, subject in enumerate(OPERATORS)
     ]
-    other = ("value/cumsum@int64", "crash", "crash", "the process ended: Segmentation fault\n  in f")
-    found = causes.causes_of(legs(*rows, other))
-    assert [(group.count, group.name()) for group in found] == [(400, "100 subjects"), (1, "cumsum")]
-    assert found[0].example[1]["id"] == "value/add_0@float32"
+    unrelated = ("value/cumsum@int64", "crash", "crash", "the process ended: Segmentation fault\n  in f")
+    groups = causes.causes_of(legs(*rows, unrelated))
+    assert [(group.count, group.name()) for group in groups] == [(400, "100 subjects"), (1, "cumsum")]
+    assert groups[0].example[1]["id"] == "value/add_0@float32"
 
 
 def test_wrong_values_stay_apart_by_family_unless_nearly_all_are_wrong() -> None:
@@ -63,12 +65,12 @@ def test_wrong_values_stay_apart_by_family_unless_nearly_all_are_wrong() -> None
         return f"value/{subject}@float32", "fail", "value", f"{subject} is 3.5 at [0], expected 4"
 
     few = [wrong(name) for name in ("fft.fft", "fft.rfft", "linalg.lu", "sum", "cumsum", "index_add")]
-    found = causes.causes_of(legs(*few, passing=100))
-    assert [(group.count, group.name()) for group in found] == [
+    groups = causes.causes_of(legs(*few, passing=100))
+    assert [(group.count, group.name()) for group in groups] == [
         (2, "fft, 2 subjects"), (1, "linalg.lu"), (1, "sum"), (1, "cumsum"), (1, "index_add")
     ]  # fmt: skip
-    found = causes.causes_of(legs(*map(wrong, OPERATORS), passing=50))
-    assert [(group.count, group.name()) for group in found] == [(100, "100 subjects")]
+    groups = causes.causes_of(legs(*map(wrong, OPERATORS), passing=50))
+    assert [(group.count, group.name()) for group in groups] == [(100, "100 subjects")]
     assert len(causes.causes_of(legs(*map(wrong, OPERATORS), passing=101))) == 5
 
 
@@ -84,7 +86,7 @@ def test_kinds_and_families_of_properties_stay_apart() -> None:
 def test_the_summary_shows_ten_causes_and_counts_the_rest(tmp_path: Any) -> None:
     rows = [(f"value/op{'abcdefghijklm'[i]}@d", "fail", "value", f"word{chr(97 + i)}") for i in range(13)]
     rows += [("value/opa@e", "fail", "value", "worda"), ("value/opb@e", "crash", "value", "wordb")]
-    text = list(summary.summary_lines(document.document(legs(*rows)), folder=tmp_path))
+    text = list(summary.summary_lines(document.results_document(legs(*rows)), folder=tmp_path))
     assert_expected_inline(
         "\n".join(text[1:8] + text[-4:-1]),
         """\
@@ -105,8 +107,8 @@ WRONG = "{} is {} at {}, expected {} (allowed difference 1e-05, found 1; 4 of 9 
 
 
 def test_wrong_values_of_one_operator_are_one_cause_however_they_show() -> None:
-    def wrong(name: str, what: str, value: str = "1.5", expected: str = "0.5") -> tuple[str, str, str, str]:
-        return f"{name}", "fail", "value", WRONG.format(what, value, "[0, 1]", expected)
+    def wrong(name: str, label: str, value: str = "1.5", expected: str = "0.5") -> tuple[str, str, str, str]:
+        return f"{name}", "fail", "value", WRONG.format(label, value, "[0, 1]", expected)
 
     rows = [
         wrong("value/sigmoid@float32", "the result"),
@@ -116,23 +118,25 @@ def test_wrong_values_of_one_operator_are_one_cause_however_they_show() -> None:
         wrong("compile_value/sigmoid@float32", "the result"),
         wrong("value/tanh@float32", "the result"),
     ]
-    found = causes.causes_of(legs(*rows, passing=40))
-    assert sorted((group.count, group.name()) for group in found) == [
+    groups = causes.causes_of(legs(*rows, passing=40))
+    assert sorted((group.count, group.name()) for group in groups) == [
         (1, "sigmoid"), (1, "tanh"), (4, "sigmoid, 2 subjects")
     ]  # fmt: skip
 
 
 def test_different_patterns_of_samples_are_different_causes() -> None:
-    found = legs(
+    all_legs = legs(
         *[
             (f"value/sigmoid@float{size}", "fail", "value", WRONG.format("the result", 1, "[0]", 2))
             for size in (16, 32, 64)
         ],
         passing=40,
     )
-    for row, when in zip(found[0]["results"], ("an input holds NaN", "an input is expanded"), strict=False):
+    for row, when in zip(
+        all_legs[0]["results"], ("an input holds NaN", "an input is expanded"), strict=False
+    ):
         row["pattern"] = {"when": when, "failed": 2, "such": 2, "others": 5}
-    assert sorted(group.pattern() for group in causes.causes_of(found)) == [
+    assert sorted(group.pattern() for group in causes.causes_of(all_legs)) == [
         "",
         "fails exactly when an input holds NaN: 2 of 2 such samples, 0 of 5 others",
         "fails exactly when an input is expanded: 2 of 2 such samples, 0 of 5 others",

@@ -1,4 +1,4 @@
-"""The report page stands alone."""
+"""The report page loads no other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of an issue about a cause: complete, in Markdown that holds, without private paths."""
+"""The issue text of a cause: complete, valid Markdown, without private paths."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_it_has_what_a_maintainer_needs() -> None:
     assert issue.issue_title(group) == (
         "scan, 3 subjects: fails exactly when an input is expanded: 6 of 6 such samples, 0 of 27 others"
     )
-    assert "**3 fail** of cpu in mode eager" in text
+    assert "**3 fail** on cpu in mode eager" in text
     assert "conformance repro value/scan0@float32 --target mine.toml --mode eager" in text
     assert "```python\nimport torch\nprint('WRONG')\n```" in text
     assert "| torch | 2.13.0, revision abc |" in text and "| backend | torch_mydev 1.2 |" in text
@@ -54,8 +54,8 @@ def test_it_has_what_a_maintainer_needs() -> None:
 def test_nothing_private_is_in_it() -> None:
     group, legs = cause()
     text = issue.issue_title(group) + issue.issue_body(group, legs, "mine.toml")
-    for word in ("/home", "someone", "secret", "example.org"):
-        assert word not in text
+    for private_text in ("/home", "someone", "secret", "example.org"):
+        assert private_text not in text
     assert "<path>" in text
 
 

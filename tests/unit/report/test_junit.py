@@ -30,6 +30,6 @@ def test_cases_of_one_cause_have_one_message(tmp_path: Path) -> None:
     ]
     cases = {str(row["id"]).rpartition("@")[0]: "fail" for row in rows}
     path = tmp_path / "junit.xml"
-    junit.write_junit(path, document.document([leg("eager", results=rows, cases=cases, exit=1)]))
+    junit.write_junit(path, document.results_document([leg("eager", results=rows, cases=cases, exit=1)]))
     messages = [element.get("message") for element in ElementTree.parse(path).iter("failure")]
     assert len(messages) == 3 and len(set(messages)) == 1

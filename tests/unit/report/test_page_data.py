@@ -12,10 +12,12 @@ from tests.support.sample_legs import leg, three_results
 
 
 def test_the_report_carries_compact_data() -> None:
-    found = page_data(three_results())["legs"][0]
-    kept = {key: found[key] for key in ("command", "subjects", "properties", "dtypes", "cases", "details")}
+    leg_data = page_data(three_results())["legs"][0]
+    compact = {
+        key: leg_data[key] for key in ("command", "subjects", "properties", "dtypes", "cases", "details")
+    }
     assert_expected_inline(
-        json.dumps(kept, indent=1, ensure_ascii=True),
+        json.dumps(compact, indent=1, ensure_ascii=True),
         """\
 {
  "command": "conformance repro RESULT --target cpu --mode eager",
@@ -104,8 +106,8 @@ def test_the_report_carries_compact_data() -> None:
 
 
 def test_a_property_has_the_page_of_its_documentation() -> None:
-    made = leg("eager", "pass")
-    made["cases"] = {"out/add": {"dtypes": ["float32"]}, "p/s0": {"dtypes": ["d"]}}
-    found = page_data(document.document([made]))
-    assert found["documentation"] == {"out": "https://docs.pytorch.org/docs/stable/notes/out.html"}
-    assert list(found["promises"]) == ["out"]
+    documented_leg = leg("eager", "pass")
+    documented_leg["cases"] = {"out/add": {"dtypes": ["float32"]}, "p/s0": {"dtypes": ["d"]}}
+    data = page_data(document.results_document([documented_leg]))
+    assert data["documentation"] == {"out": "https://docs.pytorch.org/docs/stable/notes/out.html"}
+    assert list(data["promises"]) == ["out"]

@@ -1,4 +1,4 @@
-"""The report for PyTorch's cross-repository CI: nothing that did not pass is reported as passed."""
+"""The report for PyTorch's cross-repository CI: only a pass is reported as passed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance import cli
 from conformance.errors import UsageError
 from conformance.report import relay
 from conformance.report.relay import Event, Job
-from tests.support.sample_passing_leg import folder, leg, settled, with_rows
+from tests.support.sample_passing_leg import fixed_suite_digest, folder, leg, with_rows
 
 COMMIT = "cf30153c4c131c8164ee7798e5022d810682e2cb"
 OTHER = "0" * 40
@@ -24,22 +24,22 @@ PULL = {
 }
 
 
-def made(**changes):
-    with settled():
-        found = leg("bringup", changes.pop("mode", "eager"))
-    found["facts"]["torch"]["revision"] = COMMIT
-    return {**found, **changes}
+def relay_leg(**changes):
+    with fixed_suite_digest():
+        revised_leg = leg("bringup", changes.pop("mode", "eager"))
+    revised_leg["facts"]["torch"]["revision"] = COMMIT
+    return {**revised_leg, **changes}
 
 
-def body(*legs, occasion=None):
+def callback_body(*legs, occasion=None):
     return relay.completed_callback(legs, JOB, occasion or Event(), NOW)
 
 
 def test_a_run_that_passed():
-    found = body(made())
-    workflow = found["workflow"]
-    assert (found["delivery_id"], found["event_type"]) == (COMMIT, "nightly")
-    assert found["payload"] == {"repository": {"full_name": "pytorch/pytorch"}, "head_sha": COMMIT}
+    relay_body = callback_body(relay_leg())
+    workflow = relay_body["workflow"]
+    assert (relay_body["delivery_id"], relay_body["event_type"]) == (COMMIT, "nightly")
+    assert relay_body["payload"] == {"repository": {"full_name": "pytorch/pytorch"}, "head_sha": COMMIT}
     assert (workflow["status"], workflow["conclusion"]) == ("completed", "success")
     assert workflow["test_results"] == {"passed": 82, "failed": 0, "skipped": 0}
     assert workflow["failed_tests_detail"] == []
@@ -47,55 +47,60 @@ def test_a_run_that_passed():
 
 
 def test_of_a_run_of_its_own_the_hud_learns_the_duration():
-    """Of a dispatched one the relay knows it by the two callbacks."""
-    workflow = body(made(), made(mode="lazy", started="2026-01-08T23:00:00+02:00"))["workflow"]
+    """For a dispatched run the relay computes the duration from the two callbacks."""
+    workflow = callback_body(relay_leg(), relay_leg(mode="lazy", started="2026-01-08T23:00:00+02:00"))[
+        "workflow"
+    ]
     assert (workflow["started_at"], workflow["completed_at"]) == (
         "2026-01-02T03:04:05Z",
         "2026-01-09T00:00:00Z",
     )
     dispatched = Event("pull_request", "d", PULL["payload"])
-    assert body(made(), occasion=dispatched)["workflow"]["started_at"] is None
-    assert body(made(started="yesterday"))["workflow"]["started_at"] is None
-    assert body(made(started="2026-01-01T00:00:00"))["workflow"]["started_at"] is None
+    assert callback_body(relay_leg(), occasion=dispatched)["workflow"]["started_at"] is None
+    assert callback_body(relay_leg(started="yesterday"))["workflow"]["started_at"] is None
+    assert callback_body(relay_leg(started="2026-01-01T00:00:00"))["workflow"]["started_at"] is None
 
 
 @pytest.mark.parametrize(
     ("verdict", "count"),
     [
-        *((word, "failed") for word in ("fail", "error", "crash", "timeout", "vacuous", "xpass", "flaky")),
-        *((word, "skipped") for word in ("unsupported", "xfail")),
+        *(
+            (verdict, "failed")
+            for verdict in ("fail", "error", "crash", "timeout", "vacuous", "xpass", "flaky")
+        ),
+        *((verdict, "skipped") for verdict in ("unsupported", "xfail")),
     ],
 )
 def test_every_verdict_but_pass_is_no_pass(verdict, count):
-    one = made()
-    name = one["results"][0]["id"]
-    found = body(with_rows(one, {name: {"verdict": verdict}}))["workflow"]
-    assert found["test_results"][count] == 1
-    assert found["test_results"]["passed"] == 81
+    base_leg = relay_leg()
+    name = base_leg["results"][0]["id"]
+    workflow = callback_body(with_rows(base_leg, {name: {"verdict": verdict}}))["workflow"]
+    assert workflow["test_results"][count] == 1
+    assert workflow["test_results"]["passed"] == 81
     if count == "failed":
-        assert found["conclusion"] == "failure"
-        (detail,) = found["failed_tests_detail"]
+        assert workflow["conclusion"] == "failure"
+        (detail,) = workflow["failed_tests_detail"]
         assert detail["name"] == f"eager::{name}" and detail["duration"] == 0.1
         assert detail["classname"] == name.partition("/")[0]
 
 
 def test_what_is_missing_or_did_not_start_is_a_failure():
-    cut = made(complete=False, exit=3, missing={"count": 5, "first": []})
-    assert body(cut)["workflow"]["test_results"]["failed"] == 5
-    refused = made(complete=False, exit=2, results=[])
-    assert body(made(), refused)["workflow"]["conclusion"] == "failure"
+    cut = relay_leg(complete=False, exit=3, missing={"count": 5, "first": []})
+    assert callback_body(cut)["workflow"]["test_results"]["failed"] == 5
+    refused = relay_leg(complete=False, exit=2, results=[])
+    assert callback_body(relay_leg(), refused)["workflow"]["conclusion"] == "failure"
     assert relay.conclusion([]) == "failure"
 
 
 def test_sizes_and_paths():
-    one = made()
+    large_leg = relay_leg()
     failure = {
         "kind": "value",
         "message": "é" * 2000 + " /home/jane/x",
         "traceback": "/home/jane/y.py:1 " * 900,
     }
-    rows = {row["id"]: {"verdict": "fail", "failures": [failure]} for row in one["results"]}
-    details = body(with_rows(one, rows))["workflow"]["failed_tests_detail"]
+    rows = {row["id"]: {"verdict": "fail", "failures": [failure]} for row in large_leg["results"]}
+    details = callback_body(with_rows(large_leg, rows))["workflow"]["failed_tests_detail"]
     assert len(details) == 82
     for detail in details:
         assert len(detail["message"].encode()) <= 1024 and len(detail["stacktrace"].encode()) <= 4096
@@ -103,48 +108,51 @@ def test_sizes_and_paths():
 
 
 def test_more_failures_than_the_relay_takes():
-    """All are counted, and as many are detailed as fit."""
-    one = made()
+    """All failures are counted, and as many as fit are listed with details."""
+    large_leg = relay_leg()
     for size, most in ((10, 1000), (5000, 300)):
         failure = {"kind": "value", "message": "x", "traceback": "y" * size}
-        one["results"] = [
+        large_leg["results"] = [
             {"id": f"value/op{i}@float32", "verdict": "fail", "seconds": 0.0, "failures": [failure]}
             for i in range(1500)
         ]
-        found = body(one)["workflow"]
-        assert found["test_results"]["failed"] == 1500
-        assert len(found["failed_tests_detail"]) <= most
-        assert len(found["failed_tests_detail"]) > 100
+        workflow = callback_body(large_leg)["workflow"]
+        assert workflow["test_results"]["failed"] == 1500
+        assert len(workflow["failed_tests_detail"]) <= most
+        assert len(workflow["failed_tests_detail"]) > 100
 
 
 def test_a_run_of_another_commit_is_not_reported_as_the_event_s():
     payload = {"pull_request": {"head": {"sha": OTHER}}}
     with pytest.raises(UsageError, match=f"tested commit {COMMIT}.*about {OTHER}"):
-        body(made(), occasion=Event("pull_request", "d", payload))
+        callback_body(relay_leg(), occasion=Event("pull_request", "d", payload))
 
 
 def test_an_event_is_handed_back_as_it_came():
-    found = body(made(), occasion=Event("push", "d", {"after": COMMIT, "ref": "refs/heads/main"}))
-    assert (found["event_type"], found["delivery_id"]) == ("push", "d")
-    assert found["payload"] == {"after": COMMIT, "ref": "refs/heads/main"}
+    relay_body = callback_body(
+        relay_leg(), occasion=Event("push", "d", {"after": COMMIT, "ref": "refs/heads/main"})
+    )
+    assert (relay_body["event_type"], relay_body["delivery_id"]) == ("push", "d")
+    assert relay_body["payload"] == {"after": COMMIT, "ref": "refs/heads/main"}
 
 
 def test_the_name_of_a_job_has_level_modes_and_build():
     assert (
-        relay.job_name([made(), made(mode="lazy")]) == "conformance bringup / eager+lazy / torch 2.13.0+cpu"
+        relay.job_name([relay_leg(), relay_leg(mode="lazy")])
+        == "conformance bringup / eager+lazy / torch 2.13.0+cpu"
     )
 
 
 def command(tmp_path, *more, run=True):
-    place = [str(tmp_path / "run")] if run else []
+    run_arguments = [str(tmp_path / "run")] if run else []
     rest = ["--name", "nightly", "--url", "https://x/1", "--run-id", "12", *more]
-    return ["relay", *place, "-o", str(tmp_path / "new" / "relay.json"), *rest]
+    return ["relay", *run_arguments, "-o", str(tmp_path / "new" / "relay.json"), *rest]
 
 
 @pytest.fixture
-def kept(tmp_path):
-    with settled():
-        folder(tmp_path / "run", made())
+def run_folder(tmp_path):
+    with fixed_suite_digest():
+        folder(tmp_path / "run", relay_leg())
     (tmp_path / "event.json").write_text(json.dumps({"action": "x", "client_payload": PULL}))
     (tmp_path / "payload.json").write_text(json.dumps(PULL))
     return tmp_path
@@ -154,49 +162,49 @@ def written(tmp_path):
     return json.loads((tmp_path / "new" / "relay.json").read_text())
 
 
-def test_the_command(kept, capsys):
-    assert cli.main(command(kept)) == 0
-    assert written(kept)["workflow"]["run_id"] == "12"
+def test_the_command(run_folder, capsys):
+    assert cli.main(command(run_folder)) == 0
+    assert written(run_folder)["workflow"]["run_id"] == "12"
     assert "success, conformance bringup / eager / torch" in capsys.readouterr().out
-    assert cli.main(command(kept, "--event", "periodic")) == 0
-    assert written(kept)["event_type"] == "periodic"
+    assert cli.main(command(run_folder, "--event", "periodic")) == 0
+    assert written(run_folder)["event_type"] == "periodic"
 
 
 @pytest.mark.parametrize("file", ["event.json", "payload.json"])
-def test_both_callbacks_about_a_pull_request(file, kept):
-    event = ["--event", str(kept / file)]
-    assert cli.main(command(kept, *event, "--status", "in_progress", "--job", "e", run=False)) == 0
-    first = written(kept)
+def test_both_callbacks_about_a_pull_request(file, run_folder):
+    event = ["--event", str(run_folder / file)]
+    assert cli.main(command(run_folder, *event, "--status", "in_progress", "--job", "e", run=False)) == 0
+    first = written(run_folder)
     assert first["workflow"]["conclusion"] is first["workflow"]["completed_at"] is None
     assert first["workflow"]["started_at"].endswith("Z") and "test_results" not in first["workflow"]
-    assert cli.main(command(kept, *event, "--check-run-id", "77")) == 0
-    second = written(kept)
+    assert cli.main(command(run_folder, *event, "--check-run-id", "77")) == 0
+    second = written(run_folder)
     assert second["workflow"]["check_run_id"] == "77"
     for key in ("event_type", "delivery_id", "payload"):
         assert first[key] == second[key] == PULL[key]
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("more", "message"),
     [
         (["--run-id", "x; y"], "--run-id 'x; y' is not a number"),
         (["--check-run-id", "1x"], "is not a number"),
         (["--url", "javascript:x"], "is not an https address"),
         (["--url", ""], "is not an https address"),
-        (["--url", "https://x y"], "the relay would refuse workflow.url"),
-        (["--job", " "], "the relay would refuse workflow.job_name"),
+        (["--url", "https://x y"], "the relay would reject workflow.url"),
+        (["--job", " "], "the relay would reject workflow.job_name"),
         (["--job", "x" * 1001], "has 1001 of at most 1000 characters"),
-        (["--status", "in_progress"], "takes no in_progress callback of a nightly run"),
+        (["--status", "in_progress"], "does not accept an in_progress callback of a nightly run"),
         (["--event", "absent.json"], "cannot be read"),
         (["--status", "in_progress", "--event", "EVENT"], "--job is missing"),
     ],
 )
-def test_arguments_that_the_relay_would_refuse(more, words, kept, capsys):
-    more = [str(kept / "event.json") if word == "EVENT" else word for word in more]
-    assert cli.main(command(kept, *more)) == 2
+def test_arguments_that_the_relay_would_refuse(more, message, run_folder, capsys):
+    more = [str(run_folder / "event.json") if argument == "EVENT" else argument for argument in more]
+    assert cli.main(command(run_folder, *more)) == 2
     err = capsys.readouterr().err
-    assert words in err and "Traceback" not in err
-    assert not (kept / "new").exists()
+    assert message in err and "Traceback" not in err
+    assert not (run_folder / "new").exists()
 
 
 def test_a_run_without_its_folder(tmp_path, capsys):
@@ -227,22 +235,22 @@ def test_events_of_something_else(text, tmp_path):
 
 
 def test_builds_without_a_commit_and_several_at_once(tmp_path, capsys):
-    one = made()
-    one["facts"]["torch"]["revision"] = None
-    with settled():
-        folder(tmp_path / "run", one)
+    local_leg = relay_leg()
+    local_leg["facts"]["torch"]["revision"] = None
+    with fixed_suite_digest():
+        folder(tmp_path / "run", local_leg)
     assert cli.main(command(tmp_path)) == 2
-    assert "does not say its commit" in capsys.readouterr().err
-    one["facts"]["torch"]["revision"] = OTHER
+    assert "the commit of torch is unknown" in capsys.readouterr().err
+    local_leg["facts"]["torch"]["revision"] = OTHER
     with pytest.raises(UsageError, match="2 builds"):
-        body(made(), one)
+        callback_body(relay_leg(), local_leg)
     with pytest.raises(UsageError, match="no leg"):
-        body()
+        callback_body()
 
 
 @pytest.mark.parametrize(
     "changes", [{"selection": "value/add", "left_out": 3}, {"shard": "1/4"}, {"results": [], "totals": {}}]
 )
 def test_a_part_of_a_run_is_no_success(changes):
-    assert relay.conclusion([made()]) == "success"
-    assert relay.conclusion([made(**changes)]) == "failure"
+    assert relay.conclusion([relay_leg()]) == "success"
+    assert relay.conclusion([relay_leg(**changes)]) == "failure"

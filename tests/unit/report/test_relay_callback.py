@@ -1,4 +1,4 @@
-"""The form of a callback: each point in which the relay or the HUD would refuse one."""
+"""The format of a callback: every point for which the relay or the HUD rejects one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conformance.errors import UsageError
 from conformance.report import relay_callback
 
 COMMIT = "cf30153c4c131c8164ee7798e5022d810682e2cb"
-#: As in the public README of the relay, with the names of the HUD's reader.
+#: The example in the public README of the relay, with the field names that the HUD reads.
 PULL = {
     "event_type": "pull_request",
     "delivery_id": "72d3162e-cc78-11e3-81ab-4c9367dc0958",
@@ -35,17 +35,17 @@ PULL = {
 NIGHTLY = {**PULL, "event_type": "nightly", "delivery_id": COMMIT, "payload": {"head_sha": COMMIT}}
 
 
-def changed(body, path, value):
-    found = copy.deepcopy(body)
+def with_value(body, path, value):
+    modified = copy.deepcopy(body)
     *parents, last = path.split(".")
-    inner = found
+    inner = modified
     for key in parents:
         inner = inner[key]
     if value is ...:
         del inner[last]
     else:
         inner[last] = value
-    return found
+    return modified
 
 
 @pytest.mark.parametrize("body", [PULL, NIGHTLY])
@@ -54,11 +54,11 @@ def test_what_the_relay_takes(body):
 
 
 def test_a_job_that_runs():
-    body = changed(PULL, "workflow.status", "in_progress")
-    body = changed(body, "workflow.conclusion", None)
-    body = changed(body, "workflow.started_at", "2026-05-04T20:48:28Z")
-    relay_callback.check_callback(changed(body, "workflow.completed_at", None))
-    with pytest.raises(UsageError, match="leave both out"):
+    body = with_value(PULL, "workflow.status", "in_progress")
+    body = with_value(body, "workflow.conclusion", None)
+    body = with_value(body, "workflow.started_at", "2026-05-04T20:48:28Z")
+    relay_callback.check_callback(with_value(body, "workflow.completed_at", None))
+    with pytest.raises(UsageError, match="omit both"):
         relay_callback.check_callback(body)
     nightly = {**body, "event_type": "nightly", "payload": {"head_sha": COMMIT}}
     with pytest.raises(UsageError, match="no in_progress callback of a nightly run"):
@@ -66,15 +66,15 @@ def test_a_job_that_runs():
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "words"),
+    ("path", "value", "message"),
     [
         ("event_type", "weekly", "event_type"),
-        ("event_type", "push", "names no commit"),
+        ("event_type", "push", "contains no commit"),
         ("delivery_id", ..., "delivery_id"),
         ("delivery_id", "", "delivery_id"),
         ("payload", None, "payload"),
-        ("payload", {}, "names no commit"),
-        ("payload.pull_request.head.sha", "HEAD", "names no commit"),
+        ("payload", {}, "contains no commit"),
+        ("payload.pull_request.head.sha", "HEAD", "contains no commit"),
         ("workflow.job_name", ..., "job_name"),
         ("workflow.job_name", "", "job_name"),
         ("workflow.check_run_id", ..., "check_run_id"),
@@ -83,8 +83,8 @@ def test_a_job_that_runs():
         ("workflow.run_id", "12a", "run_id"),
         ("workflow.status", "queued", "status"),
         ("workflow.conclusion", "passed", "conclusion"),
-        ("workflow.conclusion", None, "lacks its conclusion"),
-        ("workflow.completed_at", None, "lacks its conclusion or its end"),
+        ("workflow.conclusion", None, "has no conclusion"),
+        ("workflow.completed_at", None, "has no conclusion or no end"),
         ("workflow.completed_at", "2026-05-04 21:23", "completed_at"),
         ("workflow.schema_version", "2", "schema_version"),
         ("workflow.level", "L3", "level"),
@@ -98,16 +98,16 @@ def test_a_job_that_runs():
         ("workflow.artifact_url", "http://x", "artifact_url"),
     ],
 )
-def test_what_it_refuses(path, value, words):
-    with pytest.raises(UsageError, match=words):
-        relay_callback.check_callback(changed(PULL, path, value))
+def test_what_it_refuses(path, value, message):
+    with pytest.raises(UsageError, match=message):
+        relay_callback.check_callback(with_value(PULL, path, value))
 
 
 def test_a_report_of_one_s_own_is_named_by_its_commit():
-    with pytest.raises(UsageError, match="wants the commit there"):
-        relay_callback.check_callback(changed(NIGHTLY, "delivery_id", "0" * 40))
+    with pytest.raises(UsageError, match="requires the commit"):
+        relay_callback.check_callback(with_value(NIGHTLY, "delivery_id", "0" * 40))
 
 
 def test_a_body_larger_than_the_hud_takes():
     with pytest.raises(UsageError, match="report fewer legs"):
-        relay_callback.check_callback(changed(PULL, "payload.x", "y" * (2 << 20)))
+        relay_callback.check_callback(with_value(PULL, "payload.x", "y" * (2 << 20)))

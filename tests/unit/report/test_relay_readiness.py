@@ -1,4 +1,4 @@
-"""Backends against the levels of PyTorch's cross-repository CI: each number decides by itself."""
+"""Backends measured against the levels of PyTorch's cross-repository CI. Each criterion decides alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conformance import cli
 from conformance.errors import UsageError
 from conformance.report import relay_readiness
 from conformance.report.relay_readiness import Backend, Run
-from tests.support.sample_passing_leg import folder, leg, settled
+from tests.support.sample_passing_leg import fixed_suite_digest, folder, leg
 
 NOW = datetime.datetime(2026, 9, 30, 12, tzinfo=datetime.timezone.utc)
 
@@ -28,8 +28,8 @@ def nights(number=14, **changes):
 
 
 def test_two_good_weeks_are_ready():
-    good = backend(*nights())
-    assert (good.l2(NOW), good.l3(NOW)) == ("yes", "yes, as far as runs show")
+    ready = backend(*nights())
+    assert (ready.l2(NOW), ready.l3(NOW)) == ("yes", "yes, as far as runs show")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_the_shares_at_their_limits():
 
 
 def test_level_2_needs_a_run_that_names_its_commit():
-    assert backend(run(1, named=False)).l2(NOW) == "no: no run names its commit of PyTorch"
+    assert backend(run(1, named=False)).l2(NOW) == "no: no run records its commit of PyTorch"
     assert backend(run(8)).l2(NOW) == "no: no run in 7 days"
 
 
@@ -69,7 +69,7 @@ def test_a_folder_of_runs(tmp_path, capsys):
     started = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=5)
     for name in ("mine", "a|b"):
         (tmp_path / name).mkdir()
-    with settled():
+    with fixed_suite_digest():
         for name, changes in {"1": {}, "2": {"exit": 1}, "3": {"complete": False, "exit": 3}}.items():
             folder(tmp_path / "mine" / name, leg(started=started.isoformat(), **changes))
         folder(tmp_path / "a|b" / "1", leg(started="2020-01-01T00:00:00+00:00"))
@@ -80,10 +80,11 @@ def test_a_folder_of_runs(tmp_path, capsys):
     assert cli.main(["readiness", str(tmp_path)]) == 0
     out, err = capsys.readouterr()
     assert (
-        "| mine | 3 | 33% | 12 s | 12 s | no: no run names its commit of PyTorch | no: 7 days: success" in out
+        "| mine | 3 | 33% | 12 s | 12 s | no: no run records its commit of PyTorch | no: 7 days: success"
+        in out
     )
     assert r"| a\|b | 0 | - | - | - | no: no run in 7 days |" in out
-    assert [line.split(" is not counted")[0] for line in err.splitlines()] == [
+    assert [line.split(" is ignored")[0] for line in err.splitlines()] == [
         "note: mine/broken",
         "note: mine/when",
         "note: mine/zone",
@@ -101,12 +102,12 @@ def test_a_folder_without_runs(name, tmp_path):
 
 def test_hidden_folders_are_no_backends(tmp_path) -> None:
     from conformance.results import document
-    from tests.support.sample_passing_leg import leg, settled
+    from tests.support.sample_passing_leg import fixed_suite_digest, leg
 
-    with settled():
-        found = leg("bringup")
+    with fixed_suite_digest():
+        bringup_leg = leg("bringup")
     for name in ("cpu", ".store", ".git"):
-        place = tmp_path / name / "r1"
-        place.mkdir(parents=True)
-        document.write(place / "results.json", document.document([found]))
+        run_folder = tmp_path / name / "r1"
+        run_folder.mkdir(parents=True)
+        document.write_results(run_folder / "results.json", document.results_document([bringup_leg]))
     assert [backend.name for backend in relay_readiness.read_backends(tmp_path)] == ["cpu"]

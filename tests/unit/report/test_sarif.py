@@ -1,4 +1,4 @@
-"""Alerts of GitHub's code scanning: one a cause, at the backend's file if the message names one."""
+"""Alerts for GitHub's code scanning: one per cause, at a file of the backend if the message names one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.sample_legs import leg
 
 
 def results(*rows: tuple[str, str]) -> Any:
-    found = [
+    leg_rows = [
         {
             "id": name,
             "verdict": "fail",
@@ -24,10 +24,10 @@ def results(*rows: tuple[str, str]) -> Any:
         }
         for name, message in rows
     ]
-    cases = {row["id"].rpartition("@")[0]: "fail" for row in found}
-    totals = {"fail": len(found)}
-    made = leg("eager", results=found, cases=cases, totals=totals, case_totals=totals, exit=1)
-    return document.document([made | {"planned": len(found)}])
+    cases = {row["id"].rpartition("@")[0]: "fail" for row in leg_rows}
+    totals = {"fail": len(leg_rows)}
+    failing_leg = leg("eager", results=leg_rows, cases=cases, totals=totals, case_totals=totals, exit=1)
+    return document.results_document([failing_leg | {"planned": len(leg_rows)}])
 
 
 def alerts(results: Any, root: Path) -> list[Any]:
@@ -51,7 +51,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("text", "expected"),
     [
         ("at csrc/scan.cpp:120", ("csrc/scan.cpp", 120)),
         ('\n  File "{root}/ops.py", line 7, in scan', ("ops.py", 7)),
@@ -61,8 +61,8 @@ def root(tmp_path: Path) -> Path:
         ("somewhere", ("cpu", 1)),
     ],
 )
-def test_the_file_is_the_backends(root: Path, words: str, expected: tuple[str, int]) -> None:
-    message = "the call raised RuntimeError: broken " + words.format(root=root)
+def test_the_file_is_the_backends(root: Path, text: str, expected: tuple[str, int]) -> None:
+    message = "the call raised RuntimeError: broken " + text.format(root=root)
     (alert,) = alerts(results(("value/scan@float32", message)), root)
     assert place(alert) == expected
     assert str(root) not in alert["message"]["text"]
@@ -75,17 +75,19 @@ def test_a_cause_is_one_alert_and_the_same_one_in_the_next_run(root: Path) -> No
     later = alerts(results(*[(f"value/scan{i}@float32", message.format(9 * i)) for i in range(2)]), root)
     assert len(now) == len(later) == 1
     assert now[0]["partialFingerprints"] == later[0]["partialFingerprints"]
-    other = alerts(results(("value/scan0@float32", "the call raised RuntimeError: another")), root)
-    assert other[0]["partialFingerprints"] != now[0]["partialFingerprints"]
+    different_alerts = alerts(results(("value/scan0@float32", "the call raised RuntimeError: another")), root)
+    assert different_alerts[0]["partialFingerprints"] != now[0]["partialFingerprints"]
 
 
 def test_the_command_writes_it(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "results.json").write_text(json.dumps(results(("value/scan@float32", "it raised ValueError: x"))))
     file = root / "causes.sarif"
     assert main(["report", str(root), "--sarif", str(file), "--root", str(root)]) == 1
-    found = json.loads(file.read_text())
-    assert found["version"] == "2.1.0" and len(found["runs"][0]["results"]) == 1
+    sarif = json.loads(file.read_text())
+    assert sarif["version"] == "2.1.0" and len(sarif["runs"][0]["results"]) == 1
 
 
 def test_a_green_run_has_no_alert(root: Path) -> None:
-    assert sarif.sarif_log(document.document([leg("eager", "pass")]), root)["runs"][0]["results"] == []
+    assert (
+        sarif.sarif_log(document.results_document([leg("eager", "pass")]), root)["runs"][0]["results"] == []
+    )

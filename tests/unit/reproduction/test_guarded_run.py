@@ -1,4 +1,4 @@
-"""A result that takes its process down is reported by another process."""
+"""A guarded process reports a result whose process crashed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import python_path
 
-#: In a process that has not loaded torch; otherwise nothing is guarded.
+#: The guard needs a process that has not loaded torch.
 CODE = """
 import os, signal, sys, time
 from conformance.errors import UsageError
@@ -77,6 +77,6 @@ def test_the_end_of_the_guarded_process_is_told(code: str, words: list[str]) -> 
         timeout=60,
     )
     text = done.stdout
-    for word in words:
-        assert word in text, done.stdout
-        text = text.partition(word)[2]
+    for fragment in words:
+        assert fragment in text, done.stdout
+        text = text.partition(fragment)[2]

@@ -1,4 +1,4 @@
-"""The parts of snippets: values as text, definitions with all that they need, and shrinking."""
+"""The parts of snippets: values as source text, definitions with their dependencies, and shrinking."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import pytest
 import torch
 
 from conformance.model.verdicts import CaseId, Failure, Kind, ResultId, Verdict
-from conformance.properties.registry import find
+from conformance.properties.registry import find_property
 from conformance.reproduction import script, shrinking, snippet_call_checks, snippet_runtime
-from conformance.reproduction.dead_code import needed
+from conformance.reproduction.dead_code import needed_statements
 from conformance.reproduction.inline_source import Collector, text_of
 from conformance.reproduction.literals import Writer
 from conformance.reproduction.module_ast import Place, Unwritable, bindings
-from conformance.reproduction.rerun import Trial, signature
-from conformance.reproduction.snippet_data import PROMISES, Data
+from conformance.reproduction.rerun import Trial, failure_signature
+from conformance.reproduction.snippet_data import PROMISES, SnippetData
 from conformance.samples import operators as samples
 from conformance.samples.operators import Sample
 from conformance.subjects import torch_databases
@@ -33,7 +33,7 @@ from conformance.worker.executor import Executor
 
 
 def evaluated(value: Any, *, share: Any = None) -> Any:
-    """The value that the text of a value makes when it is run."""
+    """Return the value that the source text of a value evaluates to."""
     collector = Collector()
     writer = Writer(collector)
     writer.share(value if share is None else share)
@@ -42,21 +42,23 @@ def evaluated(value: Any, *, share: Any = None) -> Any:
     space: dict[str, Any] = {"torch": torch, "math": math}
     for name in ("base64", "zlib", "types", "functools", "operator"):
         space[name] = __import__(name)
-    exec(collector.named("\n".join(lines)), space)
+    exec(collector.with_readable_names("\n".join(lines)), space)
     return space["made"]
 
 
-def same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    told = [(t.dtype, t.shape, t.layout, t.requires_grad, t.is_conj(), t.is_neg()) for t in (one, other)]
-    if told[0] != told[1]:
+def same(left: torch.Tensor, right: torch.Tensor) -> bool:
+    metadata = [(t.dtype, t.shape, t.layout, t.requires_grad, t.is_conj(), t.is_neg()) for t in (left, right)]
+    if metadata[0] != metadata[1]:
         return False
-    if one.layout is torch.strided and (one.stride(), one.storage_offset()) != (
-        other.stride(),
-        other.storage_offset(),
+    if left.layout is torch.strided and (left.stride(), left.storage_offset()) != (
+        right.stride(),
+        right.storage_offset(),
     ):
         return False
-    dense = [(t.detach() if t.layout is torch.strided else t.detach().to_dense()) for t in (one, other)]
-    first, second = (samples.bits(t.resolve_conj().resolve_neg().contiguous().clone()) for t in dense)
+    dense = [(t.detach() if t.layout is torch.strided else t.detach().to_dense()) for t in (left, right)]
+    first, second = (
+        samples.bytes_of_storage(t.resolve_conj().resolve_neg().contiguous().clone()) for t in dense
+    )
     return first == second
 
 
@@ -95,15 +97,15 @@ def test_nans_come_back() -> None:
 
 def test_tensors_over_one_storage_stay_over_one() -> None:
     base = torch.arange(6.0)
-    one, other, again = evaluated((base[:4], base[2:], base))
-    assert same(one, base[:4]) and same(other, base[2:]) and same(again, base)
-    assert len({t.untyped_storage().data_ptr() for t in (one, other, again)}) == 1
+    first, second, whole = evaluated((base[:4], base[2:], base))
+    assert same(first, base[:4]) and same(second, base[2:]) and same(whole, base)
+    assert len({t.untyped_storage().data_ptr() for t in (first, second, whole)}) == 1
 
 
 def test_a_tensor_that_is_passed_twice_is_one() -> None:
     x = torch.ones(2)
-    one, other = evaluated((x, x))
-    assert one is other
+    first, second = evaluated((x, x))
+    assert first is second
 
 
 @pytest.mark.parametrize(
@@ -117,8 +119,8 @@ def test_a_tensor_that_is_passed_twice_is_one() -> None:
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_a_value_comes_back_from_its_text(value: Any) -> None:
-    made = evaluated(value)
-    assert made == value if not isinstance(value, Kind) else made.value == value.value
+    parsed = evaluated(value)
+    assert parsed == value if not isinstance(value, Kind) else parsed.value == value.value
 
 
 def test_numbers_that_are_none_come_back() -> None:
@@ -151,10 +153,10 @@ def test_a_spelled_wrapper_does_what_the_operator_does() -> None:
         except LookupError:
             continue
         compared += 1
-        made = evaluated(subject.info.op)
+        parsed = evaluated(subject.info.op)
         sample = samples.samples_of(subject, torch.float32)[0]
-        one, other = sample.call(subject.info.op), sample.call(made)
-        for a, b in zip(samples.trees.leaves(one), samples.trees.leaves(other), strict=True):
+        expected, actual = sample.call(subject.info.op), sample.call(parsed)
+        for a, b in zip(samples.trees.leaves(expected), samples.trees.leaves(actual), strict=True):
             assert torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
     assert compared >= 5
 
@@ -167,8 +169,10 @@ def test_what_has_no_text_is_said_so() -> None:
 @pytest.mark.parametrize("name", ["limit", "_for"])
 def test_names_hide_nothing_and_are_no_keywords(name: str) -> None:
     collector = Collector()
-    own = collector.fresh(name)
-    text = collector.named(f"def f(limit):\n    return {own}(limit)\n\n\n{own} = abs\nfound = f(-3)")
+    own = collector.unique_name(name)
+    text = collector.with_readable_names(
+        f"def f(limit):\n    return {own}(limit)\n\n\n{own} = abs\nfound = f(-3)"
+    )
     space: dict[str, Any] = {}
     exec(text, space)
     assert space["found"] == 3
@@ -182,7 +186,7 @@ def test_names_that_are_bound_together_come_together(tmp_path: Path, monkeypatch
     collector = Collector(is_inlined=lambda module: module == "two_names")
     name = collector.require("two_names", "both")
     space: dict[str, Any] = {}
-    exec(collector.named(f"{collector.text()}\nmade = {name}()"), space)
+    exec(collector.with_readable_names(f"{collector.text()}\nmade = {name}()"), space)
     assert space["made"] == 3
 
 
@@ -197,14 +201,16 @@ def test_a_block_of_which_nothing_is_left_is_no_error(
     collector = Collector(is_inlined=lambda module: module == "empty_block")
     name = collector.require("empty_block", "f")
     space: dict[str, Any] = {}
-    exec(collector.named(f"import contextlib\n{collector.text()}\nmade = {name}(1)"), space)
+    exec(collector.with_readable_names(f"import contextlib\n{collector.text()}\nmade = {name}(1)"), space)
     assert space["made"] == 5
 
 
 def test_a_definition_brings_what_it_needs() -> None:
     collector = Collector()
     name = collector.require("conformance.model.verdicts", "ResultId")
-    text = collector.named("\n".join([*sorted(collector.imports), collector.text(), f"made = {name}"]))
+    text = collector.with_readable_names(
+        "\n".join([*sorted(collector.imports), collector.text(), f"made = {name}"])
+    )
     assert "conformance" not in text.replace("of the conformance", "")
     space: dict[str, Any] = {"__name__": "snippet"}
     sys.modules["snippet"] = type(sys)("snippet")  # dataclasses look up the module of a class
@@ -225,7 +231,7 @@ def test_lambdas_and_closures_come_back() -> None:
     writer = Writer(Collector(is_inlined=lambda module: module == __name__))
     text = writer.write((adder(2), scaler(3), lambda x, double=2: x * double))
     space: dict[str, Any] = {}
-    exec(writer.collector.named(f"{writer.collector.text()}\nmade = {text}"), space)
+    exec(writer.collector.with_readable_names(f"{writer.collector.text()}\nmade = {text}"), space)
     added, scaled, doubled = space["made"]
     assert (added(1), scaled(5), scaled(5, times=2), doubled(4)) == (3, 18, 13, 8)
 
@@ -259,7 +265,7 @@ def test_names_of_inner_scopes_hide_those_of_the_module(
     collector = Collector(is_inlined=lambda module: module == "scopes")
     name = collector.require("scopes", "bound")
     space: dict[str, Any] = {}
-    exec(collector.named(f"{collector.text()}\nmade = {name}()"), space)
+    exec(collector.with_readable_names(f"{collector.text()}\nmade = {name}()"), space)
     assert space["made"] == ([2, 1], 7, 2, {"7": 7}, 1)
 
 
@@ -285,24 +291,26 @@ def test_what_nothing_needs_is_left_out() -> None:
 
         _q5q_x = 1
         """
-    kept = text_of(needed(ast.parse(textwrap.dedent(text)).body, "_q1q_A().used()"))
+    needed_text = text_of(needed_statements(ast.parse(textwrap.dedent(text)).body, "_q1q_A().used()"))
     names = {
-        node.name for node in ast.walk(ast.parse(kept)) if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        node.name
+        for node in ast.walk(ast.parse(needed_text))
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef))
     }
     assert names == {"_q1q_A", "used", "__len__", "_q4q_B", "called_by_the_base", "_q2q_f"}
-    assert "_q5q_x" not in kept
+    assert "_q5q_x" not in needed_text
 
 
 def places() -> set[Place]:
-    """Every (module, name) that the package writes as strings."""
-    data = Data(trial_of("add", "float32", None), None, rules=False)
+    """Return every (module, name) pair that the package writes as strings."""
+    data = SnippetData(trial_of("add", "float32", None), None, rules=False)
     named: set[Place] = {*script.REPLACED, *script.REPLACED.values(), *data.values, PROMISES}
     for path in Path(script.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("require"):
-                words = [word.value for word in node.args if isinstance(word, ast.Constant)]
-                if len(words) == 2:
-                    named.add((words[0], words[1]))
+                constants = [constant.value for constant in node.args if isinstance(constant, ast.Constant)]
+                if len(constants) == 2:
+                    named.add((constants[0], constants[1]))
     return named
 
 
@@ -320,7 +328,7 @@ def test_every_check_of_one_call_exists() -> None:
     assert names == {name for name in vars(snippet_call_checks) if name.startswith("check_")}
 
 
-# Shrinking, with a fault on the CPU
+# Shrinking, with an injected fault on the CPU
 
 
 def trial_of(name: str, dtype: str, breaks: Any, *, property: str = "value") -> Trial:
@@ -330,36 +338,41 @@ def trial_of(name: str, dtype: str, breaks: Any, *, property: str = "value") -> 
     info.op = lambda *args, **kwargs: breaks(right, *args, **kwargs)
     target = Target("cpu", None, "cpu", frozenset({dtype}), {})
     identity = ResultId(CaseId(property, name), dtype)
-    samples.forget()
-    return Trial(Executor(target), find("operator", property), Subject("operator", name, info), identity)
+    samples.clear_cache()
+    return Trial(
+        Executor(target), find_property("operator", property), Subject("operator", name, info), identity
+    )
 
 
-def shrunk(trial: Trial, **words: Any) -> shrinking.Shrunk:
+def shrunk(trial: Trial, **options: Any) -> shrinking.Shrunk:
     result = trial.run()
     assert result.verdict is Verdict.FAIL
-    return shrinking.shrink(trial, result.failures[0], number=None, **words)
+    return shrinking.shrink_samples(trial, result.failures[0], number=None, **options)
 
 
 def test_a_fault_of_everything_shrinks_to_one_number() -> None:
-    found = shrunk(trial_of("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1))
-    assert found.sample.describe() == "float32[], float32[]" or found.sample.describe() == "float32[], 0.0"
-    assert found.failure.kind is Kind.VALUE
-    assert all(float(t) == 0 for t in found.sample.tensors())
+    shrunk_sample = shrunk(trial_of("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1))
+    assert (
+        shrunk_sample.sample.describe() == "float32[], float32[]"
+        or shrunk_sample.sample.describe() == "float32[], 0.0"
+    )
+    assert shrunk_sample.failure.kind is Kind.VALUE
+    assert all(float(t) == 0 for t in shrunk_sample.sample.tensors())
 
 
 def test_a_fault_of_one_keyword_keeps_it_and_nothing_else() -> None:
     trial = trial_of("add", "float32", lambda op, *a, alpha=1, **k: op(*a, alpha=alpha, **k) + (alpha != 1))
-    found = shrunk(trial)
-    assert set(found.sample.kwargs) == {"alpha"}
-    assert found.sample.input.dim() == 0
+    shrunk_sample = shrunk(trial)
+    assert set(shrunk_sample.sample.kwargs) == {"alpha"}
+    assert shrunk_sample.sample.input.dim() == 0
 
 
 def test_a_fault_of_larger_shapes_keeps_the_smallest_that_fails() -> None:
     def breaks(op: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         return op(x, *args, **kwargs) + (x.dim() >= 1 and x.shape[-1] >= 3)
 
-    found = shrunk(trial_of("exp", "float32", breaks))
-    assert list(found.sample.input.shape) == [3]
+    shrunk_sample = shrunk(trial_of("exp", "float32", breaks))
+    assert list(shrunk_sample.sample.input.shape) == [3]
 
 
 def test_a_fault_of_strides_keeps_them() -> None:
@@ -367,13 +380,13 @@ def test_a_fault_of_strides_keeps_them() -> None:
         return op(x, *args, **kwargs) + (not x.is_contiguous())
 
     trial = trial_of("exp", "float32", breaks, property="layout")
-    found = shrunk(trial)
-    assert found.failure.kind is Kind.VALUE
-    assert found.sample.input.numel() <= 4
+    shrunk_sample = shrunk(trial)
+    assert shrunk_sample.failure.kind is Kind.VALUE
+    assert shrunk_sample.sample.input.numel() <= 4
 
 
 def test_another_failure_is_not_taken_for_the_same() -> None:
-    """A smaller input that is refused is no smaller case of a wrong value."""
+    """A refusal of a smaller input is not a smaller case of a wrong value."""
 
     def breaks(op: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if x.numel() < 6:
@@ -382,46 +395,48 @@ def test_another_failure_is_not_taken_for_the_same() -> None:
 
     trial = trial_of("exp", "float32", breaks)
     result = trial.run()
-    wrong = next(one for one in result.failures if one.kind is Kind.VALUE)
-    found = shrinking.shrink(trial, wrong, number=None)
-    assert found.sample.input.numel() >= 6
-    assert found.failure.kind is Kind.VALUE
+    wrong = next(failure for failure in result.failures if failure.kind is Kind.VALUE)
+    shrunk_sample = shrinking.shrink_samples(trial, wrong, number=None)
+    assert shrunk_sample.sample.input.numel() >= 6
+    assert shrunk_sample.failure.kind is Kind.VALUE
 
 
 def test_without_simplifying_the_sample_is_only_set_apart() -> None:
     trial = trial_of("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1)
     before = trial.run().failures[0].sample
-    found = shrunk(trial, simplify=False)
-    assert found.tried == 0
-    assert found.words == f"sample {before} alone"
+    shrunk_sample = shrunk(trial, simplify=False)
+    assert shrunk_sample.tried == 0
+    assert shrunk_sample.summary == f"sample {before} alone"
 
 
 def test_time_ends_shrinking() -> None:
-    found = shrunk(trial_of("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1), budget=0.0)
-    assert found.tried == 0
-    assert found.failure.kind is Kind.VALUE
+    shrunk_sample = shrunk(trial_of("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1), budget=0.0)
+    assert shrunk_sample.tried == 0
+    assert shrunk_sample.failure.kind is Kind.VALUE
 
 
 def test_the_shared_samples_are_back_after_shrinking() -> None:
     trial = trial_of("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1)
     trial.run()
-    before = {key: len(found) for key, found in trial.sets().items()}
+    before = {key: len(sample_set) for key, sample_set in trial.sets().items()}
     shrunk(trial)
-    assert {key: len(found) for key, found in trial.sets().items()} == before
-    assert not samples.changed()
+    assert {key: len(sample_set) for key, sample_set in trial.sets().items()} == before
+    assert not samples.modified_samples()
 
 
 def test_candidates_never_change_the_sample_they_come_from() -> None:
     sample = Sample(0, torch.randn(3, 4), (torch.randn(4), 3), {"alpha": 2, "beta": True})
-    before = samples.fingerprint(sample)
-    found = list(shrinking.candidates(sample))
-    assert len(found) > 10
-    assert samples.fingerprint(sample) == before
-    assert all(dataclasses.asdict(one).keys() == dataclasses.asdict(sample).keys() for one in found)
+    before = samples.sample_fingerprint(sample)
+    smaller = list(shrinking.simpler_samples(sample))
+    assert len(smaller) > 10
+    assert samples.sample_fingerprint(sample) == before
+    assert all(
+        dataclasses.asdict(candidate).keys() == dataclasses.asdict(sample).keys() for candidate in smaller
+    )
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same_kind"),
+    ("left", "right", "same_kind"),
     [
         (
             "the result is 1.5 at [0, 1], expected 2.5 (1 of 9)",
@@ -431,14 +446,14 @@ def test_candidates_never_change_the_sample_they_come_from() -> None:
         ("the result is 1.5 at [0]", "the method's result is 1.5 at [0]", False),
     ],
 )
-def test_signatures(one: str, other: str, same_kind: bool) -> None:
-    first, second = (signature(Failure(Kind.VALUE, text)) for text in (one, other))
+def test_signatures(left: str, right: str, same_kind: bool) -> None:
+    first, second = (failure_signature(Failure(Kind.VALUE, text)) for text in (left, right))
     assert (first == second) is same_kind
 
 
 def test_signatures_tell_errors_and_kinds_apart() -> None:
     def of(kind: Kind, text: str) -> str:
-        return signature(Failure(kind, text))
+        return failure_signature(Failure(kind, text))
 
     raised = "the operator on (float32[2, 3]) raised RuntimeError: no block of 24 bytes"
     assert of(Kind.EXCEPTION, raised) == of(Kind.EXCEPTION, raised.replace("24", "8").replace("[2, 3]", "[]"))

@@ -1,4 +1,4 @@
-"""Changes from one run to another."""
+"""Changes between two runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.sample_legs import leg
 
 
 def run(mode: str = "eager", **verdicts: str) -> list[dict[str, Any]]:
-    """A leg of results ``p/NAME@d``; a failing one says so."""
+    """Return a leg of results ``p/NAME@d``."""
     rows = [
         {
             "id": f"p/{name}@d",
@@ -30,20 +30,20 @@ def run(mode: str = "eager", **verdicts: str) -> list[dict[str, Any]]:
     return [leg(mode, results=rows, cases=cases, complete=True, exit=0)]
 
 
-def changed(old: str | None, new: str | None) -> str:
-    """The list in which a result stands that goes from one verdict to another."""
+def changed_list(old: str | None, new: str | None) -> str:
+    """Return the list that contains a result with these two verdicts."""
     before = run(**({"a": old} if old else {}), same="pass")
     after = run(**({"a": new} if new else {}), same="pass")
-    (pair,) = difference.compare(before, after).pairs
+    (pair,) = difference.compare_runs(before, after).pairs
     lists = ("regressed", "changed", "fixed", "excused", "still_failing", "added", "vanished")
-    found = [name for name in lists if getattr(pair, name)]
-    assert len(found) <= 1 and pair.unchanged == 1 + (not found)
-    assert pair.worse is (found in (["regressed"], ["changed"], ["vanished"]))
-    return found[0] if found else "unchanged"
+    categories = [name for name in lists if getattr(pair, name)]
+    assert len(categories) <= 1 and pair.unchanged == 1 + (not categories)
+    assert pair.worse is (categories in (["regressed"], ["changed"], ["vanished"]))
+    return categories[0] if categories else "unchanged"
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "word"),
+    ("old", "new", "expected_change"),
     [
         ("pass", "fail", "regressed"), ("pass", "flaky", "regressed"), ("pass", "xfail", "regressed"),
         ("pass", "unsupported", "regressed"), ("xfail", "fail", "regressed"),
@@ -59,18 +59,20 @@ def changed(old: str | None, new: str | None) -> str:
         ("pass", None, "vanished"), ("fail", None, "vanished"),
     ],
 )  # fmt: skip
-def test_every_step_from_one_verdict_to_another(old: str | None, new: str | None, word: str) -> None:
-    assert changed(old, new) == word
+def test_every_step_from_one_verdict_to_another(
+    old: str | None, new: str | None, expected_change: str
+) -> None:
+    assert changed_list(old, new) == expected_change
 
 
 def failing(verdict: str = "fail", samples: tuple[int, ...] = (), **messages: str) -> list[dict[str, Any]]:
-    """A leg with one result that fails with a message for each kind."""
-    (made,) = run(a=verdict, same="pass")
-    made["results"][0] |= {
+    """Return a leg with one result that has one failure message per kind."""
+    (failing_leg,) = run(a=verdict, same="pass")
+    failing_leg["results"][0] |= {
         "failures": [{"kind": kind, "message": message} for kind, message in messages.items()],
         "failed_samples": list(samples),
     }
-    return [made]
+    return [failing_leg]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def failing(verdict: str = "fail", samples: tuple[int, ...] = (), **messages: st
             failing(value="1 of 5", aliasing="no view"),
             "kinds value → aliasing, value",
         ),
-        (failing(value="1 of 5"), failing(value="it has shape []"), "it says: value: it has shape #"),
+        (failing(value="1 of 5"), failing(value="it has shape []"), "new message: value: it has shape #"),
         (failing(samples=(1, 2)), failing(samples=(1, 2, 9)), "samples that did not fail before: 9"),
         (failing(samples=(1, 2)), failing(samples=(2,)), "samples that do not fail any more: 1"),
         (
@@ -96,7 +98,7 @@ def failing(verdict: str = "fail", samples: tuple[int, ...] = (), **messages: st
 def test_a_failure_that_changed_is_shown(
     old: list[dict[str, Any]], new: list[dict[str, Any]], how: str
 ) -> None:
-    report = difference.compare(old, new)
+    report = difference.compare_runs(old, new)
     (pair,) = report.pairs
     assert ([change.how for change in pair.changed], report.worse) == ([how] if how else [], bool(how))
     text = "\n".join(diff.comparison_lines(report))
@@ -111,9 +113,9 @@ def test_a_failure_that_changed_is_shown(
 def test_samples_compare_where_both_runs_have_the_same_ones(key: str, value: Any) -> None:
     old, new = failing(samples=(1,), value="a"), failing(samples=(2,), value="a")
     new[0][key] = {**new[0]["digests"], **value} if isinstance(value, dict) else value
-    assert not difference.compare(old, new).pairs[0].changed
+    assert not difference.compare_runs(old, new).pairs[0].changed
     new[0]["results"][0]["failures"] = [{"kind": "aliasing", "message": "a"}]
-    assert difference.compare(old, new).pairs[0].changed
+    assert difference.compare_runs(old, new).pairs[0].changed
 
 
 @pytest.mark.parametrize(
@@ -121,8 +123,8 @@ def test_samples_compare_where_both_runs_have_the_same_ones(key: str, value: Any
     [
         ({}, ""),
         ({"digests": {"target": "other"}}, ""),
-        ({"digests": {"suite": "other"}}, "the suite is another one"),
-        ({"torch": "2.14.0+cpu", "name": "2.14.0+cpu-eager"}, "torch is another one"),
+        ({"digests": {"suite": "other"}}, "the suite has changed"),
+        ({"torch": "2.14.0+cpu", "name": "2.14.0+cpu-eager"}, "torch is a different minor version"),
         ({"torch": "2.13.1+cpu", "name": "2.13.1+cpu-eager"}, ""),
         ({"level": "core"}, "level differ"),
         ({"selection": "add", "samples": "1"}, "selection and samples differ"),
@@ -132,7 +134,7 @@ def test_samples_compare_where_both_runs_have_the_same_ones(key: str, value: Any
 def test_a_result_that_is_gone_counts_where_it_was_due(change: dict[str, Any], excuse: str) -> None:
     (new,) = run(a="pass")
     new = {**new, **change, "digests": {**new["digests"], **change.get("digests", {})}}
-    report = difference.compare(run(a="pass", b="pass"), [new])
+    report = difference.compare_runs(run(a="pass", b="pass"), [new])
     assert (report.pairs[0].excuse, report.worse) == (excuse, not excuse)
     text = "\n".join(diff.comparison_lines(report))
     assert (
@@ -142,7 +144,7 @@ def test_a_result_that_is_gone_counts_where_it_was_due(change: dict[str, Any], e
 
 def test_what_was_asked_for_is_told_in_words() -> None:
     (new,) = run(a="pass")
-    (pair,) = difference.compare([{**new, "selection": "p/a"}], [{**new, "level": "core"}]).pairs
+    (pair,) = difference.compare_runs([{**new, "selection": "p/a"}], [{**new, "level": "core"}]).pairs
     assert pair.notes == [f"level {new['level']}, now core", "selection p/a, now the whole level"]
 
 
@@ -150,7 +152,7 @@ def test_renamed_results_are_the_same_results() -> None:
     aliases = Aliases({"p": "q"}, {"a": "b"})
     new = run(b="fail")
     new[0]["results"][0]["id"] = "q/b@d"
-    (pair,) = difference.compare(run(a="pass"), new, aliases).pairs
+    (pair,) = difference.compare_runs(run(a="pass"), new, aliases).pairs
     assert [change.id for change in pair.regressed] == ["q/b@d"]
     assert not pair.added and not pair.vanished
 
@@ -159,7 +161,7 @@ def test_legs_belong_together_by_mode_and_build() -> None:
     old = [*run("eager", a="pass"), *run("lazy", a="pass"), *run("graph", a="pass")]
     (eager,), (lazy,), (compiled,) = run("eager", a="pass"), run("lazy", a="fail"), run("compile", a="pass")
     eager |= {"torch": "2.14.0", "name": "2.14.0-eager"}
-    report = difference.compare(old, [lazy, eager, compiled])
+    report = difference.compare_runs(old, [lazy, eager, compiled])
     assert [(pair.old["name"], pair.new["name"]) for pair in report.pairs] == [
         ("2.13.0+cpu-lazy", "2.13.0+cpu-lazy"), ("2.13.0+cpu-eager", "2.14.0-eager")
     ]  # fmt: skip
@@ -169,7 +171,7 @@ def test_legs_belong_together_by_mode_and_build() -> None:
     ]
     assert report.pairs[1].notes == ["torch 2.13.0+cpu, now 2.14.0"]
     with pytest.raises(UsageError, match=r"no leg in common \(the old one has eager, the new one lazy\)"):
-        difference.compare(run("eager"), run("lazy"))
+        difference.compare_runs(run("eager"), run("lazy"))
 
 
 def test_a_comparison_as_a_person_sees_it() -> None:
@@ -179,10 +181,10 @@ def test_a_comparison_as_a_person_sees_it() -> None:
     )
     new[0]["digests"]["backend"] = "b" * 64
     assert_expected_inline(
-        "\n".join(diff.comparison_lines(difference.compare(old, new))),
+        "\n".join(diff.comparison_lines(difference.compare_runs(old, new))),
         """\
 cpu, eager, torch 2.13.0+cpu: 13 regressed, 1 fixed, 1 still failing, 2 new (1 failing), 1 vanished
-  note: the backend is another build
+  note: the backend is a different build
   regressed, by cause (largest first):
     fft, 12 subjects: 12 results, such as p/fft.r0@d (pass → fail)
       value: fft.r0 differs

@@ -1,4 +1,4 @@
-"""The results document: checked when written and when read, and its exit codes."""
+"""The results document: validation on write and read, and exit codes."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ from tests.support.sample_legs import run_leg, three_results
 
 def test_results_are_checked_when_written_and_when_read(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
-    good = three_results()
-    good["legs"][0]["seconds"] = 1.5
-    results.write(path, good)
-    assert results.read(path) == good
+    valid = three_results()
+    valid["legs"][0]["seconds"] = 1.5
+    results.write_results(path, valid)
+    assert results.read_results(path) == valid
     with pytest.raises(UsageError, match=r"have \d+ bytes; at most 100 are read"):
-        results.read(path, limit=100)
-    good["legs"][0]["results"][0]["verdict"] = "passed"
+        results.read_results(path, limit=100)
+    valid["legs"][0]["results"][0]["verdict"] = "passed"
     with pytest.raises(
         SchemaError, match=r"^\.legs\[0\]\.results\[0\]\.verdict: 'passed' is not one of crash, "
     ):
-        results.write(path, good)
-    assert results.read(path)["legs"][0]["results"][0]["verdict"] == "pass", "a bad document replaces nothing"
-    path.write_text(json.dumps(good))
+        results.write_results(path, valid)
+    assert results.read_results(path)["legs"][0]["results"][0]["verdict"] == "pass", (
+        "an invalid document must not replace a file"
+    )
+    path.write_text(json.dumps(valid))
     with pytest.raises(UsageError, match="do not follow the schema"):
-        results.read(path)
+        results.read_results(path)
     path.write_text("[" * 100_000)
     with pytest.raises(UsageError, match="do not follow the schema"):
-        results.read(path)
+        results.read_results(path)
 
 
 @pytest.mark.parametrize(
@@ -50,23 +52,23 @@ def test_results_are_checked_when_written_and_when_read(tmp_path: Path) -> None:
 )
 def test_results_that_do_not_add_up_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "results.json"
-    results.write(path, three_results())
+    results.write_results(path, three_results())
     head, middle, rest = path.read_text().partition('"legs":')
     assert old in rest
     path.write_text(head + middle + rest.replace(old, new, 1))
     with pytest.raises(UsageError, match=message) as error:
-        results.read(path)
+        results.read_results(path)
     assert "\n" not in str(error.value)
 
 
 def test_half_a_character_is_written_as_a_question_mark(tmp_path: Path) -> None:
-    """A device's message may hold one; a file with it could be shown nowhere."""
-    found = three_results()
-    found["legs"][0]["problems"] = ["a file 'x\udcff' of \u00e9\U0001f600"]
+    """A device message may contain a lone surrogate, which no file could store."""
+    damaged = three_results()
+    damaged["legs"][0]["problems"] = ["a file 'x\udcff' of \u00e9\U0001f600"]
     path = tmp_path / "results.json"
-    results.write(path, found)
-    assert results.read(path)["legs"][0]["problems"] == ["a file 'x?' of \u00e9\U0001f600"]
-    assert found["legs"][0]["problems"] == ["a file 'x\udcff' of \u00e9\U0001f600"]
+    results.write_results(path, damaged)
+    assert results.read_results(path)["legs"][0]["problems"] == ["a file 'x?' of \u00e9\U0001f600"]
+    assert damaged["legs"][0]["problems"] == ["a file 'x\udcff' of \u00e9\U0001f600"]
 
 
 @pytest.mark.parametrize(
@@ -81,9 +83,9 @@ def test_exit_codes_of_complete_runs(verdicts: list[str], code: int) -> None:
 
 
 def test_incomplete_beats_unexpected() -> None:
-    found = run_leg("pass", "fail", planned=3)
-    assert (found["exit"], found["complete"]) == (3, False)
-    assert found["missing"] == {"count": 1, "first": ["p/s2@d"]}
+    incomplete = run_leg("pass", "fail", planned=3)
+    assert (incomplete["exit"], incomplete["complete"]) == (3, False)
+    assert incomplete["missing"] == {"count": 1, "first": ["p/s2@d"]}
 
 
 @pytest.mark.parametrize(
@@ -101,5 +103,10 @@ def test_what_makes_a_run_incomplete(broken: dict[str, Any]) -> None:
 
 
 def test_exit_codes_of_several_legs() -> None:
-    assert [exit_codes.worst(codes) for codes in ([0, 1], [1, 3, 0], [3, 2, 1], [0])] == [1, 3, 2, 0]
-    assert results.document([])["complete"] is False
+    assert [exit_codes.worst_exit_code(codes) for codes in ([0, 1], [1, 3, 0], [3, 2, 1], [0])] == [
+        1,
+        3,
+        2,
+        0,
+    ]
+    assert results.results_document([])["complete"] is False

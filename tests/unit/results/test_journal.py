@@ -25,8 +25,8 @@ from conformance.results import journal
 def test_a_torn_line_costs_only_itself(tmp_path: Path, text: str, events: int, damaged: int) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_text(text)
-    found, count = journal.read(path)
-    assert (len(found), count) == (events, damaged)
+    read_events, count = journal.read_journal(path)
+    assert (len(read_events), count) == (events, damaged)
 
 
 def test_a_journal_is_followed_while_it_grows(tmp_path: Path) -> None:
@@ -43,6 +43,6 @@ def test_a_journal_whose_start_is_damaged_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_text('{"event":"run","mode":"eager"}\n{"event":"plan","cases":[[1]],"dtypes":[]}\n')
     with pytest.raises(UsageError, match="is damaged: "):
-        results.from_journal(path, entries.TargetExpectations((), ""))
+        results.leg_from_journal(path, entries.TargetExpectations((), ""))
     with pytest.raises(UsageError, match="cannot be read: No such file"):
-        results.from_journal(tmp_path / "none.jsonl", entries.TargetExpectations((), ""))
+        results.leg_from_journal(tmp_path / "none.jsonl", entries.TargetExpectations((), ""))

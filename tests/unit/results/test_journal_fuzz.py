@@ -1,4 +1,4 @@
-"""Whatever a journal holds, it is read or refused in one sentence."""
+"""Every generated journal is either read or rejected with a one-sentence error."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from conformance.expectations import entries
 from conformance.results import document as results
 from conformance.results import journal
-from tests.support.fuzz import FUZZ, TREES, taken_or_refused, written
+from tests.support.fuzz import FUZZ, TREES, is_accepted, temporary_file
 
 
 @FUZZ
 @given(st.lists(st.one_of(TREES, st.just({"event": "result"})), max_size=5), st.binary(max_size=60))
 def test_journals(events: list[Any], tail: bytes) -> None:
     lines = b"\n".join(json.dumps(event, separators=(",", ":")).encode() for event in events)
-    path = written("journal.jsonl", lines + b"\n" + tail)
-    taken_or_refused(lambda: journal.read(path))
+    path = temporary_file("journal.jsonl", lines + b"\n" + tail)
+    is_accepted(lambda: journal.read_journal(path))
     book = entries.TargetExpectations((), "")
-    taken_or_refused(lambda: results.from_journal(path, book))
+    is_accepted(lambda: results.leg_from_journal(path, book))

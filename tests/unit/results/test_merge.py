@@ -1,4 +1,4 @@
-"""Results of several modes, builds and shards in one file."""
+"""Merging results of several modes, builds and shards into one document."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 from conformance.errors import UsageError
 from conformance.report import output_files
 from conformance.results import document as results
-from conformance.results.merge import absent, merge
+from conformance.results.merge import merge_legs, missing_shards
 from tests.support.sample_legs import leg
 
 
 def test_modes_and_builds_stand_side_by_side() -> None:
     legs = [leg("eager"), leg("lazy", "pass", "fail", build="2.13.0+git1", digests={"manifest": "other"})]
-    found = merge([("a", legs[0]), ("b", legs[1])])
-    assert found == legs
-    document = results.document(found)
+    merged = merge_legs([("a", legs[0]), ("b", legs[1])])
+    assert merged == legs
+    document = results.results_document(merged)
     assert (document["exit"], document["complete"], document["totals"]) == (1, True, {"fail": 1, "pass": 2})
 
 
@@ -58,21 +58,21 @@ def test_what_does_not_belong_together_is_refused(
     first: dict[str, Any], second: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        merge([("a", first), ("b", second)])
+        merge_legs([("a", first), ("b", second)])
 
 
 def test_a_backend_may_be_another_one_on_another_build() -> None:
-    other = leg("eager", build="2.13.0+git1", digests={"backend": "other", "torch": "other"})
-    assert len(merge([("a", leg("eager")), ("b", other)])) == 2
+    other_backend = leg("eager", build="2.13.0+git1", digests={"backend": "other", "torch": "other"})
+    assert len(merge_legs([("a", leg("eager")), ("b", other_backend)])) == 2
 
 
 def test_shards_become_one_leg_and_missing_ones_make_it_incomplete() -> None:
     parts = [leg("eager", "pass", "fail", shard="1/3"), leg("eager", "pass", shard="3/3")]
-    (found,) = merge([(str(index), part) for index, part in enumerate(parts)])
-    assert (found["shard"], found["exit"], found["complete"], found["planned"]) == ("1,3/3", 3, False, 3)
-    assert found["totals"] == {"fail": 1, "pass": 2}
-    assert found["problems"][-1] == "shard 2/3 is missing; merge what is missing too"
-    (whole,) = merge([("a", found), ("b", leg("eager", "pass", shard="2/3"))])
+    (merged,) = merge_legs([(str(index), part) for index, part in enumerate(parts)])
+    assert (merged["shard"], merged["exit"], merged["complete"], merged["planned"]) == ("1,3/3", 3, False, 3)
+    assert merged["totals"] == {"fail": 1, "pass": 2}
+    assert merged["problems"][-1] == "shard 2/3 is missing; merge what is missing too"
+    (whole,) = merge_legs([("a", merged), ("b", leg("eager", "pass", shard="2/3"))])
     assert (whole["shard"], whole["planned"], whole["exit"], whole["complete"]) == ("1/1", 4, 1, True)
     assert whole["problems"] == []
 
@@ -80,27 +80,29 @@ def test_shards_become_one_leg_and_missing_ones_make_it_incomplete() -> None:
 def test_an_empty_shard_is_there_but_a_whole_run_is_not_empty() -> None:
     nothing = {"results": [], "cases": {}, "totals": {}, "case_totals": {}, "planned": 0}
     empty = [leg("eager", shard=f"{number}/2", **nothing) for number in (1, 2)]
-    (found,) = merge([("a", leg("eager", shard="1/2")), ("b", empty[1])])
-    assert (found["exit"], found["complete"], found["planned"]) == (0, True, 1)
-    (found,) = merge([("a", empty[0]), ("b", empty[1])])
-    assert (found["exit"], found["complete"], found["problems"]) == (3, False, ["no shard has a result"])
+    (merged,) = merge_legs([("a", leg("eager", shard="1/2")), ("b", empty[1])])
+    assert (merged["exit"], merged["complete"], merged["planned"]) == (0, True, 1)
+    (merged,) = merge_legs([("a", empty[0]), ("b", empty[1])])
+    assert (merged["exit"], merged["complete"], merged["problems"]) == (3, False, ["no shard has a result"])
 
 
 def test_one_shard_alone_is_no_whole_run() -> None:
-    (found,) = merge([("a", leg("eager", "pass", shard="2/4"))])
-    assert (found["shard"], found["exit"], found["complete"]) == ("2/4", 3, False)
-    assert absent(found) == "shards 1/4, 3/4 and 4/4 are missing"
-    assert merge([("a", found)]) == [found]
-    assert absent(leg("eager", shard="2/4")) is None, "what was never merged lacks nothing"
-    (alone,) = merge([("a", leg("eager"))])
+    (merged,) = merge_legs([("a", leg("eager", "pass", shard="2/4"))])
+    assert (merged["shard"], merged["exit"], merged["complete"]) == ("2/4", 3, False)
+    assert missing_shards(merged) == "shards 1/4, 3/4 and 4/4 are missing"
+    assert merge_legs([("a", merged)]) == [merged]
+    assert missing_shards(leg("eager", shard="2/4")) is None, (
+        "a leg that was never merged has no missing shard"
+    )
+    (alone,) = merge_legs([("a", leg("eager"))])
     assert alone["complete"]
 
 
 def test_a_part_that_is_itself_incomplete_stays_so() -> None:
     parts = [leg("eager", shard="1/3", complete=False, exit=3), leg("eager", shard="3/3")]
-    (found,) = merge([(str(index), part) for index, part in enumerate(parts)])
-    assert found["problems"][0] == "shard 1/3 is incomplete"
-    (whole,) = merge([("a", found), ("b", leg("eager", shard="2/3"))])
+    (merged,) = merge_legs([(str(index), part) for index, part in enumerate(parts)])
+    assert merged["problems"][0] == "shard 1/3 is incomplete"
+    (whole,) = merge_legs([("a", merged), ("b", leg("eager", shard="2/3"))])
     assert (whole["shard"], whole["complete"], whole["exit"]) == ("1/1", False, 3)
     assert whole["problems"] == ["shard 1/3 is incomplete"]
 
@@ -108,6 +110,6 @@ def test_a_part_that_is_itself_incomplete_stays_so() -> None:
 def test_a_leg_that_did_not_run_counts_first(tmp_path: Path) -> None:
     refused = leg("lazy", exit=2, planned=0, complete=False, results=[], cases={}, totals={}, case_totals={})
     refused["digests"] = dict.fromkeys(refused["digests"])
-    document = output_files.write_reports(tmp_path, merge([("a", leg("eager", "fail")), ("b", refused)]))
+    document = output_files.write_reports(tmp_path, merge_legs([("a", leg("eager", "fail")), ("b", refused)]))
     assert (document["exit"], document["complete"]) == (2, False)
-    assert results.read(tmp_path / "results.json") == document
+    assert results.read_results(tmp_path / "results.json") == document

@@ -1,4 +1,4 @@
-"""Output folders: a part of a run does not replace a whole one."""
+"""Output folders: a partial run does not replace an unrestricted run."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def test_a_whole_run_is_not_replaced_by_a_part_of_it(
     tmp_path: Path, before: dict[str, Any], now: dict[str, Any], refused: bool
 ) -> None:
     output_files.write_reports(tmp_path, [make_leg(**before)])
-    words: dict[str, Any] = {"modes": ("eager",), "output": tmp_path, **now}
-    chosen = Request(target=target_file.load("cpu"), target_argument="cpu", **words)
+    options: dict[str, Any] = {"modes": ("eager",), "output": tmp_path, **now}
+    chosen = Request(target=target_file.load("cpu"), target_argument="cpu", **options)
     if not refused:
         run_folder.check_narrower(chosen)
         return
-    with pytest.raises(UsageError, match="holds a whole run"):
+    with pytest.raises(UsageError, match="contains an unrestricted run"):
         run_folder.check_narrower(chosen)

@@ -1,11 +1,11 @@
-"""The ledger of a run: attempts settle, and damaged events cost only themselves."""
+"""The run state: the final attempt of each result, and damaged events."""
 
 from __future__ import annotations
 
 import pytest
 
-from conformance.results.final_verdicts import decide
-from conformance.results.run_state import Ledger, final_attempt, unusable
+from conformance.results.final_verdicts import final_rows
+from conformance.results.run_state import RunState, final_attempt, unusable
 from tests.support.sample_legs import expected, row, run_leg
 
 
@@ -28,19 +28,19 @@ def test_words_of_a_poisoned_device() -> None:
     ],
 )
 def test_attempts_settle(attempts: list[str], verdict: str) -> None:
-    found, shown = final_attempt([row("p/s@d", attempt) for attempt in attempts])
-    assert found == verdict
-    assert (shown["verdict"] == verdict) or verdict == "flaky"
+    final_verdict, final_row = final_attempt([row("p/s@d", attempt) for attempt in attempts])
+    assert final_verdict == verdict
+    assert (final_row["verdict"] == verdict) or verdict == "flaky"
 
 
 def test_a_blamed_attempt_gives_way_to_one_in_a_fresh_process_but_is_not_forgotten() -> None:
     attempts = [row("p/s@d", "fail", "value", "state"), row("p/s@d", "vacuous", "vacuous", attempt=2)]
-    verdict, shown = final_attempt(attempts)
+    verdict, final_row = final_attempt(attempts)
     assert verdict == "vacuous"
-    assert [failure["kind"] for failure in shown["failures"]] == ["vacuous", "state"]
+    assert [failure["kind"] for failure in final_row["failures"]] == ["vacuous", "state"]
     attempts[1] = row("p/s@d", "fail", "value", attempt=2)
-    rows = decide({"p/s@d": attempts}, [expected("p/s@d", "value")]).rows
-    assert rows["p/s@d"]["verdict"] == "fail", "the broken device must not be excused as a wrong value"
+    rows = final_rows({"p/s@d": attempts}, [expected("p/s@d", "value")]).rows
+    assert rows["p/s@d"]["verdict"] == "fail", "an expected wrong value must not excuse the broken device"
 
 
 def test_a_process_that_died_in_the_probe_left_the_device_unusable() -> None:
@@ -48,15 +48,15 @@ def test_a_process_that_died_in_the_probe_left_the_device_unusable() -> None:
         {"event": "probe", "worker": "w", "id": "p/s0@d", "state": "start"},
         {"event": "lost", "worker": "w"},
     )
-    found = run_leg("unsupported", events=events)
-    assert found["results"][0]["verdict"] == "fail"
-    assert found["results"][0]["failures"][-1]["kind"] == "state"
+    judged_leg = run_leg("unsupported", events=events)
+    assert judged_leg["results"][0]["verdict"] == "fail"
+    assert judged_leg["results"][0]["failures"][-1]["kind"] == "state"
 
 
 def test_a_malformed_event_is_a_problem_and_not_the_end() -> None:
-    found = run_leg("pass", events=({"event": "result", "worker": "w"}, {"event": "unheard-of"}))
-    assert found["problems"] == ["event 'result' of the journal is malformed: KeyError('result')"]
-    assert found["exit"] == 0
+    judged_leg = run_leg("pass", events=({"event": "result", "worker": "w"}, {"event": "unheard-of"}))
+    assert judged_leg["problems"] == ["event 'result' of the journal is malformed: KeyError('result')"]
+    assert judged_leg["exit"] == 0
 
 
 @pytest.mark.parametrize(
@@ -72,21 +72,21 @@ def test_flaky_stays_flaky(attempts: list[str], verdict: str) -> None:
 
 
 def test_the_number_of_a_process_may_come_again_after_a_kill() -> None:
-    ledger = Ledger()
-    for word in ("worker", "resume", "worker"):
-        ledger.apply({"event": word, "worker": "gw0-7"})
-    assert [worker.name for worker in ledger.dead()] == ["gw0-7"], (
-        "the second one of that name is watched too"
+    run_state = RunState()
+    for event_name in ("worker", "resume", "worker"):
+        run_state.apply({"event": event_name, "worker": "gw0-7"})
+    assert [worker.name for worker in run_state.dead()] == ["gw0-7"], (
+        "the second worker of this name is tracked too"
     )
 
 
 def test_a_result_whose_probe_was_cut_off_is_found_out_again() -> None:
-    ledger = Ledger()
+    run_state = RunState()
     result = {"event": "result", "worker": "w", "result": row("p/s@d", "unsupported")}
-    ledger.apply({"event": "worker", "worker": "w"})
-    ledger.apply(result)
-    ledger.apply({"event": "probe", "worker": "w", "id": "p/s@d", "state": "start"})
-    ledger.apply({"event": "resume"})
-    assert (ledger.unprobed, ledger.dead()) == ({"p/s@d"}, [])
-    ledger.apply(result)
-    assert not ledger.unprobed
+    run_state.apply({"event": "worker", "worker": "w"})
+    run_state.apply(result)
+    run_state.apply({"event": "probe", "worker": "w", "id": "p/s@d", "state": "start"})
+    run_state.apply({"event": "resume"})
+    assert (run_state.unprobed, run_state.dead()) == ({"p/s@d"}, [])
+    run_state.apply(result)
+    assert not run_state.unprobed

@@ -1,4 +1,4 @@
-"""Texts without paths and hosts."""
+"""Texts are scrubbed of paths and host names."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ from conformance.results import scrub
     ],
 )
 def test_paths_and_hosts_are_left_out_of_texts(text: str, wanted: str) -> None:
-    assert scrub.text(text) == wanted
-    assert scrub.text(wanted) == wanted
+    assert scrub.scrub_text(text) == wanted
+    assert scrub.scrub_text(wanted) == wanted

@@ -1,4 +1,4 @@
-"""The modes of a run that names none, and what is known of the present build of torch."""
+"""The default modes of a run, and the facts about the installed build of torch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from conformance.runner import modes
 from conformance.target import file as target_file
 
 
-def target(**words: Any) -> Any:
-    """A target file that may have words which this version of the suite does not read."""
+def target(**extra_fields: Any) -> Any:
+    """Return a target file that may contain keys which this version of the suite does not read."""
     file = target_file.load("cpu")
     fields = {field.name: getattr(file, field.name) for field in dataclasses.fields(file)}
-    return types.SimpleNamespace(**{**fields, "check_mode": file.check_mode, **words})
+    return types.SimpleNamespace(**{**fields, "check_mode": file.check_mode, **extra_fields})
 
 
 @pytest.mark.parametrize(
@@ -36,22 +36,22 @@ def test_modes_that_this_build_cannot_have_are_left_out(
 ) -> None:
     monkeypatch.setattr(installed_torch, "version", lambda: version)
     declared = target(modes=("eager", "lazy"), mode_builds={"lazy": "fork-like"})
-    assert modes.chosen(declared, None) == found
-    assert modes.chosen(target(modes=("eager", "lazy"), mode_builds={}), None) == ["eager", "lazy"]
+    assert modes.selected_modes(declared, None) == found
+    assert modes.selected_modes(target(modes=("eager", "lazy"), mode_builds={}), None) == ["eager", "lazy"]
 
 
 def test_a_target_without_a_mode_for_this_build_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installed_torch, "version", lambda: "2.13.0+cpu")
     with pytest.raises(UsageError, match=r"target 'cpu' has no mode that runs on torch 2\.13\.0\+cpu"):
-        modes.chosen(target(modes=("lazy",), mode_builds={"lazy": "fork-like"}), None)
+        modes.selected_modes(target(modes=("lazy",), mode_builds={"lazy": "fork-like"}), None)
 
 
 def test_modes_that_are_named_are_checked() -> None:
-    assert modes.chosen(target(), "eager") == ["eager"]
+    assert modes.selected_modes(target(), "eager") == ["eager"]
     with pytest.raises(UsageError, match="names a mode twice"):
-        modes.chosen(target(), "eager,eager")
+        modes.selected_modes(target(), "eager,eager")
     with pytest.raises(UsageError, match="mode 'slow' does not exist"):
-        modes.chosen(target(), "slow")
+        modes.selected_modes(target(), "slow")
 
 
 def test_the_build_is_known_without_importing_torch() -> None:

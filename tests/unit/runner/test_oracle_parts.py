@@ -1,4 +1,4 @@
-"""Oracle values are checked in parts: none is lost, and a difference of any part counts."""
+"""Reference values are rechecked in parts: none is lost, and every difference is reported."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conformance.model.records import OracleCheck, OracleValue
-from conformance.results.run_state import Ledger
+from conformance.results.run_state import RunState
 from conformance.runner import leg
 
 
@@ -20,13 +20,13 @@ class Journal:
 
 
 class Rounds:
-    """As much of the rounds as the check needs."""
+    """The part of the class Rounds that the recheck uses."""
 
     mode = "eager"
 
     def __init__(self, values: int, processes: int) -> None:
-        self.ledger = Ledger()
-        self.ledger.oracle = {("add", "float32", index): f"digest {index}" for index in range(values)}
+        self.run_state = RunState()
+        self.run_state.oracle = {("add", "float32", index): f"digest {index}" for index in range(values)}
         self.journal = Journal()
         self.options = self
         self._processes = processes
@@ -41,18 +41,18 @@ class Rounds:
 def test_every_value_is_in_one_part(
     monkeypatch: pytest.MonkeyPatch, values: int, processes: int, parts: int
 ) -> None:
-    seen: list[list[OracleValue]] = []
+    seen_parts: list[list[OracleValue]] = []
 
     def recheck(rounds: Any, events: list[OracleValue]) -> OracleCheck:
-        seen.append(events)
+        seen_parts.append(events)
         wrong = [event["digest"] for event in events if event["index"] == values - 1]
         return {"checked": len(events), "differences": wrong}
 
     monkeypatch.setattr(leg, "_recheck", recheck)
     rounds: Any = Rounds(values, processes)
-    leg.check_oracle(rounds)
-    assert len(seen) == parts
-    assert sorted(event["index"] for part in seen for event in part) == list(range(values))
-    # The last value is in the last part.
+    leg.recheck_oracle_values(rounds)
+    assert len(seen_parts) == parts
+    assert sorted(event["index"] for part in seen_parts for event in part) == list(range(values))
+    # The last part contains the last value.
     fields = {"checked": values, "differences": [f"digest {values - 1}"]}
     assert rounds.journal.written == [("oracle-check", fields)]

@@ -1,4 +1,4 @@
-"""A worker that begins to import early: it takes its arguments once, and never outlives its run."""
+"""A prestarted worker receives its arguments once, and never outlives its run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line that shows how far a run is."""
+"""The progress line of a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from conformance.results.run_state import Ledger
+from conformance.results.run_state import RunState
 from conformance.runner.progress import Progress
 
 
@@ -19,6 +19,6 @@ from conformance.runner.progress import Progress
     ],
 )
 def test_the_line(verdicts, says):
-    ledger = Ledger()
-    ledger.attempts = {f"p/s@{place}": [{"verdict": word}] for place, word in enumerate(verdicts)}
-    assert Progress(ledger, 4, label="leg", out=io.StringIO()).line(2.0) == f"leg: {says}"
+    run_state = RunState()
+    run_state.attempts = {f"p/s@{index}": [{"verdict": verdict}] for index, verdict in enumerate(verdicts)}
+    assert Progress(run_state, 4, label="leg", out=io.StringIO()).line(2.0) == f"leg: {says}"

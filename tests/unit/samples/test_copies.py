@@ -1,4 +1,4 @@
-"""Copies of samples to a device, and what is said if the device cannot hold them."""
+"""Copies of samples on a device, and the message if the device cannot store them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.model.messages import message_shape, prerequisite
 from conformance.model.verdicts import Kind, ResultId
 from conformance.report import causes
 from conformance.samples import copies
-from conformance.samples.copies import Copier, WrongCopy, report_copy
+from conformance.samples.copies import Copier, WrongCopy, report_failed_copy
 from conformance.target.file import load
 from tests.support.sample_legs import leg
 
@@ -21,7 +21,7 @@ HOST = torch.device("cpu")
 
 
 class Without(TorchDispatchMode):
-    """A device that refuses some operators. The host's own storages, laid out flat, may be set."""
+    """A device that refuses some operators. Storages of the host may be set on flat tensors."""
 
     def __init__(self, *names: str) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Without(TorchDispatchMode):
 @pytest.fixture(autouse=True)
 def forget() -> Iterator[None]:
     yield
-    copies._without_set.clear()
+    copies._device_types_without_set.clear()
 
 
 def layouts() -> list[torch.Tensor]:
@@ -56,42 +56,42 @@ def layouts() -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("without", [(), ("aten::set_",)])
 def test_copies_have_the_layout_of_what_they_copy(without: tuple[str, ...]) -> None:
-    given = layouts()
+    originals = layouts()
     with Without(*without):
-        # Together: views of one storage, in several dtypes, are views of one storage of the device.
-        copied = Copier(HOST).tree(given)
-    for copy, tensor in zip(copied, given, strict=True):
+        # Views of one storage, in several dtypes, become views of one storage of the device.
+        copied = Copier(HOST).tree(originals)
+    for copy, tensor in zip(copied, originals, strict=True):
         assert torch.equal(copy, tensor)
         assert copy.stride() == tensor.stride() and copy.storage_offset() == tensor.storage_offset()
         assert copy.untyped_storage().data_ptr() != tensor.untyped_storage().data_ptr()
     assert len({copy.untyped_storage().data_ptr() for copy in copied}) == len(
-        {tensor.untyped_storage().data_ptr() for tensor in given}
+        {tensor.untyped_storage().data_ptr() for tensor in originals}
     )
-    assert bool(copies._without_set) is bool(without)
+    assert bool(copies._device_types_without_set) is bool(without)
 
 
 def test_what_is_placed_without_set_is_no_view_for_autograd() -> None:
     with Without("aten::set_"):
         leaf = Copier(HOST).tree(torch.arange(6.0).view(2, 3).t().requires_grad_())
     assert leaf.is_leaf and leaf.requires_grad and not leaf._is_view()
-    plain = leaf.detach()
-    plain.add_(1)
+    detached = leaf.detach()
+    detached.add_(1)
     leaf.sum().backward()
     assert leaf.grad is not None
 
 
-def said(error: Exception) -> Recorder:
+def message_of(error: Exception) -> Recorder:
     recorder = Recorder(ResultId.parse("value/cat@float32"), seed=0)
-    report_copy(load("cpu").target("eager"), recorder, error, sample=3)
+    report_failed_copy(load("cpu").target("eager"), recorder, error, sample=3)
     return recorder
 
 
 def test_a_device_without_strided_memory_is_not_blamed_on_the_operator() -> None:
-    given = layouts()[0]
+    originals = layouts()[0]
     with Without("aten::set_", "aten::as_strided"), pytest.raises(WrongCopy) as caught:
-        Copier(HOST).tree(given)
+        Copier(HOST).tree(originals)
     assert "Could not run 'aten::as_strided'" in str(caught.value)
-    (failure,) = said(caught.value).result().failures
+    (failure,) = message_of(caught.value).result().failures
     assert failure.kind is Kind.REFUSED and failure.sample == 3
     assert prerequisite(failure.message) == "prerequisite strided memory"
 

@@ -1,4 +1,4 @@
-"""Inputs whose results documentation leaves free."""
+"""Inputs whose results the documentation leaves unspecified are replaced."""
 
 from __future__ import annotations
 
@@ -7,28 +7,34 @@ import math
 import torch
 from torch.testing._internal.opinfo.core import SampleInput
 
-from conformance.samples.defined_inputs import documented
+from conformance.samples.defined_inputs import with_documented_results
 
 
 def test_nan_stays_where_its_result_is_documented() -> None:
-    made = [SampleInput(torch.tensor([math.nan, 2.0]), args=(torch.tensor([1.0, math.nan]),))]
-    assert documented("maximum", made) is made
-    (changed,) = documented("hypot", made)
+    sample_inputs = [SampleInput(torch.tensor([math.nan, 2.0]), args=(torch.tensor([1.0, math.nan]),))]
+    assert with_documented_results("maximum", sample_inputs) is sample_inputs
+    (changed,) = with_documented_results("hypot", sample_inputs)
     assert changed.input.tolist() == [1.0, 2.0]
     assert changed.args[0].tolist() == [1.0, 1.0]
-    assert made[0].input.isnan().any()
+    assert sample_inputs[0].input.isnan().any()
 
 
 def test_gradients_stay_asked_for() -> None:
-    made = [SampleInput(torch.tensor([math.nan], requires_grad=True))]
-    (changed,) = documented("nn.functional.hardshrink", made)
+    sample_inputs = [SampleInput(torch.tensor([math.nan], requires_grad=True))]
+    (changed,) = with_documented_results("nn.functional.hardshrink", sample_inputs)
     assert changed.input.requires_grad
     assert changed.input.is_leaf
 
 
 def test_drivers_of_the_cpu_alone_are_left_out() -> None:
     matrix = torch.eye(2)
-    made = [
+    sample_inputs = [
         SampleInput(matrix, args=(matrix,), kwargs={"driver": driver}) for driver in ("gels", "gelsd", None)
     ]
-    assert [one.kwargs["driver"] for one in documented("linalg.lstsq", made)] == ["gels", None]
+    assert [
+        sample_input.kwargs["driver"]
+        for sample_input in with_documented_results("linalg.lstsq", sample_inputs)
+    ] == [
+        "gels",
+        None,
+    ]

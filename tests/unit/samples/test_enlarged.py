@@ -1,4 +1,4 @@
-"""Samples grow in ways that the CPU takes, and results that grow faster are left out."""
+"""Enlarged samples: the CPU accepts them, and results that would grow faster than the input are excluded."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def first_way(operator: str, sample: Sample) -> Enlargement:
 
 
 def grown(operator: str, sample: Sample, size: int) -> Sample:
-    found = first_way(operator, sample).at(size)
-    assert found is not None
-    return found
+    grown_sample = first_way(operator, sample).at(size)
+    assert grown_sample is not None
+    return grown_sample
 
 
 def ramp(*sizes: int) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Memory between the elements of samples holds one value; the elements stay."""
+"""The memory gaps of samples are filled with one value, and the elements are unchanged."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ def memory(tensor: torch.Tensor) -> torch.Tensor:
 def test_what_no_element_uses_is_filled(dtype: torch.dtype) -> None:
     base = torch.full((4, 6), 9, dtype=dtype)
     sample = base[1:3, ::2].t()
-    memory_gaps.fill([sample])
+    memory_gaps.fill_gaps([sample])
     assert bool((sample == 9).all())
-    assert int((memory(sample) == memory_gaps.FILLING).sum()) == 18
+    assert int((memory(sample) == memory_gaps.GAP_VALUE).sum()) == 18
 
 
 def test_elements_of_all_tensors_that_share_memory_stay() -> None:
     base = torch.arange(8.0)
-    memory_gaps.fill([base[:2], base[4:6], base[1:2].expand(3)])
+    memory_gaps.fill_gaps([base[:2], base[4:6], base[1:2].expand(3)])
     assert base.tolist() == [0, 1, 85, 85, 4, 5, 85, 85]
 
 
 def test_memory_without_gaps_stays() -> None:
     base = torch.arange(8.0)
-    memory_gaps.fill([base[2:4], base, torch.ones(()), torch.ones(0)])
+    memory_gaps.fill_gaps([base[2:4], base, torch.ones(()), torch.ones(0)])
     assert base.tolist() == list(range(8))
 
 
 def test_memory_of_two_dtypes_stays() -> None:
     base = torch.arange(8.0)
-    memory_gaps.fill([base[:2], base.view(torch.int32)[4:5]])
+    memory_gaps.fill_gaps([base[:2], base.view(torch.int32)[4:5]])
     assert base.tolist() == list(range(8))
 
 
 def test_a_leaf_that_requires_grad_is_filled_outside_of_autograd() -> None:
     leaf = torch.empty_strided((2, 2), (4, 1)).fill_(3.0).requires_grad_()
-    memory_gaps.fill([leaf])
+    memory_gaps.fill_gaps([leaf])
     assert leaf.grad_fn is None
     assert memory(leaf.detach()).tolist() == [3, 3, 85, 85, 3, 3]
 

@@ -1,4 +1,4 @@
-"""Samples of modules: the same in every process, private, and alive."""
+"""Samples of modules: equal in every process, private, and with nonzero parameters."""
 
 from __future__ import annotations
 
@@ -17,18 +17,23 @@ def first(name: str, dtype: torch.dtype = torch.float32) -> module_samples.Modul
 
 def test_samples_are_made_of_words_only() -> None:
     before = first("nn.Linear")
-    state = {name: one.clone() for name, one in before.module().state_dict().items()}
-    inputs = [one.detach().clone() for one in tensors(before.call)]
-    module_samples.forget()
+    state = {name: tensor.clone() for name, tensor in before.module().state_dict().items()}
+    inputs = [tensor.detach().clone() for tensor in tensors(before.call)]
+    module_samples.clear_cache()
     torch.manual_seed(99)
-    again = first("nn.Linear")
-    assert again is not before
-    assert all(torch.equal(state[name], one) for name, one in again.module().state_dict().items())
-    assert all(torch.equal(one, other) for one, other in zip(inputs, tensors(again.call), strict=True))
+    second_sample = first("nn.Linear")
+    assert second_sample is not before
+    assert all(
+        torch.equal(state[name], tensor) for name, tensor in second_sample.module().state_dict().items()
+    )
+    assert all(
+        torch.equal(tensor, repeated)
+        for tensor, repeated in zip(inputs, tensors(second_sample.call), strict=True)
+    )
 
 
 def test_samples_leave_the_generator_alone() -> None:
-    module_samples.forget()
+    module_samples.clear_cache()
     before = torch.default_generator.get_state()
     sample = first("nn.Dropout")
     sample.module()

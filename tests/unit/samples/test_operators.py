@@ -1,10 +1,10 @@
-"""The choice among the samples of an operator."""
+"""The selection of samples of an operator."""
 
 from __future__ import annotations
 
 import torch
 
-from conformance.samples.operators import LARGE, Sample, SampleSet
+from conformance.samples.operators import LARGE_SAMPLE_ELEMENTS, Sample, SampleSet
 
 
 def _set(*sizes: int) -> SampleSet:
@@ -20,7 +20,7 @@ def test_an_even_choice_has_the_first_and_the_last() -> None:
 
 
 def test_few_of_the_large_samples_are_taken() -> None:
-    samples = _set(3, *[LARGE + 1] * 18, 4)
+    samples = _set(3, *[LARGE_SAMPLE_ELEMENTS + 1] * 18, 4)
     assert _chosen(samples, 32) == [0, 1, 7, 12, 18, 19]
     assert _chosen(samples, 4) == [0, 1, 19]
     assert len(_chosen(samples, None)) == 20

@@ -13,7 +13,9 @@ def test_optimizer_problems_are_private_and_strided_as_the_sample() -> None:
         0
     ]
     problem = sample.problem()
-    assert [one.stride() for one in problem.parameters] == [one.stride() for one in sample.parameters]
+    assert [tensor.stride() for tensor in problem.parameters] == [
+        tensor.stride() for tensor in sample.parameters
+    ]
     with torch.no_grad():
         problem.parameters[0].zero_()
     assert bool(sample.parameters[0].any())

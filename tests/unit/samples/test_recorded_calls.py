@@ -1,4 +1,4 @@
-"""Calls of overloads, recorded from operators."""
+"""Overload calls that were recorded while operators ran."""
 
 import pytest
 import torch
@@ -7,9 +7,9 @@ from conformance.framework.calls import attempt
 from conformance.properties.overloads._references import call_without_warnings
 from conformance.samples import recorded_calls
 from conformance.samples.copies import to_host
-from conformance.samples.handmade_calls.calls import BUILT
+from conformance.samples.handmade_calls.calls import HANDMADE_CALLS
 from conformance.samples.operators import dtype_of
-from conformance.samples.recorded_calls import Recording, calls_of
+from conformance.samples.recorded_calls import CallRecording, calls_of
 from conformance.subjects.torch_databases import find
 
 
@@ -26,8 +26,8 @@ def test_recorded_calls_can_be_made_again(name: str) -> None:
 
 def test_calls_differ_in_form_and_the_first_one_has_elements() -> None:
     samples = calls_of(find("overload", "add.Tensor"), "int64")
-    words = [samples[index].describe() for index in range(samples.available)]
-    assert len(set(words)) == len(words)
+    descriptions = [samples[index].describe() for index in range(samples.available)]
+    assert len(set(descriptions)) == len(descriptions)
     assert all(tensor.numel() for tensor in samples[0].tensors())
 
 
@@ -49,7 +49,7 @@ def test_a_number_that_other_dtypes_lack_is_none_of_a_converted_call() -> None:
 
 def test_a_recording_keeps_arguments_as_they_were_before_the_call() -> None:
     x = torch.zeros(3)
-    with Recording("add.Tensor") as recording:
+    with CallRecording("add.Tensor") as recording:
         x.add_(1)
         torch.mul(x, 2)
     assert [args[0].tolist() for args, _ in recording.calls] == [[0.0, 0.0, 0.0]]
@@ -58,14 +58,14 @@ def test_a_recording_keeps_arguments_as_they_were_before_the_call() -> None:
 
 def test_an_out_is_no_argument_of_a_call() -> None:
     out = torch.empty(3)
-    with Recording("add.Tensor") as recording:
+    with CallRecording("add.Tensor") as recording:
         torch.add(torch.ones(3), 1, out=out)
     for _, kwargs in recording.calls:
         assert "out" not in kwargs
 
 
 def test_what_is_not_strided_is_not_recorded() -> None:
-    with Recording() as recording:
+    with CallRecording() as recording:
         torch.eye(3).to_sparse().mul(2)
     assert "mul.Tensor" not in recording.dtypes
 
@@ -74,9 +74,9 @@ def test_a_sample_on_which_the_operator_raises_records_what_came_before() -> Non
     operator = find("operator", "add")
     from conformance.samples.operators import Sample
 
-    recording = Recording("add.Tensor")
+    recording = CallRecording("add.Tensor")
     wrong = Sample(0, torch.ones(2), (torch.ones(3),))
-    recorded_calls.record(operator, torch.float32, wrong, recording, backward=False)
+    recorded_calls.record_calls(operator, torch.float32, wrong, recording, backward=False)
     assert len(recording.calls) == 1
 
 
@@ -85,16 +85,18 @@ def test_a_call_with_elements_comes_before_an_empty_one_of_more_dimensions() -> 
     assert samples[0].input.shape == (4, 5)
 
 
-@pytest.mark.parametrize("name", sorted(BUILT))
+@pytest.mark.parametrize("name", sorted(HANDMADE_CALLS))
 def test_built_calls_are_taken_in_every_dtype_of_the_table(name: str) -> None:
     subject = find("overload", name)
     assert subject.info.dtypes
     for dtype in subject.info.dtypes:
         samples = calls_of(subject, dtype)
         assert samples.available
-        taken = 0
+        accepted_calls = 0
         for index in range(samples.available):
             sample = samples[index]
             assert next(iter(sample.tensors())).dtype == dtype_of(dtype)
-            taken += attempt(lambda sample=sample: call_without_warnings(subject.info.op, to_host(sample))).ok
-        assert taken
+            accepted_calls += attempt(
+                lambda sample=sample: call_without_warnings(subject.info.op, to_host(sample))
+            ).ok
+        assert accepted_calls

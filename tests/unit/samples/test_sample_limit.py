@@ -1,4 +1,4 @@
-"""The number of samples."""
+"""The sample limit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from conformance.samples.operators import Sample, SampleSet
 def limit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     monkeypatch.setattr(sample_limit, "sample_limit", sample_limit.DEFAULT)
     monkeypatch.setattr(sample_limit, "exact", False)
-    return sample_limit.choose
+    return sample_limit.set_limit
 
 
-@pytest.mark.parametrize(("word", "count"), [("1", 1), ("3", 3), ("10", 10), ("all", 100)])
-def test_samples_are_as_many_as_the_user_says(limit: Callable[[str], None], word: str, count: int) -> None:
-    limit(word)
+@pytest.mark.parametrize(("limit_text", "count"), [("1", 1), ("3", 3), ("10", 10), ("all", 100)])
+def test_samples_are_as_many_as_the_user_says(
+    limit: Callable[[str], None], limit_text: str, count: int
+) -> None:
+    limit(limit_text)
     samples = [Sample(index, torch.ones(index % 2)) for index in range(100)]
     assert len(SampleSet("sham", samples).chosen(sample_limit.limit())) == count

@@ -1,4 +1,4 @@
-"""The images of the bake file are whole, and what is not understood of it is refused."""
+"""The images of the bake file are complete, and unknown syntax is rejected."""
 
 from __future__ import annotations
 

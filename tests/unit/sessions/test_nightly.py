@@ -1,4 +1,6 @@
-"""The marker ``nightly``: what it leaves out, when, and that it says why; both folders of tests know it."""
+"""The marker ``nightly``: the tests that it skips, and the reason that it prints. Both test folders
+use it.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +32,18 @@ def outcomes(folder: Path, text: str, nightly: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("nightly", "shown"), [("", "1 passed, 1 skipped"), ("0", "1 passed, 1 skipped"), ("1", "2 passed")]
+    ("nightly", "expected_text"),
+    [("", "1 passed, 1 skipped"), ("0", "1 passed, 1 skipped"), ("1", "2 passed")],
 )
-def test_a_marked_test_runs_at_night_alone(tmp_path: Path, nightly: str, shown: str) -> None:
-    said = outcomes(tmp_path, TESTS, nightly)
-    assert shown in said, said
-    assert ("nightly: it takes an hour" in said) == (nightly != "1")
+def test_a_marked_test_runs_at_night_alone(tmp_path: Path, nightly: str, expected_text: str) -> None:
+    output = outcomes(tmp_path, TESTS, nightly)
+    assert expected_text in output, output
+    assert ("nightly: it takes an hour" in output) == (nightly != "1")
 
 
 def test_a_marker_without_a_reason_is_an_error(tmp_path: Path) -> None:
-    said = outcomes(tmp_path, TESTS.replace('("it takes an hour")', ""), "1")
-    assert "the marker nightly needs one argument, the reason" in said
+    output = outcomes(tmp_path, TESTS.replace('("it takes an hour")', ""), "1")
+    assert "the marker nightly needs one argument, the reason" in output
 
 
 def test_both_folders_know_the_marker_and_the_nightly_workflow_sets_the_variable() -> None:

@@ -1,4 +1,4 @@
-"""Tests of sessions.sanitize: what its session reads in the reports, and what it leaves out."""
+"""The sanitizer session: how it reads the reports, and the tests that it excludes."""
 
 from __future__ import annotations
 

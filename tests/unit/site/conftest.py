@@ -1,4 +1,4 @@
-"""A folder of results for the site."""
+"""Fixture: a folder of results for the site."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Put = Callable[..., Path]
 
 @pytest.fixture
 def put(tmp_path: Path) -> Put:
-    """Function that lays legs into the folder of results as a run of a backend, and returns that folder."""
+    """Return a function that writes legs as a run of a backend and returns the folder of results."""
 
     def lay(
         backend: str,
@@ -25,13 +25,13 @@ def put(tmp_path: Path) -> Put:
         provenance: dict[str, Any] | None = None,
         table: dict[str, Any] | None = None,
     ) -> Path:
-        place = tmp_path / "results" / backend / run
-        place.mkdir(parents=True)
-        document.write(place / "results.json", document.document(list(legs)))
+        run_folder = tmp_path / "results" / backend / run
+        run_folder.mkdir(parents=True)
+        document.write_results(run_folder / "results.json", document.results_document(list(legs)))
         if provenance is not None:
-            (place / "provenance.json").write_text(json.dumps(provenance))
+            (run_folder / "provenance.json").write_text(json.dumps(provenance))
         if table is not None:
-            (place / "matrix.json").write_text(json.dumps(table))
+            (run_folder / "matrix.json").write_text(json.dumps(table))
         return tmp_path / "results"
 
     return lay

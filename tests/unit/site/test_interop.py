@@ -1,4 +1,4 @@
-"""Interop: which backends are compared."""
+"""The interoperability page: the backends that are compared."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from pathlib import Path
 
 from conformance import cli
 from conformance.results import document
-from tests.support.sample_site_runs import TODAY, made
+from tests.support.sample_site_runs import TODAY, site_leg
 
 
 def page(folder: Path, *backends: str) -> str:
-    """The page for backends whose only run passed."""
+    """Return the page for backends whose only run passed."""
     for backend in backends:
-        place = folder / "results" / backend / "r1"
-        place.mkdir(parents=True)
-        document.write(place / "results.json", document.document([made()]))
+        run_folder = folder / "results" / backend / "r1"
+        run_folder.mkdir(parents=True)
+        document.write_results(run_folder / "results.json", document.results_document([site_leg()]))
     assert cli.main(["site", str(folder / "results"), "-o", str(folder / "out"), "--today", TODAY]) == 0
     return (folder / "out" / "interop.html").read_text()
 

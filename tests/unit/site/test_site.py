@@ -1,4 +1,4 @@
-"""The site says what the results say; old, missing, refused and hostile things look like what they are."""
+"""The site shows the results faithfully: old, missing, refused and malicious runs look like what they are."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from conformance import cli
 from conformance.errors import UsageError
 from conformance.site import badges, cell_state, matrix_cells, provenance, registry
-from tests.support.sample_passing_leg import summed, with_rows
-from tests.support.sample_site_runs import OURS, TODAY, failing, made, night, refused, table
+from tests.support.sample_passing_leg import with_recounted_totals, with_rows
+from tests.support.sample_site_runs import OURS, TODAY, failing_leg, night, refused_leg, site_leg, table
 
 MODES = ("eager", "compile")
 DAY = datetime.date.fromisoformat(TODAY)
@@ -27,12 +27,12 @@ def site(results, tmp_path, *more):
 
 
 def cells_of(data, backend):
-    (found,) = [entry["cells"] for entry in data["backends"] if entry["id"] == backend]
-    return found
+    (backend_cells,) = [entry["cells"] for entry in data["backends"] if entry["id"] == backend]
+    return backend_cells
 
 
 def test_a_run_becomes_a_cell(put, tmp_path):
-    code, out, data = site(put("cpu", "r1", made()), tmp_path)
+    code, out, data = site(put("cpu", "r1", site_leg()), tmp_path)
     assert code == 0
     (cell,) = cells_of(data, "cpu")
     (run,) = cell["runs"]
@@ -44,9 +44,9 @@ def test_a_run_becomes_a_cell(put, tmp_path):
 
 
 def test_all_known_backends_are_there_and_unknown_is_no_pass(put, tmp_path):
-    _, out, data = site(put("cpu", "r1", made()), tmp_path)
-    known = registry.load()
-    assert {entry["id"] for entry in data["backends"]} == set(known) and len(known) >= 8
+    _, out, data = site(put("cpu", "r1", site_leg()), tmp_path)
+    backends = registry.load()
+    assert {entry["id"] for entry in data["backends"]} == set(backends) and len(backends) >= 8
     assert cells_of(data, "torch-npu") == []
     page = (out / "backends" / "torch-npu.html").read_text()
     assert "no result yet" in page and "state pass" not in page
@@ -66,7 +66,7 @@ def test_all_known_backends_are_there_and_unknown_is_no_pass(put, tmp_path):
     ],
 )
 def test_silence_does_not_look_like_a_pass(put, tmp_path, started, state, age):
-    _, out, data = site(put("cpu", "r1", made(started=f"{started}T10:00:00+00:00")), tmp_path)
+    _, out, data = site(put("cpu", "r1", site_leg(started=f"{started}T10:00:00+00:00")), tmp_path)
     (cell,) = cells_of(data, "cpu")
     assert (cell["state"], cell["age"]) == (state, age)
     if state != "pass":
@@ -76,7 +76,11 @@ def test_silence_does_not_look_like_a_pass(put, tmp_path, started, state, age):
 
 def test_failures_refusals_and_what_is_not_whole(put, tmp_path):
     results = put(
-        "cpu", "r1", failing(made(), 0), refused(), {**made(mode="graph"), "complete": False, "exit": 3}
+        "cpu",
+        "r1",
+        failing_leg(site_leg(), 0),
+        refused_leg(),
+        {**site_leg(mode="graph"), "complete": False, "exit": 3},
     )
     _, out, data = site(results, tmp_path)
     assert {cell["mode"]: cell["state"] for cell in cells_of(data, "cpu")} == {
@@ -85,13 +89,13 @@ def test_failures_refusals_and_what_is_not_whole(put, tmp_path):
     page = (out / "backends" / "cpu.html").read_text()
     assert "Known gaps" in page and "it needs a fork-like torch" in page
     assert "Linux x86_64" in page and "myhost" not in page
-    # A badge of the backend shows the worst of what runs.
+    # The badge of the backend shows the worst current cell.
     assert ">fail, 3 modes<" in (out / "badges" / "cpu.svg").read_text()
 
 
 def test_the_newest_run_counts_and_regressions_are_named(put, tmp_path):
-    put("cpu", "z-old", made(started="2026-01-05T00:00:00+00:00"))
-    results = put("cpu", "a-new", failing(made(), 3))
+    put("cpu", "z-old", site_leg(started="2026-01-05T00:00:00+00:00"))
+    results = put("cpu", "a-new", failing_leg(site_leg(), 3))
     _, out, data = site(results, tmp_path)
     (cell,) = cells_of(data, "cpu")
     assert [run["run"] for run in cell["runs"]] == ["a-new", "z-old"]
@@ -101,8 +105,8 @@ def test_the_newest_run_counts_and_regressions_are_named(put, tmp_path):
 
 
 def test_builds_are_columns(put, tmp_path):
-    put("cpu", "r1", made())
-    results = put("cpu", "r2", made(kind="fork-like"))
+    put("cpu", "r1", site_leg())
+    results = put("cpu", "r2", site_leg(kind="fork-like"))
     _, out, data = site(results, tmp_path)
     assert {cell["kind"] for cell in cells_of(data, "cpu")} == {"public", "fork-like"}
     assert (out / "index.html").read_text().count('<th scope="col" data-build=') == 2
@@ -115,20 +119,20 @@ def states(results, tmp_path):
 
 def of_night(day, *modes, **changes):
     return [
-        made(started=f"2026-01-{day:02}T0{hour}:00:00+00:00", mode=mode, **changes)
+        site_leg(started=f"2026-01-{day:02}T0{hour}:00:00+00:00", mode=mode, **changes)
         for hour, mode in enumerate(modes)
     ]
 
 
 def test_a_cell_that_nothing_came_of_is_no_pass(put, tmp_path):
-    """A night with two modes, two that left nothing of the second, and one that has it again."""
+    """One run has two modes, two later runs miss the second mode, and one has it again."""
     first = of_night(5, *MODES)
     put("cpu", "r1", *first, provenance=night(5), table=table(*first))
     for day in (6, 7):
         legs = of_night(day, "eager")
         results = put("cpu", f"r{day}", *legs, provenance=night(day), table=table(*legs, missing=["compile"]))
-    out, found = states(results, tmp_path)
-    assert found == {"eager": ("pass", None), "compile": ("missing", "2026-01-06T23:00:00+00:00")}
+    out, cell_states = states(results, tmp_path)
+    assert cell_states == {"eager": ("pass", None), "compile": ("missing", "2026-01-06T23:00:00+00:00")}
     page = (out / "index.html").read_text()
     assert "no result since 2026-01-06" in page and page.count('"state pass">pass</span> <a') == 1
     assert ">missing: no result" in (out / "badges" / "cpu-compile.svg").read_text()
@@ -141,19 +145,25 @@ def test_a_cell_that_nothing_came_of_is_no_pass(put, tmp_path):
 def test_the_clock_of_a_backend_does_not_order_nights(put, tmp_path):
     first = of_night(5, *MODES)
     put("cpu", "r1", *first, provenance=night(5), table=table(*first))
-    late = made(started="2020-01-01T00:00:00+00:00")
-    results = put("cpu", "r2", late, provenance=night(6), table=table(late, missing=["compile"]))
+    older_start = site_leg(started="2020-01-01T00:00:00+00:00")
+    results = put(
+        "cpu", "r2", older_start, provenance=night(6), table=table(older_start, missing=["compile"])
+    )
     assert states(results, tmp_path)[1]["compile"][0] == "missing"
 
 
 def test_a_build_that_moves_on_leaves_no_missing_cell_behind(put, tmp_path):
-    """``nightly`` is another torch each night."""
+    """The build ``nightly`` is a different torch each night."""
     for day, torch in ((5, "2.14.0.dev5"), (7, "2.14.0.dev7")):
         (leg,) = of_night(day, "eager", torch=torch)
         put("cpu", f"r{day}", leg, provenance=night(day), table=table(leg, spec="nightly"))
-    (other,) = of_night(6, "compile")
+    (compile_leg,) = of_night(6, "compile")
     results = put(
-        "cpu", "r6", other, provenance=night(6), table=table(other, missing=["eager"], spec="nightly")
+        "cpu",
+        "r6",
+        compile_leg,
+        provenance=night(6),
+        table=table(compile_leg, missing=["eager"], spec="nightly"),
     )
     _, out, data = site(results, tmp_path, "--our-repository", "o/suite")
     assert {cell["state"] for cell in cells_of(data, "cpu")} == {"pass"}
@@ -164,78 +174,78 @@ def test_a_start_that_failed_in_between_hides_no_missing_cell(put, tmp_path):
     long = "2.13.0a0+git" + "f" * 40 + ".vendor.local.build7"
     (first,) = of_night(5, "eager", torch=long)
     put("cpu", "r1", first, provenance=night(5), table=table(first))
-    refusal = refused(mode="eager", torch=long)
+    refusal = refused_leg(mode="eager", torch=long)
     refusal["facts"] = {**refusal["facts"], "torch": {"kind": None, "abi": None}}
     put("cpu", "r2", refusal, provenance=night(6), table=table(refusal))
-    (other,) = of_night(7, "compile", torch=long)
-    results = put("cpu", "r3", other, provenance=night(7), table=table(other, missing=["eager"]))
+    (compile_leg,) = of_night(7, "compile", torch=long)
+    results = put("cpu", "r3", compile_leg, provenance=night(7), table=table(compile_leg, missing=["eager"]))
     _, _, data = site(results, tmp_path, "--our-repository", "o/suite")
-    found = {(cell["kind"], cell["mode"]): cell["state"] for cell in cells_of(data, "cpu")}
-    assert found["public", "eager"] == "missing"
+    cell_states = {(cell["kind"], cell["mode"]): cell["state"] for cell in cells_of(data, "cpu")}
+    assert cell_states["public", "eager"] == "missing"
 
 
 def test_two_names_of_one_torch(put, tmp_path):
-    """One night both, one of 2.13.0 alone, and one of neither: the last one counts."""
+    """One run has both names, one has 2.13.0 alone, and one has neither. The last run counts."""
     both = ["2.13.0", "newest"]
-    for day, (there, gone) in {5: (both, []), 6: (["2.13.0"], ["newest"]), 7: ([], both)}.items():
+    for day, (there, missing_specs) in {5: (both, []), 6: (["2.13.0"], ["newest"]), 7: ([], both)}.items():
         legs = of_night(day, "eager") if there else of_night(day, "compile")
         tables = [table(*legs, spec=spec) for spec in there or ["2.6.0"]]
-        tables += [table(missing=["eager"], spec=spec) for spec in gone]
-        cells = [cell for one in tables for cell in one["cells"]]
+        tables += [table(missing=["eager"], spec=spec) for spec in missing_specs]
+        cells = [cell for cell_table in tables for cell in cell_table["cells"]]
         results = put("cpu", f"r{day}", *legs, provenance=night(day), table={"cells": cells})
         expected = ("pass", None) if there else ("missing", "2026-01-07T23:00:00+00:00")
         assert states(results, tmp_path)[1]["eager"] == expected
 
 
 def test_a_missing_night_after_anothers_result(put, tmp_path):
-    """Nights of ours before and after a run that somebody reports of himself."""
+    """The suite's own runs precede and follow a run that a vendor reports."""
     (first,) = of_night(1, "eager")
     put("cpu", "r1", first, provenance=night(1), table=table(first))
     for day in (2, 8):
-        (other,) = of_night(day, "compile")
-        put("cpu", f"r{day}", other, provenance=night(day), table=table(other, missing=["eager"]))
+        (compile_leg,) = of_night(day, "compile")
+        put("cpu", f"r{day}", compile_leg, provenance=night(day), table=table(compile_leg, missing=["eager"]))
     results = put("cpu", "own", *of_night(7, "eager"))
     assert states(results, tmp_path)[1]["eager"] == ("missing", "2026-01-02T23:00:00+00:00")
 
 
-@pytest.mark.parametrize("what", ["another torch", "unreadable", "no facts", "left out", "a refused file"])
-def test_what_is_no_result_of_a_cell_silences_no_night(what, put, tmp_path):
+@pytest.mark.parametrize("change", ["another torch", "unreadable", "no facts", "left out", "a refused file"])
+def test_what_is_no_result_of_a_cell_silences_no_night(change, put, tmp_path):
     first = of_night(5, *MODES)
     put("cpu", "r5", *first, provenance=night(5), table=table(*first))
     legs = of_night(6, *MODES)
-    told = table(*legs)
-    row = told["cells"][1]
-    if what == "another torch":
+    own_table = table(*legs)
+    row = own_table["cells"][1]
+    if change == "another torch":
         row |= {"status": "missing", "torch": "2.12.0+cpu"}
-    elif what == "unreadable":
+    elif change == "unreadable":
         row |= {"status": "incomplete", "torch": None, "torch_kind": None, "abi": None, "counts": {}}
-    elif what == "no facts":
+    elif change == "no facts":
         row |= {"status": "not-started", "torch_kind": None, "abi": None, "counts": {}}
-    legs = legs if what == "a refused file" else legs[:1]
-    if what == "a refused file":
+    legs = legs if change == "a refused file" else legs[:1]
+    if change == "a refused file":
         legs[0]["started"] = "yesterday"
-    results = put("cpu", "r6", *legs, provenance=night(6), table=told)
+    results = put("cpu", "r6", *legs, provenance=night(6), table=own_table)
     assert states(results, tmp_path)[1]["compile"] == ("missing", "2026-01-06T23:00:00+00:00")
 
 
 def test_a_backends_clock_does_not_hide_a_failure(put, tmp_path):
     put("cpu", "r5", *of_night(5, "eager"), provenance=night(5))
-    late = failing(made(started="2020-01-01T00:00:00+00:00"), 0)
-    results = put("cpu", "r6", late, provenance=night(6))
+    older_start = failing_leg(site_leg(started="2020-01-01T00:00:00+00:00"), 0)
+    results = put("cpu", "r6", older_start, provenance=night(6))
     assert states(results, tmp_path)[1] == {"eager": ("fail", None)}
 
 
 def test_what_our_workflow_never_ran_is_not_missing(put, tmp_path):
     (first,) = of_night(5, "eager")
     put("cpu", "r1", first, provenance=night(5), table=table(first))
-    (other,) = of_night(6, "eager")
-    other["facts"]["torch"] = {**other["facts"]["torch"], "abi": "0"}
-    put("cpu", "r2", other)
+    (eager_leg,) = of_night(6, "eager")
+    eager_leg["facts"]["torch"] = {**eager_leg["facts"]["torch"], "abi": "0"}
+    put("cpu", "r2", eager_leg)
     (last,) = of_night(7, "compile")
     results = put("cpu", "r3", last, provenance=night(7), table=table(last, missing=["eager"]))
     _, _, data = site(results, tmp_path, "--our-repository", "o/suite")
-    found = {(cell["abi"], cell["mode"]): cell["state"] for cell in cells_of(data, "cpu")}
-    assert found == {("1", "eager"): "missing", ("0", "eager"): "pass", ("1", "compile"): "pass"}
+    cell_states = {(cell["abi"], cell["mode"]): cell["state"] for cell in cells_of(data, "cpu")}
+    assert cell_states == {("1", "eager"): "missing", ("0", "eager"): "pass", ("1", "compile"): "pass"}
 
 
 @pytest.mark.parametrize(
@@ -243,19 +253,19 @@ def test_what_our_workflow_never_ran_is_not_missing(put, tmp_path):
     ["", "[]", '{"cells": 3}', '{"cells": [1]}', '{"cells": [{"cell": {}}]}', "[" * 100_000, " " * (9 << 20)],
 )
 def test_a_table_that_is_none_is_told_and_hides_nothing(content, put, tmp_path):
-    results = put("cpu", "r1", made(), provenance=OURS)
+    results = put("cpu", "r1", site_leg(), provenance=OURS)
     (results / "cpu" / "r1" / "matrix.json").write_text(content)
     code, _, data = site(results, tmp_path, "--our-repository", "o/suite")
-    assert code == 1 and [one["place"] for one in data["refused"]] == ["cpu/r1"]
+    assert code == 1 and [refusal["place"] for refusal in data["refused"]] == ["cpu/r1"]
     assert "its matrix.json is not a table of cells" in data["refused"][0]["why"]
     assert cells_of(data, "cpu")[0]["state"] == "pass"
 
 
 def test_only_our_own_table_counts(put, tmp_path):
-    first = made(started="2026-01-07T00:00:00+00:00")
+    first = site_leg(started="2026-01-07T00:00:00+00:00")
     put("cpu", "r1", first, provenance=OURS, table=table(first))
-    other = made(started="2026-01-08T00:00:00+00:00", mode="compile")
-    results = put("cpu", "r2", other, table=table(other, missing=["eager"]))
+    compile_leg = site_leg(started="2026-01-08T00:00:00+00:00", mode="compile")
+    results = put("cpu", "r2", compile_leg, table=table(compile_leg, missing=["eager"]))
     assert states(results, tmp_path)[1] == {"eager": ("pass", None), "compile": ("pass", None)}
 
 
@@ -271,13 +281,13 @@ VENDOR = {"channel": "vendor-workflow", "received": "2026-01-09T04:00:00+00:00",
 
 
 def test_where_a_run_comes_from(put, tmp_path):
-    put("cpu", "r1", made())
+    put("cpu", "r1", site_leg())
     ours = {**VENDOR, "channel": "our-workflow", "repository": "o/suite", "run_id": "12", "commit": "a" * 40}
-    results = put("hpu-reference", "r1", made(device="hpu", simulated=True), provenance=ours)
+    results = put("hpu-reference", "r1", site_leg(device="hpu", simulated=True), provenance=ours)
     code, _, data = site(results, tmp_path)
     assert (
         code == 1 and cells_of(data, "hpu-reference") == []
-    )  # no run is ours unless the publisher says who we are
+    )  # no run is the suite's own unless the publisher identifies the suite
     _, out, data = site(results, tmp_path, "--our-repository", "o/suite")
     assert cells_of(data, "cpu")[0]["runs"][0]["provenance"] == "self-reported"
     assert (
@@ -298,27 +308,27 @@ def a_registry(tmp_path: Path, **more: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"),
+    ("given", "is_shown"),
     [
         ({"workflow": ".github/workflows/w.yml"}, True),
         ({"workflow": ".github/workflows/other.yml"}, False),
         ({"workflow": ".github/workflows/w.yml", "repository": "other/backend"}, False),
     ],
 )
-def test_a_vendor_is_who_the_registry_says(put, tmp_path, given, shown):
+def test_a_vendor_is_who_the_registry_says(put, tmp_path, given, is_shown):
     folder = a_registry(
         tmp_path, repository="v/backend", workflow=".github/workflows/w.yml", expires="2026-06-01"
     )
-    results = put("mine", "r1", made(), provenance={**VENDOR, **given})
+    results = put("mine", "r1", site_leg(), provenance={**VENDOR, **given})
     code, _, data = site(results, tmp_path, "--registry", str(folder))
-    assert (code, bool(cells_of(data, "mine"))) == (0 if shown else 1, shown)
+    assert (code, bool(cells_of(data, "mine"))) == (0 if is_shown else 1, is_shown)
 
 
 def test_a_registration_ends(put, tmp_path):
     folder = a_registry(
         tmp_path, repository="v/backend", workflow=".github/workflows/w.yml", expires="2026-01-01"
     )
-    results = put("mine", "r1", made(), provenance={**VENDOR, "workflow": ".github/workflows/w.yml"})
+    results = put("mine", "r1", site_leg(), provenance={**VENDOR, "workflow": ".github/workflows/w.yml"})
     code, _, data = site(results, tmp_path, "--registry", str(folder))
     assert code == 1 and "ended on 2026-01-01" in data["refused"][0]["why"]
 
@@ -327,7 +337,9 @@ HOSTILE = "</td><script>alert(1)</script><img src=http://evil.example/x onerror=
 
 
 class Tags(HTMLParser):
-    """All tags with attributes, and the outside addresses that a page would load."""
+    """HTML parser that collects all tags with attributes, and the external addresses that a page
+    would load.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -338,14 +350,14 @@ class Tags(HTMLParser):
 
 
 def test_a_malicious_results_file_harms_nothing(put, tmp_path):
-    bad = failing(made(), 0, 1, message=HOSTILE)
+    bad = failing_leg(site_leg(), 0, 1, message=HOSTILE)
     bad["problems"] = [HOSTILE]
     bad["facts"]["platform"] = bad["facts"]["backend"]["version"] = HOSTILE
     bad["facts"]["torch"].update(kind=HOSTILE, abi=HOSTILE, revision=HOSTILE)
     bad["torch"] = HOSTILE
     bad["target"] = {**bad["target"], "name": "hpu-reference", "device": HOSTILE}
     _, out, data = site(put("cpu", "r1", bad), tmp_path)
-    assert cells_of(data, "hpu-reference") == []  # it cannot take another's name
+    assert cells_of(data, "hpu-reference") == []  # a run cannot use the name of a different backend
     for page in [*out.rglob("*.html"), *out.rglob("*.svg")]:
         parser = Tags()
         parser.feed(page.read_text())
@@ -362,15 +374,15 @@ def test_a_malicious_results_file_harms_nothing(put, tmp_path):
     ("change", "why"),
     [
         (lambda leg: leg.update(totals={"pass": 99999}), "totals is not what the results add up to"),
-        (lambda leg: leg.update(started="2027-01-01T00:00:00+00:00"), "is yet to come"),
-        (lambda leg: leg.update(started="yesterday"), "which is not a time"),
+        (lambda leg: leg.update(started="2027-01-01T00:00:00+00:00"), "is in the future"),
+        (lambda leg: leg.update(started="yesterday"), "is not a time"),
         (lambda leg: leg.update(selection="add"), "is a selection"),
-        (lambda leg: leg.update(shard="1/2"), "or a part"),
+        (lambda leg: leg.update(shard="1/2"), "or a shard"),
         (lambda leg: leg.update(extra="x"), "do not follow the schema"),
     ],
 )
 def test_what_is_not_a_whole_honest_run_is_refused(put, tmp_path, change, why):
-    results = put("cpu", "r1", made())
+    results = put("cpu", "r1", site_leg())
     file = results / "cpu" / "r1" / "results.json"
     document = json.loads(file.read_text())
     change(document["legs"][0])
@@ -383,7 +395,7 @@ def test_what_is_not_a_whole_honest_run_is_refused(put, tmp_path, change, why):
 
 
 def test_links_rubbish_and_strangers_are_refused(put, tmp_path):
-    results = put("cpu", "r1", made())
+    results = put("cpu", "r1", site_leg())
     (results / "cpu" / "r2").symlink_to(results / "cpu" / "r1")
     (results / "cpu" / "r3").mkdir()
     (results / "cpu" / "r3" / "results.json").symlink_to("/etc/passwd")
@@ -442,12 +454,12 @@ def test_the_registry_is_checked(tmp_path, text, words_of_it):
     ],
 )
 def test_what_a_run_says_of_itself_never_makes_it_a_pass(put, tmp_path, lie):
-    found = made()
-    lie(found)
-    if found["results"]:
-        found = {**summed(found), "planned": found["planned"]}
-    assert (found["exit"], found["complete"]) == (0, True)
-    _, out, data = site(put("cpu", "r1", found), tmp_path)
+    false_leg = site_leg()
+    lie(false_leg)
+    if false_leg["results"]:
+        false_leg = {**with_recounted_totals(false_leg), "planned": false_leg["planned"]}
+    assert (false_leg["exit"], false_leg["complete"]) == (0, True)
+    _, out, data = site(put("cpu", "r1", false_leg), tmp_path)
     assert [cell["state"] for cell in cells_of(data, "cpu")] in ([], ["fail"], ["incomplete"])
     assert 'class="state pass">pass</span> <a' not in (out / "index.html").read_text()
 
@@ -462,61 +474,65 @@ ODD = {
 }
 
 
-def columns(place):
-    found = made()
-    found["facts"]["torch"] = {**found["facts"]["torch"], "kind": f"public{place}"}
-    return {**found, "mode": ("eager", "compile", "graph", "lazy")[place % 4], "torch": f"2.13.{place // 4}"}
+def columns(index):
+    new_leg = site_leg()
+    new_leg["facts"]["torch"] = {**new_leg["facts"]["torch"], "kind": f"public{index}"}
+    return {
+        **new_leg,
+        "mode": ("eager", "compile", "graph", "lazy")[index % 4],
+        "torch": f"2.13.{index // 4}",
+    }
 
 
 def declaring(*patterns):
-    found = made()
-    declared = {**found["target"]["declared"], "unsupported": dict.fromkeys(patterns, "no")}
-    return {**found, "target": {**found["target"], "declared": declared}}
+    declaring_leg = site_leg()
+    declared = {**declaring_leg["target"]["declared"], "unsupported": dict.fromkeys(patterns, "no")}
+    return {**declaring_leg, "target": {**declaring_leg["target"], "declared": declared}}
 
 
 @pytest.mark.parametrize(
     ("legs", "why"),
     [
-        (lambda: [columns(place) for place in range(9)], "it is of 9 builds of torch"),
+        (lambda: [columns(index) for index in range(9)], "it is of 9 builds of torch"),
         (lambda: [declaring(*map(str, range(401)))], "it declares 401 patterns unsupported"),
         (lambda: [declaring("a" * 201)], "it declares 'aaaa"),
         (lambda: [declaring("?*" * 9)], "it declares '?*"),
     ],
 )
 def test_no_file_makes_many_columns_or_long_work(legs, why, put, tmp_path):
-    found = legs()
-    results = put("cpu", "r1", *found)
+    new_legs = legs()
+    results = put("cpu", "r1", *new_legs)
     _, _, data = site(results, tmp_path)
     assert cells_of(data, "cpu") == [] and data["refused"][0]["why"].startswith(why)
-    # A matrix of our own is as large as we have made it.
-    put("cpu", "r2", *found, provenance=OURS)
+    # The suite's own matrix may be of any size.
+    put("cpu", "r2", *new_legs, provenance=OURS)
     _, _, data = site(results, tmp_path, "--our-repository", "o/suite")
-    assert len(cells_of(data, "cpu")) == len(found)
+    assert len(cells_of(data, "cpu")) == len(new_legs)
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_one_odd_submission_does_not_hide_the_others(put, tmp_path, name):
-    odd = made(mode="graph")
+    odd = site_leg(mode="graph")
     ODD[name](odd)
-    results = put("cpu", "r1", made())
-    put("cpu", "odd", made(mode="graph"))
+    results = put("cpu", "r1", site_leg())
+    put("cpu", "odd", site_leg(mode="graph"))
     file = results / "cpu" / "odd" / "results.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "legs": [odd]}))  # not as the suite writes it
+    file.write_text(json.dumps({**json.loads(file.read_text()), "legs": [odd]}))  # not in the suite's format
     code, _, data = site(results, tmp_path)
-    assert code == 1 and [one["place"] for one in data["refused"]] == ["cpu/odd"], name
+    assert code == 1 and [refusal["place"] for refusal in data["refused"]] == ["cpu/odd"], name
     assert [cell["mode"] for cell in cells_of(data, "cpu")] == ["eager"]
 
 
 def test_a_run_is_shown_whole_or_not_at_all(put, tmp_path):
-    results = put("cpu", "r1", made(), made(mode="graph", selection="add"))
+    results = put("cpu", "r1", site_leg(), site_leg(mode="graph", selection="add"))
     _, _, data = site(results, tmp_path)
     assert len(data["refused"]) == 1 and cells_of(data, "cpu") == []
 
 
 def test_runs_are_compared_with_the_last_that_ran(put, tmp_path):
-    put("cpu", "1", made(started="2026-01-05T00:00:00+00:00"))
-    put("cpu", "2", {**refused("eager"), "started": "2026-01-06T00:00:00+00:00"})
-    results = put("cpu", "3", failing(made(), 0))
+    put("cpu", "1", site_leg(started="2026-01-05T00:00:00+00:00"))
+    put("cpu", "2", {**refused_leg("eager"), "started": "2026-01-06T00:00:00+00:00"})
+    results = put("cpu", "3", failing_leg(site_leg(), 0))
     _, _, data = site(results, tmp_path)
     runs = cells_of(data, "cpu")[0]["runs"]
     assert [(run["compared_with"], len(run["regressed"])) for run in runs] == [("1", 1), (None, 0), (None, 0)]
@@ -524,9 +540,9 @@ def test_runs_are_compared_with_the_last_that_ran(put, tmp_path):
 
 def test_a_self_reported_run_does_not_stand_in_for_an_attested_one(put, tmp_path):
     folder = a_registry(tmp_path, repository="v/backend", workflow=".github/workflows/w.yml")
-    fail = failing(made(started="2026-01-08T00:00:00+00:00"), 0)
+    fail = failing_leg(site_leg(started="2026-01-08T00:00:00+00:00"), 0)
     put("mine", "attested", fail, provenance={**VENDOR, "workflow": ".github/workflows/w.yml"})
-    results = put("mine", "said", made())
+    results = put("mine", "said", site_leg())
     _, _, data = site(results, tmp_path, "--registry", str(folder))
     assert [cell["state"] for cell in cells_of(data, "mine")] == ["fail"]
 
@@ -534,12 +550,12 @@ def test_a_self_reported_run_does_not_stand_in_for_an_attested_one(put, tmp_path
 def test_a_date_is_not_later_than_the_receipt(put, tmp_path):
     folder = a_registry(tmp_path, repository="v/backend", workflow=".github/workflows/w.yml")
     old = {**VENDOR, "workflow": ".github/workflows/w.yml", "received": "2025-11-01T00:00:00+00:00"}
-    _, _, data = site(put("mine", "r1", made(), provenance=old), tmp_path, "--registry", str(folder))
+    _, _, data = site(put("mine", "r1", site_leg(), provenance=old), tmp_path, "--registry", str(folder))
     assert [cell["state"] for cell in cells_of(data, "mine")] == ["stale"]
 
 
 def test_results_are_never_replaced_by_a_site(put, tmp_path):
-    results = put("cpu", "r1", made())
+    results = put("cpu", "r1", site_leg())
     (results / "data.json").write_text("{}")
     for output in (results, results / "cpu", tmp_path):
         assert cli.main(["site", str(results), "-o", str(output)]) == 2
@@ -551,7 +567,7 @@ def test_results_are_never_replaced_by_a_site(put, tmp_path):
 def test_a_folder_that_is_no_site_is_not_replaced(put, tmp_path):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "mine.txt").write_text("keep")
-    assert cli.main(["site", str(put("cpu", "r1", made())), "-o", str(tmp_path / "site")]) == 2
+    assert cli.main(["site", str(put("cpu", "r1", site_leg())), "-o", str(tmp_path / "site")]) == 2
     assert (tmp_path / "site" / "mine.txt").exists()
 
 
@@ -574,10 +590,10 @@ def test_ages():
 
 
 def test_the_health_of_the_suite_is_that_of_its_own_devices(put, tmp_path):
-    flaky = with_rows(made(), {made()["results"][0]["id"]: {"verdict": "flaky"}})
+    flaky = with_rows(site_leg(), {site_leg()["results"][0]["id"]: {"verdict": "flaky"}})
     put("cpu", "r1", {**flaky, "exit": 1})
-    results = put("torch-npu", "r1", failing(made(device="npu"), 1))
+    results = put("torch-npu", "r1", failing_leg(site_leg(device="npu"), 1))
     site(results, tmp_path)
     page = (tmp_path / "site" / "interop.html").read_text().partition("Health of the suite")[2]
     assert "cpu, eager" in page and "1 flaky" in page and "npu" not in page
-    assert "Planted faults that level full sees" in page
+    assert "Mutation score of level full" in page

@@ -1,4 +1,4 @@
-"""The store of the site: nights as changes, in whatever order they arrive, thinned and made anew."""
+"""The site store: published runs as deltas, added in any order, thinned and rebuilt."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from conformance import cli
 from conformance.site.store.series import Series
 from conformance.site.store.store import Store
 from conformance.site.store.verdict_table import TableDelta, VerdictTable
-from tests.support.sample_site_runs import TODAY, failing, made, night, table
+from tests.support.sample_site_runs import TODAY, failing_leg, night, site_leg, table
 from tests.unit.site.conftest import Put
 
 
-def command(*words: object) -> int:
-    return cli.main(["site", *map(str, words), "--today", TODAY, "--our-repository", "o/suite"])
+def command(*arguments: object) -> int:
+    return cli.main(["site", *map(str, arguments), "--today", TODAY, "--our-repository", "o/suite"])
 
 
 def day(number: int, *failing_places: int) -> dict[str, Any]:
-    """A leg of a day of January 2026, in which some rows failed."""
-    found = made(started=f"2026-01-{number:02}T03:00:00+00:00")
-    return failing(found, *failing_places) if failing_places else found
+    """Return a leg of a day of January 2026 in which some rows failed."""
+    new_leg = site_leg(started=f"2026-01-{number:02}T03:00:00+00:00")
+    return failing_leg(new_leg, *failing_places) if failing_places else new_leg
 
 
 def line_of(store: Path) -> Series:
@@ -33,8 +33,8 @@ def line_of(store: Path) -> Series:
 
 
 def test_a_store_and_the_results_give_the_same_site(put: Put, tmp_path: Path) -> None:
-    put("cpu", "r1", day(1), made(mode="compile"))
-    put("cpu", "r2", day(3, 0, 1), provenance=night(3), table=table(made(), missing=("graph",)))
+    put("cpu", "r1", day(1), site_leg(mode="compile"))
+    put("cpu", "r2", day(3, 0, 1), provenance=night(3), table=table(site_leg(), missing=("graph",)))
     results = put("cpu", "r3", day(4, 1, 2))
     assert command(results, "-o", tmp_path / "direct") == 0
     assert command(results, "--store", tmp_path / "store", "-o", tmp_path / "both") == 0
@@ -55,12 +55,12 @@ def test_nights_may_arrive_in_any_order(put: Put, tmp_path: Path, order: tuple[i
         results = put("cpu", f"r{number}", legs[number])
         assert command(results, "--store", tmp_path / "store") == 0
     line = line_of(tmp_path / "store")
-    assert [one.run for one in line.nights] == ["r1", "r2", "r3", "r4"]
-    assert [one.compared_with for one in line.nights] == [None, "r1", "r2", "r3"]
-    assert [one.regressed_count for one in line.nights] == [0, 1, 1, 0]
-    for number, (_, kept) in enumerate(line.tables(), 1):
+    assert [night.run for night in line.nights] == ["r1", "r2", "r3", "r4"]
+    assert [night.compared_with for night in line.nights] == [None, "r1", "r2", "r3"]
+    assert [night.regressed_count for night in line.nights] == [0, 1, 1, 0]
+    for number, (_, stored_table) in enumerate(line.tables(), 1):
         whole = VerdictTable.of(legs[number]["results"])
-        assert (kept.cases, kept.details) == (whole.cases, whole.details)
+        assert (stored_table.cases, stored_table.details) == (whole.cases, whole.details)
 
 
 def test_only_changes_are_kept(put: Put, tmp_path: Path) -> None:
@@ -91,11 +91,13 @@ def test_a_run_is_folded_once_and_may_leave_the_results(put: Put, tmp_path: Path
     (results / "cpu" / "r1").rmdir()
     assert command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 0
     data = json.loads((tmp_path / "site" / "data.json").read_text())
-    assert [len(one["cells"]) for one in data["backends"] if one["id"] == "cpu"] == [1]
+    assert [
+        len(backend_entry["cells"]) for backend_entry in data["backends"] if backend_entry["id"] == "cpu"
+    ] == [1]
 
 
 def test_a_refused_run_is_named_each_time_and_fails_once(put: Put, tmp_path: Path, capsys: Any) -> None:
-    results = put("cpu", "r1", made(device="npu"))
+    results = put("cpu", "r1", site_leg(device="npu"))
     assert command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 1
     assert command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 0
     assert "cpu/r1" in (tmp_path / "site" / "index.html").read_text()
@@ -108,7 +110,7 @@ def test_a_store_is_made_anew_from_the_results(put: Put, tmp_path: Path) -> None
     files = sorted((tmp_path / "store").rglob("*.json*"))
     before = [file.read_bytes() for file in files]
     (tmp_path / "store" / "cpu").joinpath("lost@x.jsonl").write_text("{")
-    assert command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 2, "a broken line"
+    assert command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 2, "a damaged line"
     assert command(results, "--store", tmp_path / "store", "--rebuild") == 0
     assert sorted((tmp_path / "store").rglob("*.json*")) == files
     assert [file.read_bytes() for file in files] == before
@@ -121,24 +123,30 @@ def test_older_nights_are_thinned_and_nothing_is_lost_of_the_last_one(put: Put, 
 
     days = [today - datetime.timedelta(days=number) for number in range(0, 400, 5)]
     for number, when in enumerate(days):
-        leg = made(started=f"{when}T03:00:00+00:00")
-        results = put("cpu", f"r{when}", failing(leg, number % 7))
+        leg = site_leg(started=f"{when}T03:00:00+00:00")
+        results = put("cpu", f"r{when}", failing_leg(leg, number % 7))
     whole.add_results(results, registry.load(), today)
     (line,) = whole.lines.values()
-    before = {one.run: table.copy() for one, table in line.tables()}
+    before = {published.run: table.copy() for published, table in line.tables()}
     whole.thin(today)
-    ages = [(today - one.when.date()).days for one in line.nights]
-    assert sorted(ages)[:7] == [0, 5, 10, 15, 20, 25, 30], "all of the last thirty days"
+    ages = [(today - published.when.date()).days for published in line.nights]
+    assert sorted(ages)[:7] == [0, 5, 10, 15, 20, 25, 30], "all runs of the last thirty days"
     weeks = [
-        one.when.date().isocalendar()[:2] for one in line.nights if 30 < (today - one.when.date()).days <= 180
+        published.when.date().isocalendar()[:2]
+        for published in line.nights
+        if 30 < (today - published.when.date()).days <= 180
     ]
-    months = [(one.when.year, one.when.month) for one in line.nights if (today - one.when.date()).days > 180]
+    months = [
+        (published.when.year, published.when.month)
+        for published in line.nights
+        if (today - published.when.date()).days > 180
+    ]
     assert len(set(weeks)) == len(weeks) > 15 and len(set(months)) == len(months) >= 7
-    for one, kept in line.tables():
-        assert kept == before[one.run]
-    again = len(line.entries)
+    for published, stored_table in line.tables():
+        assert stored_table == before[published.run]
+    entry_count = len(line.entries)
     whole.thin(today)
-    assert len(line.entries) == again
+    assert len(line.entries) == entry_count
 
 
 def test_changes_are_what_differs() -> None:
@@ -146,14 +154,14 @@ def test_changes_are_what_differs() -> None:
     new = VerdictTable({"p/b": (("d", "e"), ".."), "p/c": (("d",), "u")}, {}, {"placement/a": "fallback"})
     change = TableDelta.from_json(json.loads(json.dumps(TableDelta.between(old, new).to_json())))
     assert change.cases == {"p/a": None, "p/b": (("d", "e"), ".."), "p/c": (("d",), "u")}
-    kept = old.copy()
-    kept.apply(change)
-    assert kept == new
+    changed_table = old.copy()
+    changed_table.apply(change)
+    assert changed_table == new
     third = VerdictTable({"p/a": (("d",), "F")})
     both = TableDelta.between(old, new).then(TableDelta.between(new, third))
-    kept = old.copy()
-    kept.apply(both)
-    assert kept == third
+    changed_table = old.copy()
+    changed_table.apply(both)
+    assert changed_table == third
 
 
 @pytest.mark.parametrize(
@@ -165,15 +173,15 @@ def test_a_line_that_is_none_is_one_sentence(put: Put, tmp_path: Path, content: 
     file.write_text(content)
     assert command("--store", tmp_path / "store", "-o", tmp_path / "site") == 2
     error = capsys.readouterr().err
-    assert "is no line of the store" in error and error.count("\n") == 1
+    assert "is not a valid series of the store" in error and error.count("\n") == 1
 
 
 def test_a_folder_that_is_no_store_stays(put: Put, tmp_path: Path) -> None:
     results = put("cpu", "r1", day(1))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("precious")
-    for words in ([], ["--rebuild"]):
-        assert command(results, "--store", tmp_path / "mine", *words) == 2
+    for options in ([], ["--rebuild"]):
+        assert command(results, "--store", tmp_path / "mine", *options) == 2
     assert (tmp_path / "mine" / "file").read_text() == "precious"
     assert command(results, "--store", results / "store") == 2
 
@@ -192,7 +200,9 @@ def test_a_document_without_legs_is_refused_and_the_others_are_shown(put: Put, t
     assert command(results, "-o", tmp_path / "site") == 1
     assert "it has no legs" in (tmp_path / "site" / "index.html").read_text()
     data = json.loads((tmp_path / "site" / "data.json").read_text())
-    assert [len(one["cells"]) for one in data["backends"] if one["id"] == "cpu"] == [1]
+    assert [
+        len(backend_entry["cells"]) for backend_entry in data["backends"] if backend_entry["id"] == "cpu"
+    ] == [1]
 
 
 def test_a_stranger_that_is_registered_later_is_no_longer_refused(put: Put, tmp_path: Path) -> None:
@@ -216,13 +226,13 @@ def test_a_renamed_backend_keeps_its_nights(put: Put, tmp_path: Path) -> None:
     store.write(tmp_path / "store")
     put("old-dev", "r2", day(2, 0))
     put("new-dev", "r3", day(3))
-    again = Store.read(tmp_path / "store")
-    again.add_results(results, after, today)
-    again.write(tmp_path / "store")
+    reread_store = Store.read(tmp_path / "store")
+    reread_store.add_results(results, after, today)
+    reread_store.write(tmp_path / "store")
     last = Store.read(tmp_path / "store")
     ((key, line),) = last.lines.items()
-    assert key[0] == "new-dev" and [one.run for one in line.nights] == ["r1", "r2", "r3"]
-    assert [one.regressed_count for one in line.nights] == [0, 1, 0]
+    assert key[0] == "new-dev" and [night.run for night in line.nights] == ["r1", "r2", "r3"]
+    assert [night.regressed_count for night in line.nights] == [0, 1, 0]
 
 
 def test_a_rebuild_that_fails_leaves_the_store(put: Put, tmp_path: Path) -> None:
@@ -243,7 +253,7 @@ def test_a_store_whose_writing_was_cut_off_has_each_night_once(
     (tmp_path / "store" / "store.json").write_text(head)
     assert command(results, "--store", tmp_path / "store") == 0
     line = line_of(tmp_path / "store")
-    assert [(one.run, one.regressed_count) for one in line.nights] == [("r1", 0), ("r2", 1)]
+    assert [(night.run, night.regressed_count) for night in line.nights] == [("r1", 0), ("r2", 1)]
     monkeypatch.setattr(Series, "write", lambda line, file: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         Store.read(tmp_path / "new").add_results(results, {}, datetime.date.fromisoformat(TODAY))
@@ -251,15 +261,15 @@ def test_a_store_whose_writing_was_cut_off_has_each_night_once(
         whole.changed = set(whole.lines)
         whole.write(tmp_path / "new")
     monkeypatch.undo()
-    assert command(results, "--store", tmp_path / "new") == 0, "what was cut off is a store"
+    assert command(results, "--store", tmp_path / "new") == 0, "the interrupted store is still a store"
     assert len(line_of(tmp_path / "new").nights) == 2
 
 
 def test_a_refused_run_is_looked_at_again(put: Put, tmp_path: Path) -> None:
     results = put("cpu", "r1", day(3), provenance=night(3))
-    words = ["site", str(results), "--store", str(tmp_path / "store"), "--today", TODAY]
-    assert cli.main(words) == 1, "the repository is not given"
-    assert cli.main([*words, "--our-repository", "o/suite"]) == 0
+    arguments = ["site", str(results), "--store", str(tmp_path / "store"), "--today", TODAY]
+    assert cli.main(arguments) == 1, "the option --our-repository is missing"
+    assert cli.main([*arguments, "--our-repository", "o/suite"]) == 0
     assert Store.read(tmp_path / "store").refused == []
     assert line_of(tmp_path / "store").nights[0].run == "r1"
 
@@ -267,9 +277,9 @@ def test_a_refused_run_is_looked_at_again(put: Put, tmp_path: Path) -> None:
 def test_thinning_keeps_what_is_trusted_whole_and_regressed(put: Put, tmp_path: Path) -> None:
     from conformance.site import registry
 
-    def on(number: int, *places: int, **changes: Any) -> dict[str, Any]:
-        leg = {**made(started=f"2025-12-{number:02}T03:00:00+00:00"), **changes}
-        return failing(leg, *places) if places else leg
+    def on(number: int, *failing_indices: int, **changes: Any) -> dict[str, Any]:
+        leg = {**site_leg(started=f"2025-12-{number:02}T03:00:00+00:00"), **changes}
+        return failing_leg(leg, *failing_indices) if failing_indices else leg
 
     ours = {**night(1), "received": "2025-11-11T23:00:00+00:00"}
     put("cpu", "r1", {**on(1), "started": "2025-11-11T00:00:00+00:00"}, provenance=ours)
@@ -282,7 +292,9 @@ def test_thinning_keeps_what_is_trusted_whole_and_regressed(put: Put, tmp_path: 
     store.add_results(results, registry.load(), datetime.date(2026, 1, 10), "o/suite")
     store.thin(datetime.date(2026, 1, 10))
     (line,) = store.lines.values()
-    assert [one.run for one in line.nights] == ["r1", "r4"], "our own, and the last whole one of the others"
+    assert [night.run for night in line.nights] == ["r1", "r4"], (
+        "the suite's own run, and the last complete run of the vendors"
+    )
     assert (line.nights[1].compared_with, line.nights[1].regressed_count) == ("r1", 1)
 
 
@@ -290,23 +302,23 @@ def test_of_runs_with_one_time_the_name_decides(put: Put, tmp_path: Path) -> Non
     put("cpu", "r1", day(1))
     results = put("cpu", "r2", day(1, 0))
     command(results, "--store", tmp_path / "store")
-    assert [one.run for one in line_of(tmp_path / "store").nights] == ["r1", "r2"]
+    assert [night.run for night in line_of(tmp_path / "store").nights] == ["r1", "r2"]
 
 
 def test_a_new_kind_or_sample_of_a_failure_is_a_change(put: Put, tmp_path: Path) -> None:
     def leg(number: int, kinds: list[str], samples: int) -> dict[str, Any]:
-        found = day(number, 0)
-        row = next(one for one in found["results"] if one["verdict"] == "fail")
+        failing_leg = day(number, 0)
+        row = next(row_of_leg for row_of_leg in failing_leg["results"] if row_of_leg["verdict"] == "fail")
         row["failures"] = [{"kind": kind, "message": f"{kind} is wrong"} for kind in kinds]
         row["failed_samples"] = list(range(samples))
         row["failure_count"] = max(samples, len(kinds))
-        return found
+        return failing_leg
 
     put("cpu", "r1", leg(1, ["value"] * 12, 60))
     put("cpu", "r2", leg(2, ["value"] * 12 + ["state"], 60))
     results = put("cpu", "r3", leg(3, ["value"] * 12 + ["state"], 100))
     assert command(results, "--store", tmp_path / "store") == 0
-    assert [one.regressed_count for one in line_of(tmp_path / "store").nights] == [0, 1, 1]
+    assert [night.regressed_count for night in line_of(tmp_path / "store").nights] == [0, 1, 1]
 
 
 def test_a_link_in_a_store_is_refused(put: Put, tmp_path: Path, capsys: Any) -> None:
@@ -314,4 +326,4 @@ def test_a_link_in_a_store_is_refused(put: Put, tmp_path: Path, capsys: Any) -> 
     command(results, "--store", tmp_path / "store")
     (tmp_path / "store" / "mps").symlink_to(tmp_path)
     assert command(results, "--store", tmp_path / "store") == 2
-    assert "is a link, and a store has none" in capsys.readouterr().err
+    assert "is a link, which a store must not contain" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Extra modules that bring subjects."""
+"""Extra modules that register subjects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overloads and the other forms of their calls."""
+"""Overloads and the call forms of each overload."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ aten = torch.ops.aten
         (aten.max.dim, None, aten.max.dim_max),
         (aten.transpose.int, aten.transpose_.default, None),
         (aten.eye.default, None, aten.eye.out),
-        (aten.norm.ScalarOpt_dim, None, aten.norm.out),  # not dtype_out, which takes one argument more
+        (aten.norm.ScalarOpt_dim, None, aten.norm.out),  # not dtype_out, which has one more argument
         (aten.norm.ScalarOpt_dim_dtype, None, aten.norm.dtype_out),
         (aten.rrelu_with_noise.default, aten.rrelu_with_noise_.default, aten.rrelu_with_noise.out),
     ],
@@ -41,7 +41,7 @@ def test_names_are_those_of_the_dispatcher() -> None:
 
 
 def test_the_table_is_of_functions_that_torch_has() -> None:
-    table = overloads.table()
+    table = overloads.overload_table()
     assert len(table) > 450
     for name, row in table.items():
         assert overloads.name_of(row.op) == name
@@ -52,12 +52,16 @@ def test_the_table_is_of_functions_that_torch_has() -> None:
 
 
 def test_operators_that_an_older_torch_lacks_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {name: subject for name, subject in torch_databases._by_name("operator").items() if name != "add"}
-    whole = {one.name: one.info.operators for one in torch_databases._overloads()}
-    monkeypatch.setattr(torch_databases, "_by_name", lambda kind: known)
-    found = {one.name: one.info.operators for one in torch_databases._overloads()}
-    assert all("add" not in names for names in found.values())
-    assert all(found[name] == names for name, names in whole.items() if "add" not in names)
+    remaining_subjects = {
+        name: subject for name, subject in torch_databases._by_name("operator").items() if name != "add"
+    }
+    whole = {overload.name: overload.info.operators for overload in torch_databases._overloads()}
+    monkeypatch.setattr(torch_databases, "_by_name", lambda kind: remaining_subjects)
+    operators_of = {overload.name: overload.info.operators for overload in torch_databases._overloads()}
+    assert all("add" not in names for names in operators_of.values())
+    assert all(operators_of[name] == names for name, names in whole.items() if "add" not in names)
     assert (
-        set(whole) - set(found) == {name for name, names in whole.items() if set(names) == {"add"}} != set()
+        set(whole) - set(operators_of)
+        == {name for name, names in whole.items() if set(names) == {"add"}}
+        != set()
     )

@@ -1,4 +1,4 @@
-"""The suite's own entries beside torch's database of modules."""
+"""The suite's own module entries, in addition to torch's database of modules."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from conformance.subjects.torch_databases import subjects
 
 
 def test_extra_entries_give_way_to_those_of_torch() -> None:
-    assert [one.name for one in supplementary_modules.entries(["nn.Dropout"])].count("nn.Dropout") == 0
-    names = [one.name for one in subjects("module")]
+    assert [
+        module_subject.name for module_subject in supplementary_modules.supplementary_entries(["nn.Dropout"])
+    ].count("nn.Dropout") == 0
+    names = [module_subject.name for module_subject in subjects("module")]
     assert len(names) == len(set(names))

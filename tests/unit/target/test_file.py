@@ -1,4 +1,4 @@
-"""Target files: every key, and every mistake by name."""
+"""Target files: every key, and a message for every error."""
 
 from __future__ import annotations
 
@@ -114,13 +114,13 @@ def test_known_targets_are_good_and_unknown_ones_are_named() -> None:
         target_file.load("gpu")
     with pytest.raises(UsageError, match="does not exist; write one with"):
         target_file.load("none.toml")
-    assert all(word.isidentifier() and text for word, text in CAPABILITIES.items())
+    assert all(capability.isidentifier() and text for capability, text in CAPABILITIES.items())
 
 
 def test_the_targets_that_are_simulated_say_so(tmp_path: Path) -> None:
-    found = {name for name in target_file.known_targets() if target_file.load(name).simulated}
-    assert found >= {"hpu-reference", "hpu-reference-queued"}
-    assert not found & {"cpu", "cuda", "mps", "torch_npu", "xpu"}
+    simulated = {name for name in target_file.known_targets() if target_file.load(name).simulated}
+    assert simulated >= {"hpu-reference", "hpu-reference-queued"}
+    assert not simulated & {"cpu", "cuda", "mps", "torch_npu", "xpu"}
     (tmp_path / "mine.toml").write_text('schema = 1\nname = "mine"\ndevice = "cpu"\nsimulated = "yes"\n')
     with pytest.raises(UsageError, match="simulated is 'yes'; it must be true or false"):
         target_file.load(str(tmp_path / "mine.toml"))

@@ -1,4 +1,4 @@
-"""Whatever a target file holds, it is taken or refused in one sentence."""
+"""Every generated target file is either accepted or rejected with a one-sentence error."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.target import file as target_file
-from tests.support.fuzz import FUZZ, spoiled, taken_or_refused, toml, written
+from tests.support.fuzz import FUZZ, corrupted, is_accepted, temporary_file, toml_text
 
 TARGET = target_file.tomllib.loads(target_file.find_target_file("hpu-reference").read_text())
 
 
 @FUZZ
-@given(spoiled(TARGET))
+@given(corrupted(TARGET))
 def test_target_files(data: Any) -> None:
-    path = written("t.toml", toml(data).encode("utf-8", "replace"))
-    taken_or_refused(lambda: target_file.load(str(path)))
+    path = temporary_file("t.toml", toml_text(data).encode("utf-8", "replace"))
+    is_accepted(lambda: target_file.load(str(path)))
 
 
 @FUZZ
 @given(st.binary(max_size=300))
 def test_target_files_of_any_bytes(data: bytes) -> None:
-    path = written("t.toml", data)
-    taken_or_refused(lambda: target_file.load(str(path)))
+    path = temporary_file("t.toml", data)
+    is_accepted(lambda: target_file.load(str(path)))

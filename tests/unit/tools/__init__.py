@@ -1,1 +1,1 @@
-"""Tests of the tools of the checkout."""
+"""Tests of the tools in ``tools/``."""

@@ -1,4 +1,4 @@
-"""Dtypes that operators lack: only a call that is refused takes one from upstream's list."""
+"""Dtypes that operators lack: only a refused call removes a dtype from upstream's list."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from tests.support.sample_deviating_leg import leg, row
 KNOWN = Databases({"add": "BinaryUfuncInfo", "rand_like": "OpInfo"}, {"nn.Linear": False}, frozenset())
 
 
-def lacking(*rows):
-    pairs, left = export_dtypes.refused_dtypes(leg(*rows), KNOWN)
-    return pairs, {each.id: each.reason for each in left}
+def refused_pairs(*rows):
+    pairs, unexported = export_dtypes.refused_dtypes(leg(*rows), KNOWN)
+    return pairs, {each.id: each.reason for each in unexported}
 
 
 @pytest.mark.parametrize(
     "refused", [row("value/add@int8", "unsupported"), row("value/add@int8", "xfail", "refused")]
 )
 def test_a_refused_call_takes_the_dtype(refused):
-    assert lacking(refused, row("value/add@float32", "pass")) == ([("add", "int8")], {})
+    assert refused_pairs(refused, row("value/add@float32", "pass")) == ([("add", "int8")], {})
 
 
 def test_what_else_is_said_of_the_dtype_does_not_count_beside_the_call():
     refused = row("value/add@int8", "unsupported")
-    assert lacking(refused, row("fake/add@int8", "pass")) == ([("add", "int8")], {})
+    assert refused_pairs(refused, row("fake/add@int8", "pass")) == ([("add", "int8")], {})
     works = row("value/add@int8", "pass")
-    pairs, left = lacking(works, row("out/add@int8", "unsupported"))
-    assert pairs == [] and left == {"out/add@int8": "a list of dtypes cannot say it"}
+    pairs, unexported = refused_pairs(works, row("out/add@int8", "unsupported"))
+    assert pairs == [] and unexported == {"out/add@int8": "a list of dtypes cannot express it"}
 
 
 def test_without_a_call_nothing_is_known_of_the_dtype():
-    assert lacking(row("random/rand_like@int8", "unsupported"))[0] == [("rand_like", "int8")]
-    assert lacking(row("out/add@int8", "unsupported"), row("views/add@int8", "unsupported"))[0] == []
+    assert refused_pairs(row("random/rand_like@int8", "unsupported"))[0] == [("rand_like", "int8")]
+    assert refused_pairs(row("out/add@int8", "unsupported"), row("views/add@int8", "unsupported"))[0] == []
 
 
 @pytest.mark.parametrize(
@@ -52,17 +52,19 @@ def test_without_a_call_nothing_is_known_of_the_dtype():
     ],
 )
 def test_what_a_list_cannot_say_is_named(found):
-    pairs, left = lacking(found)
-    assert pairs == [] and list(left) == [found["id"]]
+    pairs, unexported = refused_pairs(found)
+    assert pairs == [] and list(unexported) == [found["id"]]
 
 
 def test_the_file_takes_it_for_the_device_alone(tmp_path):
     (info,) = (info for info in op_db() if info.full_name == "add")
     before = dict(info.dtypesIf)
-    one = leg(row("value/add@int8", "unsupported"), row("value/add@float16", "unsupported"), device="mps")
-    found = exported_deviations.export_leg(one, Databases.load())
-    pairs, left = export_dtypes.refused_dtypes(one, Databases.load())
-    (tmp_path / "dtypes.py").write_text(export_dtypes.dtypes_file(found, pairs, left, "out"))
+    exported_leg = leg(
+        row("value/add@int8", "unsupported"), row("value/add@float16", "unsupported"), device="mps"
+    )
+    deviations = exported_deviations.export_leg(exported_leg, Databases.load())
+    pairs, unexported = export_dtypes.refused_dtypes(exported_leg, Databases.load())
+    (tmp_path / "dtypes.py").write_text(export_dtypes.dtypes_file(deviations, pairs, unexported, "out"))
     try:
         had = set(info.supported_dtypes("mps"))
         runpy.run_path(str(tmp_path / "dtypes.py"))

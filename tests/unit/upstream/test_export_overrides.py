@@ -1,4 +1,4 @@
-"""The file of decorators, as upstream's own framework takes it."""
+"""The exported file of decorators, applied by upstream's own test framework."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ HOSTILE = "'''\n\"\"\"\\\nimport os; os._exit(3)\n\ud800# {0}"
 
 @pytest.fixture(autouse=True)
 def databases():
-    """Whatever a file adds to torch's databases is gone after the test."""
+    """Restore torch's databases after the test."""
     infos = [*op_db(), *module_db(), *optim_db()]
-    kept = [info.decorators for info in infos]
+    original_decorators = [info.decorators for info in infos]
     yield
-    for info, decorators in zip(infos, kept, strict=True):
+    for info, decorators in zip(infos, original_decorators, strict=True):
         info.decorators = decorators
 
 
 def written(tmp_path, *rows, device="cpu"):
-    found = exported_deviations.export_leg(leg(*rows, device=device), Databases.load())
+    deviations = exported_deviations.export_leg(leg(*rows, device=device), Databases.load())
     path = tmp_path / "overrides.py"
-    path.write_text(export_overrides.overrides_file(found, "out"))
+    path.write_text(export_overrides.overrides_file(deviations, "out"))
     return path
 
 
@@ -50,12 +50,12 @@ def test_upstream_finds_the_decorator_of_a_test(tmp_path):
     of = ("TestCommon", "test_out", "cpu")
     assert added(path, op_db(), "add", *of, torch.float32) == [unittest.expectedFailure]
     assert unittest.expectedFailure in decorators(op_db(), "add", *of, torch.int64)
-    for other in (
+    for variant in (
         ("TestCommon", "test_out", "cpu", torch.float64),
         ("TestCommon", "test_out", "cuda", torch.float32),
         ("TestCommon", "test_dtypes", "cpu", torch.float32),
     ):
-        assert unittest.expectedFailure not in decorators(op_db(), "add", *other)
+        assert unittest.expectedFailure not in decorators(op_db(), "add", *variant)
 
 
 def test_modules_and_optimizers(tmp_path):
@@ -79,8 +79,8 @@ def test_what_ends_the_process_is_skipped_with_its_reason(tmp_path):
 
 def test_a_result_that_does_not_vary_with_the_dtype(tmp_path):
     path = written(tmp_path, row("error-type/add@any", "fail", "error-type"))
-    found = added(path, op_db(), "add", "TestCommon", "test_errors", "cpu", None)
-    assert found == [unittest.expectedFailure]
+    decorators_found = added(path, op_db(), "add", "TestCommon", "test_errors", "cpu", None)
+    assert decorators_found == [unittest.expectedFailure]
 
 
 def test_a_second_import_adds_nothing(tmp_path):
@@ -96,12 +96,12 @@ def test_a_device_of_one_s_own_is_asked_for_by_two_names(tmp_path, monkeypatch):
     monkeypatch.setattr(torch._C, "_get_privateuse1_backend_name", lambda: "mydev")
     runpy.run_path(str(path))
     for device in ("mydev", "privateuse1"):
-        found = decorators(op_db(), "add", "TestCommon", "test_out", device, torch.float32)
-        assert found.count(unittest.expectedFailure) == 1
+        applied = decorators(op_db(), "add", "TestCommon", "test_out", device, torch.float32)
+        assert applied.count(unittest.expectedFailure) == 1
 
 
 def test_a_test_class_that_upstream_makes_for_a_device(tmp_path):
-    """A failure is expected, a crash is not run, and a test that passes again is red."""
+    """An expected failure passes, a crashing test is skipped, and an unexpected pass fails."""
     from torch.testing._internal.common_device_type import instantiate_device_type_tests, ops
     from torch.testing._internal.common_utils import TestCase
 
@@ -151,8 +151,8 @@ def test_torch_s_own_place_for_overrides_takes_the_table(tmp_path):
 
     chosen = ops([info for info in op_db() if info.full_name == "bmm"])
     Base._apply_op_overrides(chosen)
-    found = chosen.op_list[0].get_decorators("TestCommon", "test_out", "cpu", torch.float32, {})
-    assert unittest.expectedFailure in found
+    applied = chosen.op_list[0].get_decorators("TestCommon", "test_out", "cpu", torch.float32, {})
+    assert unittest.expectedFailure in applied
 
 
 def test_nothing_that_a_backend_says_becomes_code(tmp_path):
@@ -171,5 +171,5 @@ def test_nothing_that_a_backend_says_becomes_code(tmp_path):
 
 def test_what_is_not_exported_is_listed(tmp_path):
     text = written(tmp_path, row("out_device/add@float32", "fail", "state")).read_text()
-    assert "# Not exported: 1 results.\n# out_device/add@float32: no test method of upstream" in text
+    assert "# Not exported: 1 results.\n# out_device/add@float32: no upstream test method" in text
     assert "Every deviation of the run is exported" in written(tmp_path).read_text()

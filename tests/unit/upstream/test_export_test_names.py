@@ -1,4 +1,4 @@
-"""Lists of tests by name: written as upstream's runners print them, and read back."""
+"""Lists of test names: written as upstream's runners print them, and read again."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ROWS = [
 
 
 def text(device):
-    known = Databases.load()
+    databases = Databases.load()
     return export_test_names.test_list(
-        exported_deviations.export_leg(leg(*ROWS, device=device), known), known, "out"
+        exported_deviations.export_leg(leg(*ROWS, device=device), databases), databases, "out"
     )
 
 
@@ -29,12 +29,12 @@ def named(of):
 
 
 def test_names_of_a_built_in_device():
-    found = named(text("hpu"))
-    assert "TestCommonHPU.test_out_nn_functional_relu_hpu_float32" in found
-    assert "TestCommonHPU.test_errors_add_hpu" in found
-    assert "TestModuleHPU.test_forward_nn_BatchNorm1d_train_mode_hpu_float32" in found
-    assert "TestModuleHPU.test_forward_nn_BatchNorm1d_eval_mode_hpu_float32" in found
-    assert "# out_device/add@float32: no test method of upstream" in text("hpu")
+    test_names = named(text("hpu"))
+    assert "TestCommonHPU.test_out_nn_functional_relu_hpu_float32" in test_names
+    assert "TestCommonHPU.test_errors_add_hpu" in test_names
+    assert "TestModuleHPU.test_forward_nn_BatchNorm1d_train_mode_hpu_float32" in test_names
+    assert "TestModuleHPU.test_forward_nn_BatchNorm1d_eval_mode_hpu_float32" in test_names
+    assert "# out_device/add@float32: no upstream test method" in text("hpu")
 
 
 def test_names_of_a_device_of_one_s_own():

@@ -1,4 +1,4 @@
-"""Proposed expectations: unread, of results that exist, and new."""
+"""Proposed expectations are unread, new, and match existing results."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ IDS = frozenset(
 
 def propose(*entries, kinds=None, existing=()):
     listing = Listing(entries, (), kinds or {})
-    found = import_expectations.propose_expectations(listing, "list.txt", IDS, existing, "2999-01-01")
-    assert all((each.reason, each.link, each.until) == ("unread", "", "2999-01-01") for each in found.entries)
-    return [(each.id, each.kind.value) for each in found.entries], found
+    proposal = import_expectations.propose_expectations(listing, "list.txt", IDS, existing, "2999-01-01")
+    assert all(
+        (each.reason, each.link, each.until) == ("unread", "", "2999-01-01") for each in proposal.entries
+    )
+    return [(each.id, each.kind.value) for each in proposal.entries], proposal
 
 
 def test_a_test_becomes_the_results_of_its_properties():
@@ -54,14 +56,14 @@ def test_the_detail_says_where_it_is_from():
     ],
 )
 def test_the_kind_is_the_list_s_if_it_says_one(reason, kinds, proposed):
-    names, found = propose(ListedTest(1, OUT, "add", ("int8",), reason), kinds=kinds)
+    names, proposal = propose(ListedTest(1, OUT, "add", ("int8",), reason), kinds=kinds)
     assert [kind for _, kind in names] == proposed
-    guessed = [entry.detail.endswith("a guess") for entry in found.entries]
+    guessed = [entry.detail.endswith("a guess") for entry in proposal.entries]
     assert guessed == [proposed == ["value"]] * len(proposed)
 
 
 @pytest.mark.parametrize(
-    ("listed", "said"),
+    ("listed", "message"),
     [
         (
             ListedTest(7, OUT, "add", ("float64",)),
@@ -71,17 +73,17 @@ def test_the_kind_is_the_list_s_if_it_says_one(reason, kinds, proposed):
         (ListedTest(7, OUT, "no_such"), "of no_such matches no result"),
     ],
 )
-def test_what_matches_nothing_is_named(listed, said):
-    names, found = propose(listed)
-    assert names == [] and len(found.problems) == 1 and said in found.problems[0]
+def test_what_matches_nothing_is_named(listed, message):
+    names, proposal = propose(listed)
+    assert names == [] and len(proposal.problems) == 1 and message in proposal.problems[0]
 
 
 def test_what_is_expected_already_is_not_proposed_again():
     existing = [expected("out/*@int8", "value")]
-    names, found = propose(ListedTest(1, OUT, "add", ("int8", "float32")), existing=existing)
-    assert names == [("out/add@float32", "value")] and found.already_expected == 1
-    other = propose(ListedTest(1, OUT, "add", ("int8",), "crash: x"), existing=existing)
-    assert other[0] == [("out/add@int8", Kind.CRASH.value)]
+    names, proposal = propose(ListedTest(1, OUT, "add", ("int8", "float32")), existing=existing)
+    assert names == [("out/add@float32", "value")] and proposal.already_expected == 1
+    crash_proposal = propose(ListedTest(1, OUT, "add", ("int8",), "crash: x"), existing=existing)
+    assert crash_proposal[0] == [("out/add@int8", Kind.CRASH.value)]
 
 
 def test_one_entry_for_a_result_that_is_listed_twice():

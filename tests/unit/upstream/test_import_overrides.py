@@ -1,4 +1,4 @@
-"""Decorators in a Python file are read, and the file is never run."""
+"""Decorators in a Python file are read without running the file."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def test_all_that_this_suite_writes_is_read_back():
         row("error-type/add@any", "fail", "error-type"),
         row("forward/nn.Linear@float32", "xfail", "value"),
     ]
-    found = exported_deviations.export_leg(leg(*rows), Databases.load())
-    listing = read(export_overrides.overrides_file(found, "out"))
+    exported = exported_deviations.export_leg(leg(*rows), Databases.load())
+    listing = read(export_overrides.overrides_file(exported, "out"))
     assert listing.problems == ()
     entries = {(each.test.name, each.subject, tuple(sorted(each.dtypes))) for each in listing.entries}
     assert entries >= {
@@ -53,20 +53,25 @@ def test_all_that_this_suite_writes_is_read_back():
     ],
 )
 def test_forms_of_a_decorator(call):
-    (found,) = read(f'CLASS = "TestCommon"\nDEVICE = "cpu"\nx = {{"add": [{call}]}}').entries
-    assert (found.test.name, found.subject, found.dtypes, found.line) == ("test_out", "add", ("int8",), 3)
+    (listed_test,) = read(f'CLASS = "TestCommon"\nDEVICE = "cpu"\nx = {{"add": [{call}]}}').entries
+    assert (listed_test.test.name, listed_test.subject, listed_test.dtypes, listed_test.line) == (
+        "test_out",
+        "add",
+        ("int8",),
+        3,
+    )
 
 
 def test_no_dtypes_are_all_of_them():
-    (found,) = read(f'x = {{"add": [{GOOD.replace(", dtypes=(torch.int8,)", "")}]}}').entries
-    assert found.dtypes == ()
+    (listed_test,) = read(f'x = {{"add": [{GOOD.replace(", dtypes=(torch.int8,)", "")}]}}').entries
+    assert listed_test.dtypes == ()
 
 
 @pytest.mark.parametrize(
     ("call", "why"),
     [
-        (GOOD.replace('"TestCommon", ', ""), "names no class or no test"),
-        (GOOD.replace('"test_out"', "name()"), "names no class or no test"),
+        (GOOD.replace('"TestCommon", ', ""), "has no class or no test name"),
+        (GOOD.replace('"test_out"', "name()"), "has no class or no test name"),
         (GOOD.replace("dtypes=", 'device_type="cuda", dtypes='), "it is for device 'cuda', not 'cpu'"),
         (GOOD.replace("dtypes=", "active_if=IS_WINDOWS, dtypes="), "has a condition"),
         (GOOD.replace("TestCommon", "TestOther"), "no property of the suite covers TestOther.test_out"),
@@ -113,7 +118,7 @@ def test_a_list_that_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="cannot be read"):
         read_list_text(tmp_path / "absent")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="not text in UTF-8"):
+    with pytest.raises(UsageError, match="not UTF-8 text"):
         read_list_text(tmp_path / "bytes")
     monkeypatch.setattr("conformance.upstream.upstream_list.MAX_BYTES", 1)
     with pytest.raises(UsageError, match="at most 1 are read"):

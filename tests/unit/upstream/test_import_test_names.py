@@ -1,4 +1,4 @@
-"""Names of tests in the forms of several runners; what is not understood is named with its line."""
+"""Test names in the formats of several runners. An unknown format is reported with its line."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def read(text, device="hpu"):
     ],
 )
 def test_forms_of_a_name(line):
-    (found,) = read(line).entries
-    assert (found.test.owner, found.test.name) == ("TestCommon", "test_out")
-    assert (found.subject, found.dtypes, found.line) == ("add", ("float32",), 1)
+    (listed_test,) = read(line).entries
+    assert (listed_test.test.owner, listed_test.test.name) == ("TestCommon", "test_out")
+    assert (listed_test.subject, listed_test.dtypes, listed_test.line) == ("add", ("float32",), 1)
 
 
 @pytest.mark.parametrize(
@@ -47,15 +47,19 @@ def test_forms_of_a_name(line):
     ],
 )
 def test_the_parts_of_a_name(line, method, subject, dtype):
-    (found,) = read(line).entries
-    assert (found.test.name, found.subject, found.dtypes) == (method, subject, (dtype,) if dtype else ())
+    (listed_test,) = read(line).entries
+    assert (listed_test.test.name, listed_test.subject, listed_test.dtypes) == (
+        method,
+        subject,
+        (dtype,) if dtype else (),
+    )
 
 
 def test_of_two_methods_the_longer_name_is_meant():
-    known = Databases({"add": "OpInfo", "integral_dtype_add": "OpInfo"}, {}, frozenset())
+    databases = Databases({"add": "OpInfo", "integral_dtype_add": "OpInfo"}, {}, frozenset())
     line = "TestCommonHPU.test_out_integral_dtype_add_hpu_int32"
-    (found,) = import_test_names.read_test_list(line, "list.txt", "hpu", known).entries
-    assert (found.test.name, found.subject) == ("test_out_integral_dtype", "add")
+    (listed_test,) = import_test_names.read_test_list(line, "list.txt", "hpu", databases).entries
+    assert (listed_test.test.name, listed_test.subject) == ("test_out_integral_dtype", "add")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The coverage map read backwards: a property's tests are those that run over its subject."""
+"""The upstream tests that match a property and a subject, from the coverage map."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ KNOWN = Databases(
 )
 
 
-def names(found):
-    return [f"{test.owner}.{test.name}" for test in found]
+def names(matching_tests):
+    return [f"{test.owner}.{test.name}" for test in matching_tests]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_without_counterpart(name, subject):
 
 
 def test_the_installed_torch():
-    known = Databases.load()
-    assert known.kind("add") == "operator" and known.operators["sin"] == "UnaryUfuncInfo"
-    assert known.modules["nn.BatchNorm1d"] and not known.modules["nn.Linear"]
-    assert known.kind("Adam") == "optimizer" and known.kind("all_gather") is None
+    databases = Databases.load()
+    assert databases.kind("add") == "operator" and databases.operators["sin"] == "UnaryUfuncInfo"
+    assert databases.modules["nn.BatchNorm1d"] and not databases.modules["nn.Linear"]
+    assert databases.kind("Adam") == "optimizer" and databases.kind("all_gather") is None

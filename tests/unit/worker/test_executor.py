@@ -1,4 +1,4 @@
-"""One case in this process: a failure runs once more."""
+"""Execution of one case in this process. A failure is run once more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.framework.property import Property
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind, Result, ResultId, Verdict
 from conformance.plan.plan import Case
-from conformance.properties.registry import find
+from conformance.properties.registry import find_property
 from conformance.subjects.torch_databases import Subject
 from conformance.target.file import load
 from conformance.target.target import Target
@@ -64,7 +64,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Result,
 
 
 @pytest.mark.parametrize(
-    ("second", "words"),
+    ("second", "note"),
     [
         (passes, "it ends as pass"),
         (fails_elsewhere, "it fails in another way (samples that did not fail before: 3)"),
@@ -72,11 +72,11 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Result,
     ],
 )
 def test_a_failure_that_ends_otherwise_is_intermittent(
-    run: Callable[..., tuple[Result, int]], second: Check, words: str
+    run: Callable[..., tuple[Result, int]], second: Check, note: str
 ) -> None:
     result, count = run(fails, second)
     assert (result.verdict, result.intermittent, count) == (Verdict.FAIL, True, 2)
-    assert result.notes == [f"intermittent: run once more at once, {words}"]
+    assert result.notes == [f"intermittent: rerun at once, {note}"]
     assert [failure.message for failure in result.failures] == ["0 of 5 differ"]
     assert Result.from_json(result.to_json()) == dataclasses.replace(result, seconds=round(result.seconds, 4))
 
@@ -100,11 +100,11 @@ def test_what_ends_the_process_is_not_tried(monkeypatch: pytest.MonkeyPatch, tmp
     )
     target = load(str(file)).target("eager")
     assert not target.capable("conj_neg_views") and target.crashing == {"conj_neg_views"}
-    bits = find("operator", "bits")
+    bits = find_property("operator", "bits")
     assert "conj_neg_views" in bits.capabilities
     (result,) = Executor(target).run(Case("operator", "bits", "add", ("complex64",)))
     assert result.verdict is Verdict.UNSUPPORTED
-    assert result.notes == ["not run: conj_neg_views ends the process, as the target file says"]
+    assert result.notes == ["not run: conj_neg_views ends the process, as the target file declares"]
     (result,) = Executor(target).run(Case("operator", "value", "add", ("complex64",)))
     assert result.verdict is Verdict.PASS
 
@@ -119,16 +119,16 @@ def test_another_word_for_a_capability_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("first_only", [False, True])
 def test_a_result_can_end_at_its_first_failure(monkeypatch: pytest.MonkeyPatch, first_only: bool) -> None:
     def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-        trial = recorder.trial()
+        trial = recorder.scratch()
         fails(trial, 1)
-        recorder.absorb(trial)
+        recorder.merge(trial)
         recorder.fail(Kind.STATE, "another")
         raise ValueError
 
-    entry = dataclasses.replace(find("operator", "value"), check=check)
+    entry = dataclasses.replace(find_property("operator", "value"), check=check)
     monkeypatch.setattr(executor, "find_property", lambda kind, name: entry)
-    asked = Executor(load("cpu").target("eager"))
-    asked.first_only = first_only
-    (result,) = asked.run(Case("operator", "value", "add", ("float32",)))
+    first_failure_executor = Executor(load("cpu").target("eager"))
+    first_failure_executor.first_only = first_only
+    (result,) = first_failure_executor.run(Case("operator", "value", "add", ("float32",)))
     assert result.verdict is (Verdict.FAIL if first_only else Verdict.ERROR)
     assert result.failure_count == (1 if first_only else 3)

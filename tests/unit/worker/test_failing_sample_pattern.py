@@ -1,4 +1,4 @@
-"""The pattern of the samples that fail, and what a report makes of it."""
+"""The pattern of the failing samples, and its use in reports."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from conformance.worker.failing_sample_pattern import SampleWatch
 from tests.support.sample_legs import leg
 
 
-def watched(*inputs: Any, **keywords: list[Any]) -> dict[int, set[str]]:
+def features_of(*inputs: Any, **keywords: list[Any]) -> dict[int, set[str]]:
     watch = SampleWatch()
     for index, value in enumerate(inputs):
         tensors = value if isinstance(value, tuple) else (value,)
-        given = {name: values[index] for name, values in keywords.items() if values[index] is not ...}
-        watch(Sample(index, tensors[0], tensors[1:], given))
+        keyword_values = {
+            name: values[index] for name, values in keywords.items() if values[index] is not ...
+        }
+        watch(Sample(index, tensors[0], tensors[1:], keyword_values))
     return watch.features
 
 
@@ -57,35 +59,35 @@ BASE = torch.arange(1.0, 5.0)
     ],
 )  # fmt: skip
 def test_the_feature_that_tells_them_apart_is_found(bad: Any, good: Any, when: str) -> None:
-    found = failing_sample_pattern.find(watched(bad, good, bad, good, good), [0, 2])
-    assert found == {"when": when, "failed": 2, "such": 2, "others": 3}
-    turned = failing_sample_pattern.find(watched(bad, good, bad, good, good), [1, 3, 4])
+    pattern_found = failing_sample_pattern.find_pattern(features_of(bad, good, bad, good, good), [0, 2])
+    assert pattern_found == {"when": when, "failed": 2, "such": 2, "others": 3}
+    turned = failing_sample_pattern.find_pattern(features_of(bad, good, bad, good, good), [1, 3, 4])
     assert turned is not None and (turned["failed"], turned["such"], turned["others"]) == (3, 3, 2)
     assert turned["when"] == f"not: {when}" or not turned["when"].startswith("not: ")
 
 
 def test_options_count_too() -> None:
-    features = watched(*[BASE] * 4, dim=[-1, 0, -2, 1], keepdim=[True, False, True, ...])
-    found = failing_sample_pattern.find(features, [0, 2])
-    assert found is not None and found["when"] in ("`dim` is negative", "`keepdim` is True")
+    features = features_of(*[BASE] * 4, dim=[-1, 0, -2, 1], keepdim=[True, False, True, ...])
+    pattern_found = failing_sample_pattern.find_pattern(features, [0, 2])
+    assert pattern_found is not None and pattern_found["when"] in ("`dim` is negative", "`keepdim` is True")
 
 
 def test_a_feature_that_some_of_the_others_have_is_given_with_its_counts() -> None:
-    features = watched(STRIDED, DENSE, STRIDED, STRIDED, DENSE, DENSE)
-    assert failing_sample_pattern.find(features, [0, 2]) is not None
-    found = failing_sample_pattern.find({**features, 3: features[3] | {"x"}}, [0, 2])
-    assert found == {"when": "not: x", "failed": 2, "such": 5, "others": 1} or found == {
+    features = features_of(STRIDED, DENSE, STRIDED, STRIDED, DENSE, DENSE)
+    assert failing_sample_pattern.find_pattern(features, [0, 2]) is not None
+    pattern_found = failing_sample_pattern.find_pattern({**features, 3: features[3] | {"x"}}, [0, 2])
+    assert pattern_found == {"when": "not: x", "failed": 2, "such": 5, "others": 1} or pattern_found == {
         "when": "an input is not contiguous", "failed": 2, "such": 3, "others": 3
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("failed", [[0], [0, 1, 2, 3], [0, 1, 2], [0, 7]])
 def test_too_few_samples_or_unknown_ones_say_nothing(failed: list[int]) -> None:
-    assert failing_sample_pattern.find(watched(STRIDED, STRIDED, DENSE, DENSE), failed) is None
+    assert failing_sample_pattern.find_pattern(features_of(STRIDED, STRIDED, DENSE, DENSE), failed) is None
 
 
 def test_samples_without_a_common_feature_have_no_pattern() -> None:
-    assert failing_sample_pattern.find(watched(BASE, BASE, BASE, BASE), [0, 1]) is None
+    assert failing_sample_pattern.find_pattern(features_of(BASE, BASE, BASE, BASE), [0, 1]) is None
 
 
 def wrong_if(condition: Callable[[torch.Tensor], bool]) -> Callable[..., Any]:
@@ -104,11 +106,13 @@ def test_a_failing_result_carries_the_pattern(monkeypatch: pytest.MonkeyPatch) -
     info = executor.subject("operator", "sum").info
     op = info.op
     fault = wrong_if(lambda tensor: tensor.dim() == 0)
-    # The oracle calls the operator as often as the device: only calls by the property are changed.
+    # The reference calls the operator as often as the device. Only calls by the property are changed.
     from conformance.properties.operators import value as property_module
 
-    run = property_module.run
-    monkeypatch.setattr(property_module, "run", lambda target, called, copy: run(target, fault(op), copy))
+    run = property_module.run_operator
+    monkeypatch.setattr(
+        property_module, "run_operator", lambda target, called, copy: run(target, fault(op), copy)
+    )
     (result,) = executor.run(Case("operator", "value", "sum", ("float32",)))
     assert result.pattern is not None
     assert result.pattern["when"] == "an input has rank 0"
@@ -139,8 +143,8 @@ def group_of(*patterns: dict[str, Any] | None) -> causes.Cause:
     return group
 
 
-def pattern(when: str, failed: int, such: int, others: int) -> dict[str, Any]:
-    return {"when": when, "failed": failed, "such": such, "others": others}
+def pattern(when: str, failed: int, such: int, other_count: int) -> dict[str, Any]:
+    return {"when": when, "failed": failed, "such": such, "others": other_count}
 
 
 def test_a_cause_adds_up_the_patterns_of_its_results() -> None:

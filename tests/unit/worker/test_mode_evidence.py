@@ -1,4 +1,4 @@
-"""Lazy mode: every check runs twice, and only what ran from a graph counts."""
+"""Mode evidence in lazy mode: every check runs twice, and only calls from a graph count."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conformance.target.target import Target
 from conformance.worker import mode_evidence
 from conformance.worker.executor import Executor
 
-#: What the fake device says it ran from graphs.
+#: The operators that the fake device reports as run from graphs.
 counts: dict[str, int] = {}
 steps = 0
 
@@ -49,10 +49,10 @@ def lazy(hooks: dict[str, str] | None = None) -> Target:
 
 @pytest.fixture()
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Each call of value/add adds a number; every second run is one that the device runs from a graph."""
+    """Return a list with one number per call of value/add. The device runs every second call from a graph."""
     counts.clear()
-    found: list[int] = []
-    return found
+    recorded_calls: list[int] = []
+    return recorded_calls
 
 
 def _counting(calls: list[int], name: str | None) -> Callable[..., None]:
@@ -66,10 +66,12 @@ def _counting(calls: list[int], name: str | None) -> Callable[..., None]:
     return check
 
 
-def _run(monkeypatch: pytest.MonkeyPatch, check: Callable[..., None], target: Target, **words: Any) -> Any:
+def _run(
+    monkeypatch: pytest.MonkeyPatch, check: Callable[..., None], target: Target, **property_fields: Any
+) -> Any:
     import dataclasses
 
-    entry = dataclasses.replace(registry.find("operator", "value"), check=check, **words)
+    entry = dataclasses.replace(registry.find_property("operator", "value"), check=check, **property_fields)
     executor = Executor(target)
     executor._properties[("operator", "value")] = entry
     return executor.run(Case("operator", "value", "add", ("float32",)))[0]
@@ -126,12 +128,14 @@ def property_kind() -> Any:
     [("add", {"add"}), ("transpose", None), ("nonzero", None), ("to_sparse", None), ("full", {"full"})],
 )
 def test_which_kernels_a_graph_can_hold(operator: str, expected: set[str] | None) -> None:
-    found = mode_evidence.expected_kernels(find("operator", operator), "float32")
-    assert found == (None if expected is None else frozenset(expected))
+    kernels = mode_evidence.expected_kernels(find("operator", operator), "float32")
+    assert kernels == (None if expected is None else frozenset(expected))
 
 
 def test_what_only_fills_is_not_told_from_the_harness() -> None:
-    assert mode_evidence.ran({}, {"aten::fill_.Scalar": 1}, {"full"})
-    assert not mode_evidence.ran({}, {}, {"full"})
-    assert not mode_evidence.ran({"aten::add.Tensor": 3}, {"aten::add.Tensor": 3, "aten::copy_": 9}, {"add"})
-    assert mode_evidence.ran({}, {"hpu::fused_sdpa": 1}, {"bmm", "softmax"})
+    assert mode_evidence.expected_kernel_ran({}, {"aten::fill_.Scalar": 1}, {"full"})
+    assert not mode_evidence.expected_kernel_ran({}, {}, {"full"})
+    assert not mode_evidence.expected_kernel_ran(
+        {"aten::add.Tensor": 3}, {"aten::add.Tensor": 3, "aten::copy_": 9}, {"add"}
+    )
+    assert mode_evidence.expected_kernel_ran({}, {"hpu::fused_sdpa": 1}, {"bmm", "softmax"})

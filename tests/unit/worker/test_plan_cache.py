@@ -1,4 +1,4 @@
-"""Plans that are kept: found again only if nothing that decides them has changed, and never in the way."""
+"""Cached plans: reused only if all their inputs are unchanged, and never an obstacle to a run."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def key(**changes: Any) -> str:
-    words = {"facts": FACTS, "target_digest": "2" * 64, "mode": "eager", "level": "core", **changes}
-    return plan_cache.key(**words)
+    fields = {"facts": FACTS, "target_digest": "2" * 64, "mode": "eager", "level": "core", **changes}
+    return plan_cache.plan_key(**fields)
 
 
 def test_plans_are_found_again() -> None:
-    assert plan_cache.load(key()) is None
-    plan_cache.store(key(), PLANS)
-    found = plan_cache.load(key())
-    assert found is not None and json.loads(json.dumps(PLANS)) == found
+    assert plan_cache.load_plans(key()) is None
+    plan_cache.store_plans(key(), PLANS)
+    cached_plan = plan_cache.load_plans(key())
+    assert cached_plan is not None and json.loads(json.dumps(PLANS)) == cached_plan
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_plans_are_found_again() -> None:
     ],
 )
 def test_whatever_decides_a_plan_is_in_its_key(changes: dict[str, Any]) -> None:
-    plan_cache.store(key(), PLANS)
-    assert plan_cache.load(key(**changes)) is None
+    plan_cache.store_plans(key(), PLANS)
+    assert plan_cache.load_plans(key(**changes)) is None
 
 
 def test_another_suite_has_other_plans(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,29 +82,33 @@ def test_a_switch_of_the_databases_has_other_plans(monkeypatch: pytest.MonkeyPat
 def test_a_broken_file_is_planned_anew(cache: Path, content: str) -> None:
     cache.mkdir(parents=True)
     (cache / f"{key()}.json").write_text(content)
-    assert plan_cache.load(key()) is None
+    assert plan_cache.load_plans(key()) is None
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "file"
     file.write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(file))
-    plan_cache.store(key(), PLANS)
-    assert plan_cache.load(key()) is None
+    plan_cache.store_plans(key(), PLANS)
+    assert plan_cache.load_plans(key()) is None
 
 
 def test_it_can_be_switched_off(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(plan_cache.VARIABLE, "0")
-    plan_cache.store(key(), PLANS)
+    plan_cache.store_plans(key(), PLANS)
     assert not cache.exists()
 
 
 def test_the_oldest_go_first(cache: Path) -> None:
-    for number in range(plan_cache.KEPT + 3):
-        plan_cache.store(f"key{number}", PLANS)
+    for number in range(plan_cache.MAX_FILES + 3):
+        plan_cache.store_plans(f"key{number}", PLANS)
         os.utime(cache / f"key{number}.json", (number, number))
     names = {file.stem for file in cache.iterdir()}
-    assert len(names) == plan_cache.KEPT and "key0" not in names and f"key{plan_cache.KEPT + 2}" in names
+    assert (
+        len(names) == plan_cache.MAX_FILES
+        and "key0" not in names
+        and f"key{plan_cache.MAX_FILES + 2}" in names
+    )
 
 
 def test_a_cached_plan_is_the_plan(tmp_path: Path, cache: Path) -> None:
@@ -130,4 +134,4 @@ def test_a_cached_plan_is_the_plan(tmp_path: Path, cache: Path) -> None:
 def test_what_is_no_plan_is_planned_anew(cache: Path, content: str) -> None:
     cache.mkdir(parents=True)
     (cache / f"{key()}.json").write_text(content)
-    assert plan_cache.load(key()) is None
+    assert plan_cache.load_plans(key()) is None

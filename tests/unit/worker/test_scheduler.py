@@ -1,4 +1,4 @@
-"""Workers get whole subjects."""
+"""The scheduler gives each worker whole subjects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Node:
 
 def scheduling(subjects: int, workers: int) -> tuple[SubjectScheduling, list[Node], list[str]]:
     ids = [f"m::{name}/op{index}" for index in range(subjects) for name in "abc"]
-    scheduler = SubjectScheduling(workers, lambda nodeid: nodeid.partition("/")[2], lambda *words: None)
+    scheduler = SubjectScheduling(workers, lambda nodeid: nodeid.partition("/")[2], lambda *ignored: None)
     nodes = [Node() for _ in range(workers)]
     for node in nodes:
         scheduler.add_node(node)
@@ -49,12 +49,12 @@ def test_what_a_dead_worker_had_not_begun_goes_to_another() -> None:
     scheduler.mark_test_complete(first, 0)
     assert scheduler.remove_node(first) == ids[1]
     assert not scheduler.tests_finished
-    fresh = Node()
-    scheduler.add_node(fresh)
-    scheduler.add_node_collection(fresh, ids)
+    new_node = Node()
+    scheduler.add_node(new_node)
+    scheduler.add_node_collection(new_node, ids)
     scheduler.schedule()
-    assert fresh.sent + second.sent[3:] == [2]
-    for node, indices in ((second, (3, 4, 5)), (fresh, (2,))):
+    assert new_node.sent + second.sent[3:] == [2]
+    for node, indices in ((second, (3, 4, 5)), (new_node, (2,))):
         for index in indices:
             if index in scheduler._pending.get(node, ()):
                 scheduler.mark_test_complete(node, index)

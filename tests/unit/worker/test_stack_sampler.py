@@ -1,4 +1,4 @@
-"""Charging a worker's time to phases: by the innermost frame that has one, without dropping any."""
+"""Worker time is charged to the phase of the innermost frame that has a phase. No time is lost."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from conformance.worker.stack_sampler import StackSampler, phase_of
 ROOT = Path(conformance.__file__).parent
 
 
-def function(place: str, name: str = "f") -> Callable[..., None]:
-    """A function of a file of the suite that calls what it is given, or sleeps for 60 ms."""
+def function(source_path: str, name: str = "f") -> Callable[..., None]:
+    """Return a function in a file of the suite that calls its argument, or sleeps for 60 ms."""
     code = f"def {name}(*inner):\n    inner[0](*inner[1:]) if inner else sleep(0.06)\n"
     scope: dict[str, object] = {"sleep": time.sleep}
-    exec(compile(code, str(ROOT / place), "exec"), scope)
+    exec(compile(code, str(ROOT / source_path), "exec"), scope)
     return scope[name]  # type: ignore[return-value]
 
 
@@ -96,8 +96,8 @@ def test_results_do_not_share_their_time() -> None:
 
 
 def test_every_place_exists_and_every_phase_has_a_place() -> None:
-    assert all((ROOT / place).exists() for place, _ in stack_sampler._PLACES)
-    for place, name in stack_sampler._FUNCTIONS:
-        assert f"def {name}(" in (ROOT / place).read_text()
-    assert {phase for _, phase in stack_sampler._PLACES if phase} == set(PHASES)
+    assert all((ROOT / source_path).exists() for source_path, _ in stack_sampler._PHASE_BY_PATH)
+    for source_path, name in stack_sampler._PHASE_BY_FUNCTION:
+        assert f"def {name}(" in (ROOT / source_path).read_text()
+    assert {phase for _, phase in stack_sampler._PHASE_BY_PATH if phase} == set(PHASES)
     assert phase_of(pytest.raises.__code__) == ""

@@ -1,4 +1,4 @@
-// Stands before the kernels that cast under autocast, and runs one of them wrongly.
+// Interposes the kernels that cast under autocast, and runs one of them with a mutant.
 #include "autocast.h"
 
 #include <ATen/ATen.h>
@@ -38,7 +38,7 @@ std::string g_wrong_kind;
 int64_t g_casts_met = 0;
 int64_t g_casts_changed = 0;
 std::set<std::pair<std::size_t, std::string>> g_casts_seen;
-// By address of a weight: what it was when it was first cast.
+// By address of a weight: its value at its first cast.
 std::map<const void*, at::Tensor> g_old_weights;
 
 std::vector<at::ScalarType> dtypes_of(const Stack& values, std::size_t from) {
@@ -60,7 +60,7 @@ bool is_cast_in_vain(const std::vector<at::ScalarType>& dtypes) {
   return true;
 }
 
-// A leaf that wants a gradient: what torch's cache of casts holds.
+// Return whether the value is a leaf that requires a gradient: torch's cast cache stores such tensors.
 bool is_weight(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().defined() && value.toTensor().is_leaf() &&
          value.toTensor().requires_grad() && value.toTensor().scalar_type() == at::kFloat &&
@@ -71,7 +71,7 @@ at::ScalarType other_dtype() {
   return at::autocast::get_autocast_dtype(g_device) == at::kHalf ? at::kBFloat16 : at::kHalf;
 }
 
-// The dtypes of the results of a call that runs in some state, without a trace of it.
+// Return the result dtypes of a trial call that leaves no trace.
 template <class Run>
 std::vector<at::ScalarType> tried(const Stack& arguments, Run run) {
   const at::NoGradGuard no_grad;
@@ -207,7 +207,7 @@ class Interposed : public c10::OperatorKernel {
       return;
     }
     count_one(true);
-    // The kernel casts the old values; the weight has its own again when the call has returned.
+    // The kernel casts the old values. The weight gets its own values back when the call returns.
     std::vector<at::Tensor> now;
     for (const auto& [weight, old] : swapped) {
       const at::Tensor data = weight.detach();
@@ -224,7 +224,7 @@ class Interposed : public c10::OperatorKernel {
     };
     try {
       run(stack);
-      // A kernel in the queue may hold the weight itself: it must have read the old values before these go.
+      // A queued kernel may hold the weight itself, so it must read the old values before they are replaced.
       for (const c10::IValue& value : *stack) {
         if (value.isTensor() && value.toTensor().defined()) {
           static_cast<void>(value.toTensor().detach().cpu());

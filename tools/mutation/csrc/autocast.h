@@ -1,4 +1,4 @@
-// Stands before the kernels that cast under autocast; a place is an index into the names of
+// Interposes the kernels that cast under autocast. A point is an index into the names passed to
 // `install_autocast`.
 #pragma once
 
@@ -16,13 +16,12 @@ void install_autocast(const std::string& key,
 
 void observe_autocast(bool on);
 
-// Returns the places that were called, and the faults whose condition was met, by place and kind; an empty
-// kind for a call.
+// Return (point, operator) of the triggered mutants; the operator is empty for a plain call.
 std::vector<std::pair<std::size_t, std::string>> take_met_of_autocast();
 
 void activate_autocast(std::size_t place, const std::string& kind);
 
-// Ends the active fault; returns in how many calls its condition held, and in how many it had an effect.
+// Disable the mutant; return the numbers of triggered and altered calls.
 std::pair<int64_t, int64_t> deactivate_autocast();
 
 }  // namespace power

@@ -1,4 +1,4 @@
-#include "kept.h"
+#include "call_history.h"
 
 #include <ATen/Functions.h>
 
@@ -12,7 +12,7 @@ namespace power {
 
 namespace {
 
-// A draw, and the generator's state behind it.
+// A draw, and the generator's state after it.
 struct Draw {
   at::Tensor numbers;
   at::Tensor state;
@@ -24,7 +24,7 @@ std::unordered_map<std::string, Draw> g_drawn;
 std::unordered_map<std::string, c10::IValue> g_numbers;
 std::vector<at::Tensor> g_lost;
 std::vector<Due> g_postponed;
-// Whether anything is postponed, so that other calls need no lock to see that nothing is.
+// Whether a write is postponed, so that other calls need no lock.
 std::atomic<bool> g_owes{false};
 
 void describe(const at::Tensor& tensor, std::ostream& text) {
@@ -38,7 +38,7 @@ void describe(const at::Tensor& tensor, std::ostream& text) {
   }
 }
 
-// Numbers, words and places; a generator is no part of what a call is like.
+// Describe numbers, strings and devices. A generator is not part of the key of a call.
 void describe(const c10::IValue& value, std::ostream& text) {
   if (value.isNone() || value.isBool() || value.isScalar() || value.isString() || value.isDevice()) {
     text << value;
@@ -51,7 +51,7 @@ std::string signature(const at::Tensor& tensor) {
   return text.str();
 }
 
-// Whether a tensor has the sizes and the memory that late values were made for.
+// Return whether a tensor still has the sizes and the memory for postponed values.
 bool holds(const at::Tensor& where, const at::Tensor& values) {
   if (where.sizes() != values.sizes() || where.scalar_type() != values.scalar_type()) {
     return false;
@@ -115,7 +115,7 @@ at::Tensor state_of(at::Generator& generator) {
 
 bool overlap(const at::Tensor& fresh, const at::Tensor& before, const at::Tensor& after) {
   if (at::equal(before, after)) {
-    return false;  // it drew nothing
+    return false;  // the kernel drew nothing
   }
   Draw now{fresh.clone(at::MemoryFormat::Contiguous).view(-1), after};
   const int64_t count = (now.numbers.numel() + 1) / 2;
@@ -165,7 +165,7 @@ void write(const std::vector<Due>& dues) noexcept {
         due.where.copy_(due.values);
       }
     } catch (...) {
-      // Late values that can no longer be written are lost, as they would be on the device.
+      // Postponed values that can no longer be written are lost, as on a device.
     }
   }
 }
@@ -182,7 +182,7 @@ void forget() {
   drawn.swap(g_drawn);
   numbers.swap(g_numbers);
   lost.swap(g_lost);
-  // All die after the lock, which stands later on the stack.
+  // The swapped containers are destroyed after the lock is released.
 }
 
 }  // namespace power

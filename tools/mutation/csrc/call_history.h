@@ -1,4 +1,5 @@
-// What faults keep from one call to the next: results, draws, numbers, lost memory and writes that are due.
+// State that mutants store from one call to the next: results, draws, numbers, leaked memory and postponed
+// writes.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -11,36 +12,35 @@
 
 namespace power {
 
-// Keeps a result; returns the one that was kept for its dtype and sizes before, undefined if none was.
+// Store a result; return the result stored before for its dtype and sizes, or an undefined tensor.
 at::Tensor stale(const at::Tensor& fresh);
 
-// Holds memory that nothing uses until `forget`.
+// Retain memory until `forget` is called.
 void lose(at::Tensor memory);
 
 at::Tensor state_of(at::Generator& generator);
-// Makes a draw that follows one of its size, with no other between, begin with the second half of that one;
-// returns whether it does. `before` and `after` are the generator's states.
+// If the draw directly follows a draw of the same size, make it begin with the second half of that draw.
+// Return whether it does. `before` and `after` are the generator's states.
 bool overlap(const at::Tensor& fresh, const at::Tensor& before, const at::Tensor& after);
 
-// Returns the value of the argument at a position in the first call of an operator that was equal in
-// everything else: the tensors' dtypes and sizes, and all other arguments. This call is the first one if
-// there was none before.
+// Return the argument at a position in the first call of the operator that was equal in everything else:
+// dtypes and sizes of tensors, and all other arguments. Without an earlier call, this call is the first one.
 c10::IValue first_number(const c10::OperatorName& name,
                          const std::vector<c10::IValue>& arguments,
                          std::size_t position);
 
-// Values that belong into a tensor, and come there later.
+// Values that a later call writes to a tensor.
 struct Due {
   at::Tensor where;
   at::Tensor values;
 };
 void postpone(Due due);
-// Returns what was postponed, which is then the caller's to write.
+// Return the postponed writes. The caller must write them.
 std::vector<Due> take_postponed();
-// Leaves out tensors that can no longer hold their values.
+// Write the values. Skip tensors that can no longer hold them.
 void write(const std::vector<Due>& dues) noexcept;
 
-// Forgets everything; what was postponed is written.
+// Write the postponed values, then delete all state.
 void forget();
 
 }  // namespace power

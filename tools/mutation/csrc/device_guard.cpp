@@ -1,5 +1,5 @@
-// Stands before the device's guard: what torch asks of it about streams, events and memory.
-#include "guard.h"
+// Interposes the guard of a device: torch's queries about streams, events and memory.
+#include "device_guard.h"
 
 #include <c10/core/Device.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -20,14 +20,15 @@ using c10::impl::DeviceGuardImplInterface;
 
 constexpr int kMost = 64;
 
-// Faults have the numbers of the list that `install_guard` was given.
+// A mutant's number is its index in the list passed to `install_guard`.
 std::map<std::pair<std::string, std::string>, int> g_numbers;
 std::array<std::atomic<bool>, kMost> g_met_of_guard{};
 std::atomic<bool> g_observing_guard{false};
 std::atomic<int> g_armed{-1};
 std::atomic<int64_t> g_count{0};
 
-// One fault: asked for in a call that meets its condition, it notes that and says whether it is planted.
+// One mutant. In a call that meets its trigger condition, `is_wrong` records the call and returns whether the
+// mutant is enabled.
 class Spot {
  public:
   Spot(const char* place, const char* kind) {
@@ -180,7 +181,7 @@ class Guard final : public DeviceGuardImplInterface {
   static bool quiet() {
     return g_armed.load(std::memory_order_relaxed) < 0 && !g_observing_guard.load(std::memory_order_relaxed);
   }
-  // Some devices have no default stream.
+  // Some devices do not have a default stream.
   std::optional<Stream> default_of(Device device) const {
     try {
       return original_->getDefaultStream(device);
@@ -236,7 +237,7 @@ void install_guard(const std::string& device,
     g_numbers[faults[i]] = static_cast<int>(i);
   }
   auto& slot = c10::impl::device_guard_impl_registry[static_cast<std::size_t>(Device(device).type())];
-  // torch keeps guards for good.
+  // torch never destroys guards.
   slot.store(new Guard(slot.load()));
 }
 

@@ -1,4 +1,4 @@
-// Stands before the device's guard; a fault is an index into the list that `install_guard` is given.
+// Interposes the guard of a device. A mutant is an index into the list passed to `install_guard`.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace power {
 
-// Replaces the guard of a device, for good. `faults`: place ("guard::record") and kind.
+// Replace the guard of a device permanently. `faults` are pairs of point ("guard::record") and operator.
 void install_guard(const std::string& device, const std::vector<std::pair<std::string, std::string>>& faults);
 
 void observe_guard(bool on);
 
-// Returns the faults whose conditions were met since the last call.
+// Return the mutants that were triggered since the last call.
 std::vector<int> take_met_of_guard();
 
 void activate_guard(int fault);
 
-// Ends the active fault; returns in how many calls its condition held, all of which it changed.
+// Disable the mutant; return the number of triggered calls, all of which it altered.
 int64_t deactivate_guard();
 
 }  // namespace power

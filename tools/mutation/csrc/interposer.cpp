@@ -1,4 +1,4 @@
-// Stands before the kernels of a device: looks which faults' conditions their calls meet, or runs one fault.
+// Interposes the kernels of a device: records the mutants that calls trigger, or runs one mutant.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/boxing/KernelFunction.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -12,15 +12,15 @@
 #include <tuple>
 
 #include "autocast.h"
-#include "fault.h"
-#include "guard.h"
-#include "kept.h"
+#include "mutant.h"
+#include "device_guard.h"
+#include "call_history.h"
 
 namespace power {
 
 namespace {
 
-// What a fault and its checks call goes to the kernels directly.
+// True while a mutant or its checks run: their operator calls go to the kernels directly.
 thread_local bool t_inside = false;
 
 class Inside {
@@ -47,7 +47,7 @@ struct Interposed {
   c10::SafeKernelFunction original;
   std::vector<Fault> observed;
   c10::RegistrationHandleRAII registration = c10::RegistrationHandleRAII([] {});
-  // Pairs of an observed fault and a dtype whose condition was met.
+  // Triggered pairs of (observed mutant, dtype).
   std::mutex mutex;
   std::set<std::pair<std::size_t, int>> met;
 };
@@ -68,7 +68,7 @@ class Original : public Kernel {
 std::deque<Interposed> g_interposed;
 std::atomic<bool> g_observing{false};
 
-// The one active fault. It is set and removed while nothing runs.
+// The enabled mutant. It is set and cleared while nothing runs.
 std::atomic<Interposed*> g_faulty{nullptr};
 Fault g_fault;
 std::mutex g_count_mutex;
@@ -107,7 +107,7 @@ void observe(Interposed* interposed, const Kernel& kernel, Stack* stack) {
         next.push_back(i);
       }
     } catch (const c10::Error&) {
-      // a question that the device cannot answer for this dtype
+      // the device cannot evaluate the condition for this dtype
     }
   }
   try {
@@ -118,7 +118,7 @@ void observe(Interposed* interposed, const Kernel& kernel, Stack* stack) {
         met.push_back(i);
       }
     }
-    // Without an option that asks for it, or with another number, a call may not raise.
+    // With the default of the option or with another number, the call might not throw.
     for (std::size_t i : next) {
       const Kind kind = interposed->observed[i].kind;
       if (kind == Kind::kOptionIgnored || kind == Kind::kNumberStale) {
@@ -140,7 +140,7 @@ void observe(Interposed* interposed, const Kernel& kernel, Stack* stack) {
   keep();
 }
 
-// Writes what calls before this one have postponed, when this one is over.
+// Writes the values that earlier calls postponed, at the end of this call.
 class Afterwards {
  public:
   Afterwards() : due_(take_postponed()) {
@@ -306,21 +306,21 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
              &power::install,
              py::arg("key"),
              py::arg("names"),
-             "Stand before the kernels of overloads; a place is an index into `names`.");
+             "Interpose the kernels of overloads. A point is an index into `names`.");
   module.def("set_observed",
              &power::set_observed,
              py::arg("place"),
              py::arg("faults"),
-             "Choose the faults whose conditions are looked for at a place.");
+             "Select the mutants that are observed at a point.");
   module.def("observe", [](bool on) { power::g_observing.store(on); }, py::arg("on"));
   module.def("take_met",
              &power::take_met,
-             "Return the conditions met since the last call: place, index of the fault, dtype.");
+             "Return the triggered mutants since the last call: point, index of the mutant, dtype.");
   module.def("activate", &power::activate, py::arg("place"), py::arg("fault"));
   module.def(
       "deactivate",
       &power::deactivate,
-      "End the active fault; return in how many calls its condition held, and in how many it had an effect.");
+      "Disable the mutant; return the numbers of triggered and altered calls.");
   module.def("install_guard", &power::install_guard, py::arg("device"), py::arg("faults"));
   module.def("observe_guard", &power::observe_guard, py::arg("on"));
   module.def("take_met_of_guard", &power::take_met_of_guard);

@@ -1,4 +1,4 @@
-#include "fault.h"
+#include "mutant.h"
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
@@ -9,7 +9,7 @@
 #include <map>
 #include <optional>
 
-#include "kept.h"
+#include "call_history.h"
 #include "values.h"
 
 namespace power {
@@ -66,7 +66,7 @@ const std::map<std::string, Kind>& kinds() {
   return names;
 }
 
-// Kinds that hand other arguments to the kernel.
+// Operators that pass other arguments to the kernel.
 bool alters_arguments(Kind kind) {
   switch (kind) {
     case Kind::kStridesIgnored:
@@ -124,7 +124,7 @@ std::vector<at::Tensor> tensors_of(const Stack& values) {
   return found;
 }
 
-// The dimension of an argument that the result no longer has, if it is longer than the size; -1 for none.
+// Return the dimension of an argument that the result no longer has, if it is longer than `size`, else -1.
 int64_t summed_dimension(const at::Tensor& argument, const std::vector<at::Tensor>& results, int64_t size) {
   for (int64_t i = argument.dim() - 1; i >= 0; i--) {
     if (argument.size(i) <= size) {
@@ -149,8 +149,8 @@ c10::IValue neutral(const Fault& fault, const c10::IValue& value) {
   return fault.neutral;
 }
 
-// The number in the first call like this one; what out= is given does not count, since the number may decide
-// its sizes.
+// Return the number in the first call that is otherwise equal. Tensors passed to out= are ignored, because
+// the number may determine their sizes.
 c10::IValue first_number_of(const Place& place, const Stack& arguments, std::size_t position) {
   Stack read = arguments;
   for (std::size_t i = 0; i < read.size(); i++) {
@@ -176,7 +176,7 @@ bool has_wrapped(const c10::IValue& value) {
   return is_wrapped(value);
 }
 
-// -1, the last dimension, becomes the first one, and so on.
+// Dimension -1, the last one, becomes the first one, and so on.
 c10::IValue misread(const c10::IValue& value) {
   if (value.isInt()) {
     return -value.toInt() - 1;
@@ -188,7 +188,7 @@ c10::IValue misread(const c10::IValue& value) {
   return dimensions;
 }
 
-// The questions of the kind "called": 0 at all, 1 and 2 with a floating or bool result, 3 with int64.
+// The questions of the operator "called": 0 any call, 1 floating result, 2 bool result, 3 int64 argument.
 bool was_called(int64_t question,
                 const std::vector<at::Tensor>& inputs,
                 const std::vector<at::Tensor>& results) {
@@ -245,7 +245,7 @@ Place::Place(const c10::OperatorHandle& handle) : op(handle) {
   }
   copies = op.operator_name().name == "aten::copy_" || op.operator_name().name == "aten::_copy_from";
   if (op.operator_name().name == "aten::_copy_from") {
-    // torch's schema does not say that it writes.
+    // torch's schema does not declare the write.
     written[1] = writes = aliases[0] = true;
   }
   is_random = op.hasTag(at::Tag::nondeterministic_seeded);
@@ -253,14 +253,14 @@ Place::Place(const c10::OperatorHandle& handle) : op(handle) {
 
 namespace {
 
-// A copy's option `non_blocking`, its only bool.
+// The option `non_blocking` of a copy is its only bool.
 bool is_blocking(const Stack& arguments) {
   return std::none_of(arguments.begin(), arguments.end(), [](const c10::IValue& value) {
     return value.isBool() && value.toBool();
   });
 }
 
-// Whether the current stream of a tensor's device has work to do.
+// Return whether the current stream of a tensor's device has pending work.
 bool has_pending_work(const std::vector<at::Tensor>& tensors) {
   for (const at::Tensor& tensor : tensors) {
     if (!tensor.is_cpu() && !tensor.is_meta()) {
@@ -281,7 +281,7 @@ struct Call::Facts {
   std::map<std::size_t, at::Tensor> old;
   // By argument: the number of elements before the call.
   std::vector<int64_t> elements;
-  // Of a copy: whether there was work in progress, which questions about values wait for.
+  // For a copy: whether work was in progress. Reading values waits for this work.
   bool is_pending = false;
 
   bool once(Kind kind, std::size_t position, const std::function<bool()>& ask) {
@@ -298,7 +298,7 @@ Call::Call(const Place& place, const Stack& stack) : facts_(new Facts{place, {},
   facts_->arguments.assign(stack.end() - static_cast<std::ptrdiff_t>(place.arguments), stack.end());
   for (std::size_t i = 0; i < place.arguments; i++) {
     const c10::IValue& value = facts_->arguments[i];
-    // What is changed in place was an input; what a copy fills was none.
+    // An argument that is changed in place is an input. The destination of a copy is not.
     if (!place.written[i] || (i == 0 && !place.copies)) {
       collect(value, &facts_->inputs);
     }
@@ -531,7 +531,7 @@ bool Call::meets_after(const Fault& fault, const Stack& results) {
       });
     case Kind::kGeneratorFrozen:
     case Kind::kGeneratorOverlap:
-      // Two bytes of one value each show nothing.
+      // A draw of one element cannot show the mutant.
       return result->numel() > 1;
     default:
       return true;
@@ -583,7 +583,7 @@ bool all_same(const std::vector<at::Tensor>& one, const std::vector<at::Tensor>&
   return true;
 }
 
-// The arguments with copies of what the kernel writes, strides kept.
+// Return the arguments with copies of the tensors that the kernel writes, in the same strides.
 Stack with_copies(const Place& place, const Stack& arguments) {
   Stack copies = arguments;
   for (std::size_t i = 0; i < arguments.size(); i++) {
@@ -611,7 +611,7 @@ std::vector<at::Tensor> written_tensors(const Place& place, const Stack& argumen
   return found;
 }
 
-// True if a random kernel raises for the arguments as well; it draws nothing.
+// Return whether a random kernel also throws for the right arguments. The generator's state is restored.
 bool raises_in_vain(const Place& place, const Kernel& kernel, const Stack& arguments) {
   Stack trial = with_copies(place, arguments);
   at::Generator generator = generator_of(arguments, tensors_of(arguments));
@@ -657,7 +657,7 @@ bool run_with_other_arguments(
   try {
     kernel.call(&results);
   } catch (const c10::Error&) {
-    // What raises anyway has not changed.
+    // A call that throws with the right arguments too is not altered.
     *calls -= raises || (place.is_random && !sure && raises_in_vain(place, kernel, right)) ? 1 : 0;
     throw;
   }
@@ -676,8 +676,8 @@ bool run_with_other_arguments(
   return sure;
 }
 
-// Runs the kernel; what the result holds is there only after the next call. Until then it holds what was
-// there before, or zeros.
+// Run the kernel; the values of the result appear only after the next call. Until then the result holds its
+// previous values, or zeros.
 bool run_late(
     const Place& place, const Fault& fault, const Kernel& kernel, Call* call, Stack* stack, int64_t* calls) {
   const Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(place.arguments), stack->end());
@@ -704,7 +704,7 @@ bool run_late(
   return true;
 }
 
-// What a kernel returns that swallows its error: what it was to write, or memory of no meaning.
+// Push the results of a kernel that swallows its error: the arguments that it writes, or zeros.
 void pretend(const Place& place, const Stack& arguments, Stack* stack) {
   at::Tensor some;
   for (std::size_t i = 0; i < arguments.size(); i++) {
@@ -905,7 +905,7 @@ bool run_faulty(
     }
     const std::lock_guard<std::mutex> lock(generator->mutex());
     generator->set_state(state);
-    return !at::equal(state, after);  // without a draw there is nothing to take back
+    return !at::equal(state, after);  // without a draw the state is unchanged
   }
   if (is_about_writes(fault.kind)) {
     write_otherwise(fault, old, arguments[fault.position].toTensor());

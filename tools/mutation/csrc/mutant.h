@@ -1,4 +1,4 @@
-// A fault of a kernel: its kind, what it concerns, and the condition outside of which it sleeps.
+// A mutant of a kernel: its mutation operator, its argument or result, and its trigger condition.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -14,7 +14,7 @@ namespace power {
 
 using Stack = torch::jit::Stack;
 
-// What a fault of some kind does: the names that `tools/mutation/operators.py` uses.
+// The mutation operators, as named in `tools/mutation/operators.py`.
 enum class Kind {
   kLastElement,
   kTail,
@@ -66,29 +66,29 @@ Kind kind_named(const std::string& name);
 
 struct Fault {
   Kind kind;
-  // The argument or the result that it concerns.
+  // The position of the mutated argument or result.
   std::size_t position = 0;
   // A size, a rank or a number of calls.
   int64_t value = 0;
   // The dtype of the call's first tensor (at::ScalarType), or -1 for every dtype.
   int dtype = -1;
-  // What an ignored option counts as. Numbers in a list without a default: all are `value`.
+  // The value that an ignored option gets. For a list of numbers without a default, all numbers are `value`.
   c10::IValue neutral;
   bool is_list = false;
 };
 
-// What is known of an overload without looking at a call.
+// The properties of an overload that its schema declares.
 struct Place {
   explicit Place(const c10::OperatorHandle& op);
 
   c10::OperatorHandle op;
   std::size_t arguments;
   std::size_t results;
-  // By argument: whether the schema says that it is written.
+  // By argument: whether the schema declares a write.
   std::vector<bool> written;
-  // By argument: whether it is written and has to be named, as out= is.
+  // By argument: whether it is written and keyword-only, such as out=.
   std::vector<bool> outs;
-  // By result: whether it is memory of an argument.
+  // By result: whether it shares the memory of an argument.
   std::vector<bool> aliases;
   bool writes = false;
   // Whether it copies between devices.
@@ -96,14 +96,15 @@ struct Place {
   bool is_random = false;
 };
 
-// A kernel that is called on a stack of its arguments, which it replaces by its results.
+// A boxed kernel. It replaces the arguments on the stack by its results.
 class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual void call(Stack* stack) const = 0;
 };
 
-// One call of a place, before and after its kernel has run; answers are kept, since many faults ask alike.
+// One call at a mutation point, before and after its kernel has run. Facts are cached, because many mutants
+// need the same ones.
 class Call {
  public:
   Call(const Place& place, const Stack& stack);
@@ -111,16 +112,16 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  // at::ScalarType of the first tensor, -1 if there is none.
+  // The at::ScalarType of the first tensor, or -1 without a tensor.
   int dtype() const;
-  // Whether the fault's condition holds for the arguments; for kinds that look at results as well, whether
-  // it may hold.
+  // Return whether the arguments meet the trigger condition. For operators that also depend on results,
+  // return whether the condition may be met.
   bool meets_before(const Fault& fault);
-  // Keeps what `meets_after` compares with.
+  // Store the values that `meets_after` compares with.
   void keep(const Fault& fault);
-  // Whether the condition holds; `results` are the kernel's.
+  // Return whether the call meets the trigger condition. `results` are the kernel's results.
   bool meets_after(const Fault& fault, const Stack& results);
-  // Whether it holds for a kernel that has thrown.
+  // Return whether a call whose kernel has thrown meets the trigger condition.
   static bool meets_error(const Fault& fault);
 
  private:
@@ -128,8 +129,8 @@ class Call {
   std::unique_ptr<Facts> facts_;
 };
 
-// Runs the kernel with the fault; returns whether the fault took effect. `*calls` counts the calls whose
-// condition held, and `sure` says that effects need not be looked for any more.
+// Run the kernel with the mutant; return whether the mutant altered the call. `*calls` counts the triggered
+// calls. If `sure` is true, altered calls are already known and are not searched for.
 bool run_faulty(
     const Place& place, const Fault& fault, const Kernel& kernel, Stack* stack, int64_t* calls, bool sure);
 

@@ -23,7 +23,7 @@ at::Tensor value_like(const at::Tensor& tensor, const at::Scalar& value) {
   return at::full({}, value, tensor.options());
 }
 
-// float16's and bfloat16's smallest normal numbers are exact in float32.
+// The smallest normal numbers of float16 and bfloat16 are exact in float32.
 double smallest_normal(at::ScalarType dtype) {
   switch (dtype) {
     case at::kDouble:
@@ -31,7 +31,7 @@ double smallest_normal(at::ScalarType dtype) {
     case at::kHalf:
       return 6.103515625e-05;
     default:
-      return std::numeric_limits<float>::min();  // of bfloat16 as well
+      return std::numeric_limits<float>::min();  // also the smallest normal number of bfloat16
   }
 }
 
@@ -67,7 +67,7 @@ at::Tensor wrong(const at::Tensor& tensor) {
   return at::where(small, value_like(tensor, 3), value_like(tensor, 0));
 }
 
-// The storage of a tensor that only describes another one, as wrapper subclasses have it, has no memory.
+// The storage of a wrapper subclass, which only describes another tensor, has no memory.
 bool has_memory(const at::Tensor& tensor) {
   return tensor.has_storage() && (tensor.numel() == 0 || tensor.storage().data() != nullptr);
 }
@@ -253,7 +253,7 @@ void break_bool_bytes(const at::Tensor& tensor) {
 bool break_neighbour(const at::Tensor& tensor) {
   const int64_t elements = static_cast<int64_t>(tensor.storage().nbytes() / tensor.itemsize());
   at::Tensor all = tensor.as_strided({elements}, {1}, 0);
-  // Marks the tensor's own elements by writing through the same strides into a mask.
+  // Mark the tensor's own elements by writing to a mask with the same strides.
   at::Tensor mask = at::ones({elements}, all.options().dtype(at::kBool));
   mask.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset()).fill_(false);
   const at::Tensor others = mask.nonzero();

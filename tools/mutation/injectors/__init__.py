@@ -1,4 +1,4 @@
-"""Planters: what plants the faults of a family, each in a module, behind one class (:mod:`planter`)."""
+"""Fault injectors: one module and one class (see :mod:`injector`) for each layer of mutants."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from tools.mutation.injectors import (
     generators,
     python_module,
 )
-from tools.mutation.injectors.injector import Planter
-from tools.mutation.injectors.kernels import Kernels
+from tools.mutation.injectors.injector import Injector
+from tools.mutation.injectors.kernels import KernelInjector
 
-#: Every kind of every family, with what it does.
-KINDS: Mapping[str, str] = {
-    **operators.KINDS,
-    **python_module.KINDS,
-    **generators.KINDS,
-    **device_guard.KINDS,
-    **autocast.KINDS,
-    **collectives.KINDS,
-    **compiled_graphs.KINDS,
+#: All mutation operators with their descriptions.
+MUTATION_OPERATORS: Mapping[str, str] = {
+    **operators.MUTATION_OPERATORS,
+    **python_module.MUTATION_OPERATORS,
+    **generators.MUTATION_OPERATORS,
+    **device_guard.MUTATION_OPERATORS,
+    **autocast.MUTATION_OPERATORS,
+    **collectives.MUTATION_OPERATORS,
+    **compiled_graphs.MUTATION_OPERATORS,
 }
 
 
-def of(target: Target, build_folder: Path) -> list[Planter]:
-    """Return the planters for a target that was brought up; the extension is built if it has to be."""
+def create_injectors(target: Target, build_folder: Path) -> list[Injector]:
+    """Return the injectors for a target that is brought up. The C++ extension is built if necessary."""
     if target.elsewhere:
-        return [collectives.Collectives()]
+        return [collectives.CollectiveInjector()]
     extension = interposer.load(build_folder)
     key = torch_testing_internals.dispatch_key(target.device)
-    found: list[Planter] = [
-        Kernels(key, extension),
-        autocast.Autocast(target.device, key, extension, target.autocast),
+    injectors: list[Injector] = [
+        KernelInjector(key, extension),
+        autocast.AutocastInjector(target.device, key, extension, target.autocast),
     ]
     if not target.is_cpu:
-        found += [
-            python_module.of(target),
-            generators.of(target),
-            device_guard.Streams(target.device, extension),
+        injectors += [
+            python_module.python_module_injector(target),
+            generators.generator_injector(target),
+            device_guard.DeviceGuardInjector(target.device, extension),
         ]
-    found.append(compiled_graphs.of(target))
-    return found
+    injectors.append(compiled_graphs.compiled_graph_injector(target))
+    return injectors

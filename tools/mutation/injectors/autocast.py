@@ -1,4 +1,4 @@
-"""Faults of autocast: the kernels under the dispatch key of a device's autocast, interposed in C++."""
+"""Inject mutants of autocast: C++ kernels interposed at the device's autocast dispatch key."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import torch
 
 from conformance.samples.dispatched_kernels import base_name
 from tools.mutation import points
-from tools.mutation.injectors.injector import NO_DTYPE, Counts, Observed, Planter
+from tools.mutation.injectors.injector import NO_DTYPE, Counts, Injector, Observed
 from tools.mutation.interposer import Interposer
-from tools.mutation.mutant import Fault
+from tools.mutation.mutant import Mutant
 
-KINDS: Mapping[str, str] = {
+MUTATION_OPERATORS: Mapping[str, str] = {
     "cast-missing": "arguments keep their dtypes",
     "cast-to-other-dtype": "arguments are cast to the other dtype of 16 bits",
     "cast-stale": "a weight is cast as it was when it was first cast",
 }
 _PREFIX = "autocast::"
-#: Keys of torch's own kernels for every device.
+#: Dispatch keys of torch's kernels that serve every device.
 _COMPOSITE = (
     "CompositeImplicitAutograd",
     "CompositeExplicitAutograd",
@@ -26,66 +26,76 @@ _COMPOSITE = (
 )
 
 
-def castable(key: str, lists: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the overloads of which a wrong cast can show: the device runs them, and their arguments do not
-    only take each other's widest dtype, as torch's own promotion gives them without a cast.
+def castable_overloads(key: str, lists: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the overloads for which a wrong cast has an effect.
+
+    The device must run the overload. Overloads in the ``promote`` list alone are excluded, because torch's
+    type promotion gives the same result without a cast.
     """
-    others = {name for word, names in lists.items() if word != "promote" for name in names}
-    promoted = set(lists.get("promote", ())) - others
+    with_fixed_dtype = {
+        name for list_name, names in lists.items() if list_name != "promote" for name in names
+    }
+    promoted = set(lists.get("promote", ())) - with_fixed_dtype
     return [
         name
-        for name in points.places(f"Autocast{key}")
-        if base_name(name) not in promoted and _runs(name, key)
+        for name in points.mutation_points(f"Autocast{key}")
+        if base_name(name) not in promoted and _device_runs(name, key)
     ]
 
 
-def _runs(name: str, key: str) -> bool:
+def _device_runs(name: str, key: str) -> bool:
     has = torch._C._dispatch_has_kernel_for_dispatch_key
-    return has(name, key) or any(has(name, one) for one in _COMPOSITE)
+    return has(name, key) or any(has(name, dispatch_key) for dispatch_key in _COMPOSITE)
 
 
-class Autocast(Planter):
-    """Plants faults of the kernels that cast; a place is ``autocast::`` before an overload's name."""
+class AutocastInjector(Injector):
+    """Injects mutants into the kernels that cast. A point is ``autocast::`` followed by the
+    overload's name.
+    """
 
     computes = True
 
     def __init__(
         self, device: str, key: str, extension: Interposer, lists: Mapping[str, Sequence[str]]
     ) -> None:
-        names = castable(key, lists)
-        whole = lists.get("float32", ())
-        self.faults = [
-            Fault(_PREFIX + name, kind)
+        names = castable_overloads(key, lists)
+        float32_operators = lists.get("float32", ())
+        self.mutants = [
+            Mutant(_PREFIX + name, operator)
             for name in names
-            for kind in KINDS
-            # What is declared for float32 is cast to no dtype of 16 bits.
-            if kind != "cast-to-other-dtype" or base_name(name) not in whole
+            for operator in MUTATION_OPERATORS
+            # Operators declared for float32 are not cast to a 16-bit dtype.
+            if operator != "cast-to-other-dtype" or base_name(name) not in float32_operators
         ]
-        self._numbers = {(fault.place, fault.kind): number for number, fault in enumerate(self.faults)}
+        self._numbers = {
+            (mutant.point, mutant.operator): number for number, mutant in enumerate(self.mutants)
+        }
         self._names = names
         self._interposer = extension
         extension.install_autocast(f"Autocast{key}", torch.device(device).type, names)
 
     def observe(self, on: bool) -> None:
-        """Begin or end looking for conditions; each call runs more than once meanwhile."""
+        """Start or stop recording triggered mutants. Calls run more than once meanwhile."""
         self._interposer.observe_autocast(on)
 
     def take_observed(self) -> Observed:
-        """Return what calls met."""
-        seen = self._interposer.take_met_of_autocast()
+        """Return the triggered mutants since the last call."""
+        observed_pairs = self._interposer.take_met_of_autocast()
         return Observed(
             [
-                (self._numbers[_PREFIX + self._names[place], kind], NO_DTYPE)
-                for place, kind in seen
-                if (_PREFIX + self._names[place], kind) in self._numbers
+                (self._numbers[_PREFIX + self._names[point_index], operator], NO_DTYPE)
+                for point_index, operator in observed_pairs
+                if (_PREFIX + self._names[point_index], operator) in self._numbers
             ],
-            [(place, 0, NO_DTYPE) for place, kind in seen if not kind],
+            [(point_index, 0, NO_DTYPE) for point_index, operator in observed_pairs if not operator],
         )
 
-    def arm(self, fault: Fault) -> None:
-        """Plant a fault before a kernel that casts."""
-        self._interposer.activate_autocast(self._names.index(fault.place.removeprefix(_PREFIX)), fault.kind)
+    def enable(self, mutant: Mutant) -> None:
+        """Enable a mutant of a casting kernel."""
+        self._interposer.activate_autocast(
+            self._names.index(mutant.point.removeprefix(_PREFIX)), mutant.operator
+        )
 
-    def disarm(self) -> Counts:
-        """Remove the planted fault."""
+    def disable(self) -> Counts:
+        """Disable the mutant and return its counts."""
         return Counts(*self._interposer.deactivate_autocast())

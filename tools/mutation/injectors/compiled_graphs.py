@@ -1,4 +1,4 @@
-"""Faults of what holds calls back: the backend of ``torch.compile``, and graphs that are replayed."""
+"""Inject mutants of deferred calls: the ``torch.compile`` backend, and replayed graphs."""
 
 from __future__ import annotations
 
@@ -11,23 +11,33 @@ import torch
 from torch._dynamo.backends import registry
 
 from conformance.target.target import Target
-from tools.mutation.injectors.function_wrapper import Function, Functions, Kind, WrappedCall
+from tools.mutation.injectors.function_wrapper import (
+    Function,
+    FunctionInjector,
+    MutationOperator,
+    WrappedCall,
+)
 
 Compiler = Callable[..., Any]
 
 
-def _is_same_shape(node: torch.fx.Node, other: Any) -> bool:
-    here = node.meta.get("example_value")
-    there = other.meta.get("example_value") if isinstance(other, torch.fx.Node) else None
-    if not (isinstance(here, torch.Tensor) and isinstance(there, torch.Tensor)):
+def _is_same_shape(node: torch.fx.Node, argument: Any) -> bool:
+    value = node.meta.get("example_value")
+    argument_value = argument.meta.get("example_value") if isinstance(argument, torch.fx.Node) else None
+    if not (isinstance(value, torch.Tensor) and isinstance(argument_value, torch.Tensor)):
         return False
-    return here.shape == there.shape and here.dtype == there.dtype
+    return value.shape == argument_value.shape and value.dtype == argument_value.dtype
 
 
-def _without(module: torch.fx.GraphModule, wanted: Callable[[torch.fx.Node], bool]) -> bool:
-    """Replace the last node of some sort by its first argument; return whether there was one."""
+def _drop_last(module: torch.fx.GraphModule, is_candidate: Callable[[torch.fx.Node], bool]) -> bool:
+    """Replace the last matching node by its first argument. Return False if no node matches."""
     for node in reversed(module.graph.nodes):
-        if node.op.startswith("call_") and node.args and wanted(node) and _is_same_shape(node, node.args[0]):
+        if (
+            node.op.startswith("call_")
+            and node.args
+            and is_candidate(node)
+            and _is_same_shape(node, node.args[0])
+        ):
             node.replace_all_uses_with(node.args[0])
             module.graph.erase_node(node)
             module.recompile()
@@ -35,16 +45,16 @@ def _without(module: torch.fx.GraphModule, wanted: Callable[[torch.fx.Node], boo
     return False
 
 
-def _writes(node: torch.fx.Node) -> bool:
+def _is_write(node: torch.fx.Node) -> bool:
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     return (name.endswith("_") and not name.endswith("__")) or name in ("iadd", "isub", "imul", "itruediv")
 
 
 def _write_too_early(module: torch.fx.GraphModule) -> bool:
-    """Move the last write before a read of the same tensor that comes first in the program."""
+    """Move the last write before a preceding read of the same tensor."""
     nodes = list(module.graph.nodes)
     for index, write in reversed(list(enumerate(nodes))):
-        if not (write.op.startswith("call_") and write.args and _writes(write)):
+        if not (write.op.startswith("call_") and write.args and _is_write(write)):
             continue
         for read in reversed(nodes[:index]):
             if read in write.all_input_nodes:
@@ -56,50 +66,50 @@ def _write_too_early(module: torch.fx.GraphModule) -> bool:
     return False
 
 
-def _changed(call: WrappedCall, change: Callable[[torch.fx.GraphModule], bool]) -> bool:
-    """Make the backend compile a graph that was changed; whether one is shows when it compiles."""
+def _compile_changed(call: WrappedCall, change: Callable[[torch.fx.GraphModule], bool]) -> bool:
+    """Make the backend compile a changed graph. The effect is counted when the backend compiles."""
     compiler: Compiler = call.result
 
     def broken(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
-        other = copy.deepcopy(module)
-        if change(other):
-            call.felt()
-            return compiler(other, inputs, **options)
+        changed_module = copy.deepcopy(module)
+        if change(changed_module):
+            call.count_effect()
+            return compiler(changed_module, inputs, **options)
         return compiler(module, inputs, **options)
 
     call.result = broken
     return False
 
 
-def _key(module: torch.fx.GraphModule, inputs: Any, *, shapes: bool) -> str:
+def _graph_key(module: torch.fx.GraphModule, inputs: Any, *, shapes: bool) -> str:
     nodes = [str(node.target) for node in module.graph.nodes if node.op.startswith("call_")]
-    given = [
-        (tuple(one.shape) if shapes else one.dim(), one.dtype)
-        for one in inputs
-        if isinstance(one, torch.Tensor)
+    input_forms = [
+        (tuple(tensor.shape) if shapes else tensor.dim(), tensor.dtype)
+        for tensor in inputs
+        if isinstance(tensor, torch.Tensor)
     ]
-    return repr((nodes, given, len(inputs)))
+    return repr((nodes, input_forms, len(inputs)))
 
 
-def _small_key(call: WrappedCall, *, shapes: bool) -> bool:
-    """Run what was compiled first for the same operators, whatever their numbers are."""
+def _share_compiled_graphs(call: WrappedCall, *, shapes: bool) -> bool:
+    """Reuse the first compiled graph with the same operators, whatever its numbers are."""
     compiler: Compiler = call.result
-    known: dict[str, tuple[str, Any]] = call.memory
+    compiled_by_key: dict[str, tuple[str, Any]] = call.memory
 
     def broken(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
-        key = _key(module, inputs, shapes=shapes)
-        words = str(module.code) + repr([getattr(one, "shape", one) for one in inputs])
-        if key not in known:
-            known[key] = words, compiler(module, inputs, **options)
-        elif known[key][0] != words:
-            call.felt()
-        return known[key][1]
+        key = _graph_key(module, inputs, shapes=shapes)
+        signature = str(module.code) + repr([getattr(value, "shape", value) for value in inputs])
+        if key not in compiled_by_key:
+            compiled_by_key[key] = signature, compiler(module, inputs, **options)
+        elif compiled_by_key[key][0] != signature:
+            call.count_effect()
+        return compiled_by_key[key][1]
 
     call.result = broken
     return False
 
 
-def _around_runs(call: WrappedCall, change: Callable[[WrappedCall, dict[str, Any], Any, Any], Any]) -> bool:
+def _wrap_runs(call: WrappedCall, change: Callable[[WrappedCall, dict[str, Any], Any, Any], Any]) -> bool:
     compiler: Compiler = call.result
 
     def broken(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
@@ -111,20 +121,24 @@ def _around_runs(call: WrappedCall, change: Callable[[WrappedCall, dict[str, Any
 
 
 def _first_result(call: WrappedCall, memory: dict[str, Any], args: Any, result: Any) -> Any:
-    key = repr([(getattr(one, "shape", one), getattr(one, "requires_grad", 0)) for one in args])
+    key = repr(
+        [(getattr(argument, "shape", argument), getattr(argument, "requires_grad", 0)) for argument in args]
+    )
     if key in memory:
-        call.felt()
+        call.count_effect()
         return memory[key]
     memory[key] = result
     return result
 
 
-def _copies(call: WrappedCall, memory: dict[str, Any], args: Any, result: Any) -> Any:
-    given = {one.untyped_storage().data_ptr() for one in args if isinstance(one, torch.Tensor)}
+def _copy_views(call: WrappedCall, memory: dict[str, Any], args: Any, result: Any) -> Any:
+    input_addresses = {
+        argument.untyped_storage().data_ptr() for argument in args if isinstance(argument, torch.Tensor)
+    }
 
     def fresh(value: Any) -> Any:
-        if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() in given:
-            call.felt()
+        if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() in input_addresses:
+            call.count_effect()
             return value.clone()
         return value
 
@@ -132,11 +146,11 @@ def _copies(call: WrappedCall, memory: dict[str, Any], args: Any, result: Any) -
 
 
 def _replay_once(call: WrappedCall) -> bool:
-    """Leave out every replay of a graph but its first."""
-    seen: set[int] = call.memory.setdefault("seen", set())
-    if id(call.args[0]) in seen:
+    """Skip every replay of a graph except its first."""
+    replayed_graphs: set[int] = call.memory.setdefault("seen", set())
+    if id(call.args[0]) in replayed_graphs:
         return True
-    seen.add(id(call.args[0]))
+    replayed_graphs.add(id(call.args[0]))
     call.perform()
     return False
 
@@ -145,69 +159,74 @@ def _compiles(call: WrappedCall) -> bool:
     return callable(call.result)
 
 
-BY_NAME: Mapping[str, Kind] = {
-    "operator-dropped": Kind(
+BY_NAME: Mapping[str, MutationOperator] = {
+    "operator-dropped": MutationOperator(
         "the last operator of a graph that keeps its input's sizes is left out",
         _compiles,
-        lambda call: _changed(call, lambda module: _without(module, lambda node: not _writes(node))),
+        lambda call: _compile_changed(
+            call, lambda module: _drop_last(module, lambda node: not _is_write(node))
+        ),
     ),
-    "mutation-dropped": Kind(
+    "mutation-dropped": MutationOperator(
         "the last write of a graph is left out",
         _compiles,
-        lambda call: _changed(call, lambda module: _without(module, _writes)),
+        lambda call: _compile_changed(call, lambda module: _drop_last(module, _is_write)),
     ),
-    "write-too-early": Kind(
+    "write-too-early": MutationOperator(
         "a write comes before a read that precedes it",
         _compiles,
-        lambda call: _changed(call, _write_too_early),
+        lambda call: _compile_changed(call, _write_too_early),
     ),
-    "key-without-numbers": Kind(
+    "key-without-numbers": MutationOperator(
         "graphs that differ in numbers only count as one",
         _compiles,
-        lambda call: _small_key(call, shapes=True),
+        lambda call: _share_compiled_graphs(call, shapes=True),
     ),
-    "key-without-sizes": Kind(
+    "key-without-sizes": MutationOperator(
         "graphs that differ in numbers and sizes only count as one",
         _compiles,
-        lambda call: _small_key(call, shapes=False),
+        lambda call: _share_compiled_graphs(call, shapes=False),
     ),
-    "graph-stale": Kind(
+    "graph-stale": MutationOperator(
         "a graph returns what its first run returned",
         _compiles,
-        lambda call: _around_runs(call, _first_result),
+        lambda call: _wrap_runs(call, _first_result),
     ),
-    "graph-aliasing-lost": Kind(
-        "views of inputs are returned as copies", _compiles, lambda call: _around_runs(call, _copies)
+    "graph-aliasing-lost": MutationOperator(
+        "views of inputs are returned as copies", _compiles, lambda call: _wrap_runs(call, _copy_views)
     ),
-    "replay-dropped": Kind("a replay does nothing", lambda call: True, lambda call: True, after=False),
-    "replay-once": Kind(
+    "replay-dropped": MutationOperator(
+        "a replay does nothing", lambda call: True, lambda call: True, after=False
+    ),
+    "replay-once": MutationOperator(
         "only the first replay of a graph runs", lambda call: True, _replay_once, after=False
     ),
 }
-#: By kind, what it does.
-KINDS: Mapping[str, str] = {name: kind.words for name, kind in BY_NAME.items()}
+#: Descriptions by mutation operator.
+MUTATION_OPERATORS: Mapping[str, str] = {name: kind.description for name, kind in BY_NAME.items()}
 
 _OF_REPLAY = ("replay-dropped", "replay-once")
 
 
-def of(target: Target) -> Functions:
-    """Return the planter for a target's compiled and captured graphs; only what its mode has."""
+def compiled_graph_injector(target: Target) -> FunctionInjector:
+    """Return the injector for the target's compiled and captured graphs, limited to its mode."""
     functions: dict[str, Function] = {}
     allowed: dict[str, tuple[str, ...]] = {}
     if target.mode == "compile":
         functions["compile::backend"] = Function(registry, "lookup_backend")
         allowed["compile::backend"] = tuple(name for name in BY_NAME if name not in _OF_REPLAY)
-    # Dynamo looks up what it is given, once more; and what the suite compiles for the CPU stays right.
+    # Dynamo looks up a backend that it received as a function again. Graphs that the suite compiles for the
+    # CPU stay correct.
     own = target.compile_backend
 
     def meets(call: WrappedCall) -> bool:
         return _compiles(call) and call.args[:1] == (own,)
 
-    kinds = {
-        name: kind if name in _OF_REPLAY else dataclasses.replace(kind, meets=meets)
-        for name, kind in BY_NAME.items()
+    operators_by_name = {
+        name: operator if name in _OF_REPLAY else dataclasses.replace(operator, is_triggered=meets)
+        for name, operator in BY_NAME.items()
     }
     graph = target.hook("graph") if target.mode == "graph" else None
     if isinstance(graph, type) and hasattr(graph, "replay"):
         functions["graph::replay"], allowed["graph::replay"] = Function(graph, "replay"), _OF_REPLAY
-    return Functions(functions, allowed, kinds)
+    return FunctionInjector(functions, allowed, operators_by_name)

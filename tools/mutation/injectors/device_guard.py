@@ -1,4 +1,4 @@
-"""Faults of streams and events: what torch asks of a device through its guard, interposed in C++."""
+"""Inject mutants of streams and events: the device guard of torch, interposed in C++."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import torch
 
-from tools.mutation.injectors.injector import NO_DTYPE, Counts, Observed, Planter
+from tools.mutation.injectors.injector import NO_DTYPE, Counts, Injector, Observed
 from tools.mutation.interposer import Interposer
-from tools.mutation.mutant import Fault
+from tools.mutation.mutant import Mutant
 
-KINDS: Mapping[str, str] = {
+MUTATION_OPERATORS: Mapping[str, str] = {
     "on-an-idle-stream": "an event is recorded on a stream that has nothing to do",
     "wait-dropped": "a stream, or the host, does not wait",
     "host-waits": "the host waits instead of a stream",
@@ -27,9 +27,9 @@ KINDS: Mapping[str, str] = {
 
 _WAITS = ("wait-dropped",)
 _READY = ("ready-too-early", "query-waits", "never-ready")
-#: Only guards in C++ read the stream that exchangeStream returns, so that no program can see another one.
-#: By function of torch's DeviceGuardImplInterface that programs reach, the kinds it can have.
-PLACES: Mapping[str, tuple[str, ...]] = {
+#: The mutation operators of each function of torch's DeviceGuardImplInterface that programs reach. The stream
+#: returned by exchangeStream is read by C++ guards only, so no program can observe a wrong one.
+POINTS: Mapping[str, tuple[str, ...]] = {
     "record": ("on-an-idle-stream",),
     "block": ("wait-dropped", "host-waits"),
     "queryEvent": _READY,
@@ -44,31 +44,42 @@ PLACES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class Streams(Planter):
-    """Plants faults of the guard of a device; the interposer's names of places are those of its functions."""
+class DeviceGuardInjector(Injector):
+    """Injects mutants into the guard of a device. The interposer names the points after the guard's
+    functions.
+    """
 
     def __init__(self, device: str, extension: Interposer) -> None:
-        self.faults = [Fault(f"guard::{name}", kind) for name, kinds in PLACES.items() for kind in kinds]
-        self._numbers = {(fault.place, fault.kind): number for number, fault in enumerate(self.faults)}
-        self._indices = {place: index for index, place in enumerate(self.places)}
+        self.mutants = [
+            Mutant(f"guard::{name}", operator)
+            for name, operator_names in POINTS.items()
+            for operator in operator_names
+        ]
+        self._numbers = {
+            (mutant.point, mutant.operator): number for number, mutant in enumerate(self.mutants)
+        }
+        self._indices = {point: index for index, point in enumerate(self.mutation_points)}
         self._interposer = extension
-        extension.install_guard(torch.device(device).type, [(f.place, f.kind) for f in self.faults])
+        extension.install_guard(torch.device(device).type, [(f.point, f.operator) for f in self.mutants])
 
     def observe(self, on: bool) -> None:
-        """Begin or end looking for conditions."""
+        """Start or stop recording triggered mutants."""
         self._interposer.observe_guard(on)
 
     def take_observed(self) -> Observed:
-        """Return what calls met."""
-        met = self._interposer.take_met_of_guard()
-        places = {self._indices[self.faults[number].place] for number in met}
-        return Observed([(number, NO_DTYPE) for number in met], [(place, 0, NO_DTYPE) for place in places])
+        """Return the triggered mutants since the last call."""
+        triggered = self._interposer.take_met_of_guard()
+        point_indices = {self._indices[self.mutants[number].point] for number in triggered}
+        return Observed(
+            [(number, NO_DTYPE) for number in triggered],
+            [(point_index, 0, NO_DTYPE) for point_index in point_indices],
+        )
 
-    def arm(self, fault: Fault) -> None:
-        """Plant a fault in the guard."""
-        self._interposer.activate_guard(self._numbers[fault.place, fault.kind])
+    def enable(self, mutant: Mutant) -> None:
+        """Enable a mutant of the guard."""
+        self._interposer.activate_guard(self._numbers[mutant.point, mutant.operator])
 
-    def disarm(self) -> Counts:
-        """Remove the planted fault."""
+    def disable(self) -> Counts:
+        """Disable the mutant and return its counts."""
         count = self._interposer.deactivate_guard()
         return Counts(count, count)

@@ -1,4 +1,4 @@
-"""Faults of Python functions: a wrapper replaces a function while a fault is armed or looked for."""
+"""Inject mutants of Python functions: a wrapper replaces a function while a mutant is enabled or observed."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
-from tools.mutation.injectors.injector import NO_DTYPE, Counts, Observed, Planter
-from tools.mutation.mutant import Fault
+from tools.mutation.injectors.injector import NO_DTYPE, Counts, Injector, Observed
+from tools.mutation.mutant import Mutant
 
-#: Modules whose calls count, and those that end the search for one: what the suite itself does between two
-#: results, or to wait for the device, is no part of a result.
-_STATEMENTS = ("conformance.properties", "conformance.behaviours", "conformance.samples")
-_HARNESS = ("conformance.worker", "tools.mutation.worker", "conformance.target")
+#: Calls from check modules are mutated. A suite module further in ends the search: calls of the suite itself,
+#: between two results or to wait for the device, are not part of a result.
+_CHECK_MODULES = ("conformance.properties", "conformance.behaviours", "conformance.samples")
+_HARNESS_MODULES = ("conformance.worker", "tools.mutation.worker", "conformance.target")
 
 
 @dataclasses.dataclass
 class WrappedCall:
-    """One call of a function, and how it ended once :meth:`perform` has run."""
+    """One call of a function, with its result or error after :meth:`perform`."""
 
     original: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    #: What a fault keeps from one call to the next.
+    #: Values that a mutant stores from one call to the next.
     memory: dict[str, Any]
     result: Any = None
     error: Exception | None = None
-    #: Counts an effect that shows later than the call.
-    felt: Callable[[], None] = lambda: None
+    #: Counts an effect that occurs later than the call.
+    count_effect: Callable[[], None] = lambda: None
 
     def perform(self) -> None:
         """Call the function."""
@@ -47,46 +47,49 @@ class WrappedCall:
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
-    """A way to be wrong.
+class MutationOperator:
+    """A mutation operator of Python functions.
 
-    ``meets`` says if a call can be wrong in this way, and ``act`` makes it so: it sets the call's result or
-    error and returns whether that changed anything. ``after``: both look at a call that has run.
+    ``is_triggered`` returns whether a call meets the trigger condition. ``alter`` makes the call wrong: it sets the
+    result or error, and returns whether that changed anything. If ``after`` is true, both receive a call that
+    has run.
     """
 
-    words: str
-    meets: Callable[[WrappedCall], bool]
-    act: Callable[[WrappedCall], bool]
+    description: str
+    is_triggered: Callable[[WrappedCall], bool]
+    alter: Callable[[WrappedCall], bool]
     after: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-    """A function by its owner, a module or a class, and its name there."""
+    """A function, given by its owner (a module or a class) and its name."""
 
     owner: Any
     name: str
 
 
-class Functions(Planter):
-    """Plants faults of Python functions: ``functions`` by place, ``allowed`` the kinds of each."""
+class FunctionInjector(Injector):
+    """Injects mutants of Python functions. ``functions`` maps points to functions, ``allowed`` points to
+    mutation operators.
+    """
 
     def __init__(
         self,
         functions: Mapping[str, Function],
         allowed: Mapping[str, Sequence[str]],
-        kinds: Mapping[str, Kind],
+        operators_by_name: Mapping[str, MutationOperator],
         *,
         everywhere: bool = False,
     ) -> None:
-        self.faults = [Fault(place, kind) for place in functions for kind in allowed[place]]
+        self.mutants = [Mutant(point, operator) for point in functions for operator in allowed[point]]
         self._functions = functions
-        self._kinds = kinds
+        self._kinds = operators_by_name
         self._everywhere = everywhere
-        self._numbers: dict[str, list[tuple[int, Kind]]] = {place: [] for place in functions}
-        for number, fault in enumerate(self.faults):
-            self._numbers[fault.place].append((number, kinds[fault.kind]))
-        self._indices = {place: index for index, place in enumerate(self.places)}
+        self._numbers: dict[str, list[tuple[int, MutationOperator]]] = {point: [] for point in functions}
+        for number, mutant in enumerate(self.mutants):
+            self._numbers[mutant.point].append((number, operators_by_name[mutant.operator]))
+        self._indices = {point: index for index, point in enumerate(self.mutation_points)}
         self._lock = threading.Lock()
         self._undo: list[Callable[[], None]] = []
         self._met: set[int] = set()
@@ -94,59 +97,63 @@ class Functions(Planter):
         self._counts = [0, 0]
 
     def observe(self, on: bool) -> None:
-        """Put the wrappers there, or take them away."""
+        """Install or remove the wrappers."""
         if on:
-            for place in self._functions:
-                self._wrap(place, self._look)
+            for point in self._functions:
+                self._wrap(point, self._look)
         else:
             self._unwrap()
 
     def take_observed(self) -> Observed:
-        """Return what calls met."""
+        """Return the triggered mutants since the last call."""
         with self._lock:
-            met, self._met = self._met, set()
+            triggered, self._met = self._met, set()
             called, self._called = self._called, set()
         return Observed(
-            [(number, NO_DTYPE) for number in sorted(met)],
-            [(self._indices[place], 0, NO_DTYPE) for place in sorted(called)],
+            [(number, NO_DTYPE) for number in sorted(triggered)],
+            [(self._indices[point], 0, NO_DTYPE) for point in sorted(called)],
         )
 
-    def arm(self, fault: Fault) -> None:
-        """Put one wrapper there that is wrong."""
-        kind, memory = self._kinds[fault.kind], dict[str, Any]()
+    def enable(self, mutant: Mutant) -> None:
+        """Install a wrapper with the mutant."""
+        operator, memory = self._kinds[mutant.operator], dict[str, Any]()
         self._counts = [0, 0]
-        self._wrap(fault.place, lambda place, call: self._go_wrong(kind, memory, call))
+        self._wrap(mutant.point, lambda point, call: self._go_wrong(operator, memory, call))
 
-    def disarm(self) -> Counts:
-        """Put the function back."""
+    def disable(self) -> Counts:
+        """Restore the function and return the mutant's counts."""
         self._unwrap()
         return Counts(*self._counts)
 
-    def _look(self, place: str, call: WrappedCall) -> Any:
-        numbers = self._numbers[place]
-        met = [number for number, kind in numbers if not kind.after and kind.meets(call)]
+    def _look(self, point: str, call: WrappedCall) -> Any:
+        numbers = self._numbers[point]
+        triggered = [
+            number for number, operator in numbers if not operator.after and operator.is_triggered(call)
+        ]
         call.perform()
-        met += [number for number, kind in numbers if kind.after and kind.meets(call)]
+        triggered += [
+            number for number, operator in numbers if operator.after and operator.is_triggered(call)
+        ]
         with self._lock:
-            self._met.update(met)
-            self._called.add(place)
+            self._met.update(triggered)
+            self._called.add(point)
         return call.end()
 
-    def _go_wrong(self, kind: Kind, memory: dict[str, Any], call: WrappedCall) -> Any:
-        call.memory, call.felt = memory, self._count_effect
-        if kind.after:
+    def _go_wrong(self, operator: MutationOperator, memory: dict[str, Any], call: WrappedCall) -> Any:
+        call.memory, call.count_effect = memory, self._count_effect
+        if operator.after:
             call.perform()
-        if not kind.meets(call):
-            if not kind.after:
+        if not operator.is_triggered(call):
+            if not operator.after:
                 call.perform()
             return call.end()
-        right = call.result, call.error
+        correct_outcome = call.result, call.error
         try:
-            changed = kind.act(call)
+            changed = operator.alter(call)
         except Exception:
-            # The planting failed, not the device: the call ends as it would have without a fault.
-            call.result, call.error = right
-            if not kind.after:
+            # The injection failed, not the device. The call ends as it would without a mutant.
+            call.result, call.error = correct_outcome
+            if not operator.after:
                 call.perform()
             return call.end()
         with self._lock:
@@ -158,39 +165,39 @@ class Functions(Planter):
         with self._lock:
             self._counts[1] += 1
 
-    def _wrap(self, place: str, serve: Callable[[str, WrappedCall], Any]) -> None:
-        function = self._functions[place]
-        own = vars(function.owner).get(function.name)
+    def _wrap(self, point: str, handler: Callable[[str, WrappedCall], Any]) -> None:
+        function = self._functions[point]
+        own_attribute = vars(function.owner).get(function.name)
         original = getattr(function.owner, function.name)
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if not (self._everywhere or of_a_statement()):
+            if not (self._everywhere or is_called_by_check()):
                 return original(*args, **kwargs)
-            return serve(place, WrappedCall(original, args, kwargs, {}))
+            return handler(point, WrappedCall(original, args, kwargs, {}))
 
         setattr(function.owner, function.name, wrapper)
-        self._undo.append(lambda: _put_back(function, own))
+        self._undo.append(lambda: _put_back(function, own_attribute))
 
     def _unwrap(self) -> None:
         while self._undo:
             self._undo.pop()()
 
 
-def _put_back(function: Function, own: Any) -> None:
-    if own is None:
+def _put_back(function: Function, own_attribute: Any) -> None:
+    if own_attribute is None:
         delattr(function.owner, function.name)
     else:
-        setattr(function.owner, function.name, own)
+        setattr(function.owner, function.name, own_attribute)
 
 
-def of_a_statement() -> bool:
-    """Return whether a property made the call, not the suite's own work between two results."""
+def is_called_by_check() -> bool:
+    """Return whether a check made the call, and not the suite between two results."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
-        if name.startswith(_STATEMENTS):
+        if name.startswith(_CHECK_MODULES):
             return True
-        if name.startswith(_HARNESS):
+        if name.startswith(_HARNESS_MODULES):
             return False
         frame = frame.f_back
     return True

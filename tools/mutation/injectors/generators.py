@@ -1,4 +1,4 @@
-"""Faults of generator objects: what ``torch.Generator`` of the device does with seeds and states."""
+"""Inject mutants of generator objects: seeds and states of the device's ``torch.Generator``."""
 
 from __future__ import annotations
 
@@ -10,21 +10,26 @@ import torch
 
 from conformance.target.target import Target
 from tools.mutation.injectors import python_module
-from tools.mutation.injectors.function_wrapper import Function, Functions, Kind, WrappedCall
+from tools.mutation.injectors.function_wrapper import (
+    Function,
+    FunctionInjector,
+    MutationOperator,
+    WrappedCall,
+)
 
-# Itself, not what stands in for it.
+# torch's class itself, not its replacement.
 _Generator = torch.Generator
 
 
-class _Meta(type(_Generator)):  # type: ignore[misc]
-    """Counts every generator as one, also those that were made before."""
+class _GeneratorMeta(type(_Generator)):  # type: ignore[misc]
+    """Treats every generator as an instance, including generators made earlier."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _Generator)
 
 
-class _StandIn(_Generator, metaclass=_Meta):
-    """Stands in for ``torch.Generator``, whose own methods cannot be replaced."""
+class _GeneratorSubclass(_Generator, metaclass=_GeneratorMeta):
+    """A replacement for ``torch.Generator``, whose own methods cannot be replaced."""
 
 
 def _seed(call: WrappedCall) -> int | None:
@@ -69,8 +74,8 @@ def _share_clone(call: WrappedCall) -> bool:
 
 
 def _first_state(call: WrappedCall) -> bool:
-    """Return the state that the generator had in the first call; generators are kept, so that none is taken
-    for another.
+    """Return the state of the generator at the first call. Generators are retained, so that no id
+    is reused.
     """
     generator = call.args[0]
     _, state = call.memory.setdefault(str(id(generator)), (generator, call.result.clone()))
@@ -86,47 +91,51 @@ def _share_first(call: WrappedCall) -> bool:
     return changed
 
 
-BY_NAME: Mapping[str, Kind] = {
-    "generator-seed-lost": Kind(
+BY_NAME: Mapping[str, MutationOperator] = {
+    "generator-seed-lost": MutationOperator(
         "a seed is not set, and the generator goes on as before",
         _is_seeded_otherwise,
         _lose_seed,
         after=False,
     ),
-    "generator-seed-ignored": Kind(
+    "generator-seed-ignored": MutationOperator(
         "every seed of a generator is 0",
         lambda call: _seed(call) not in (None, 0),
         lambda call: _with_seed(call, 0),
         after=False,
     ),
-    "generator-seed-of-32-bits": Kind(
+    "generator-seed-of-32-bits": MutationOperator(
         "the upper half of a generator's seed is lost",
         lambda call: (seed := _seed(call)) is not None and seed != seed & 0xFFFFFFFF,
         lambda call: _with_seed(call, int(_seed(call) or 0) & 0xFFFFFFFF),
         after=False,
     ),
-    "generator-seed-kept": Kind("a new seed is the old one", lambda call: True, _keep_seed, after=False),
-    "generator-state-lost": Kind("a state is not set", lambda call: True, lambda call: True, after=False),
-    "generator-state-without-offset": Kind(
+    "generator-seed-kept": MutationOperator(
+        "a new seed is the old one", lambda call: True, _keep_seed, after=False
+    ),
+    "generator-state-lost": MutationOperator(
+        "a state is not set", lambda call: True, lambda call: True, after=False
+    ),
+    "generator-state-without-offset": MutationOperator(
         "a generator whose state is set begins anew from its seed",
         lambda call: True,
         _lose_offset,
         after=False,
     ),
-    "generator-state-stale": Kind(
+    "generator-state-stale": MutationOperator(
         "a generator returns the state that it returned first",
         lambda call: isinstance(call.result, torch.Tensor),
         _first_state,
     ),
-    "generator-clone-shared": Kind(
+    "generator-clone-shared": MutationOperator(
         "a clone is the generator itself", lambda call: call.error is None, _share_clone
     ),
-    "generators-shared": Kind(
+    "generators-shared": MutationOperator(
         "all generators that a program makes are one", lambda call: call.error is None, _share_first
     ),
 }
-#: By kind, what it does.
-KINDS: Mapping[str, str] = {name: kind.words for name, kind in BY_NAME.items()}
+#: Descriptions by mutation operator.
+MUTATION_OPERATORS: Mapping[str, str] = {name: kind.description for name, kind in BY_NAME.items()}
 
 _ERRORS = ("call-error-missing", "call-error-type")
 _METHODS: Mapping[str, tuple[str, ...]] = {
@@ -143,34 +152,40 @@ _METHODS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class Generators(Functions):
-    """Plants faults of the generators of one type of device, in a class that stands in for torch's."""
+class GeneratorInjector(FunctionInjector):
+    """Injects mutants of one device type's generators, by a subclass that replaces torch's class."""
 
-    def _wrap(self, place: str, serve: Callable[[str, WrappedCall], Any]) -> None:
+    def _wrap(self, point: str, handler: Callable[[str, WrappedCall], Any]) -> None:
         if not self._undo:
-            torch.Generator = _StandIn  # type: ignore[misc]
+            torch.Generator = _GeneratorSubclass  # type: ignore[misc]
             self._undo.append(_restore)
-        super()._wrap(place, serve)
+        super()._wrap(point, handler)
 
 
 def _restore() -> None:
     torch.Generator = _Generator  # type: ignore[misc]
 
 
-def _of_device(kind: Kind, device: str) -> Kind:
+def _of_device(operator: MutationOperator, device: str) -> MutationOperator:
     def meets(call: WrappedCall) -> bool:
-        made = call.args[0]
-        generator = made if isinstance(made, _Generator) else call.result
-        # A call that was refused has made none.
-        return isinstance(generator, _Generator) and generator.device.type == device and kind.meets(call)
+        first_argument = call.args[0]
+        generator = first_argument if isinstance(first_argument, _Generator) else call.result
+        # A refused call made no generator.
+        return (
+            isinstance(generator, _Generator)
+            and generator.device.type == device
+            and operator.is_triggered(call)
+        )
 
-    return dataclasses.replace(kind, meets=meets)
+    return dataclasses.replace(operator, is_triggered=meets)
 
 
-def of(target: Target) -> Generators:
-    """Return the planter for the generators of a target's device."""
+def generator_injector(target: Target) -> GeneratorInjector:
+    """Return the injector for the generators of a target's device."""
     device = torch.device(target.device).type
-    kinds = {name: _of_device(kind, device) for name, kind in {**python_module.BY_NAME, **BY_NAME}.items()}
-    functions = {f"generator::{name}": Function(_StandIn, name) for name in _METHODS}
+    operators_by_name = {
+        name: _of_device(operator, device) for name, operator in {**python_module.BY_NAME, **BY_NAME}.items()
+    }
+    functions = {f"generator::{name}": Function(_GeneratorSubclass, name) for name in _METHODS}
     allowed = {f"generator::{name}": names for name, names in _METHODS.items()}
-    return Generators(functions, allowed, kinds)
+    return GeneratorInjector(functions, allowed, operators_by_name)

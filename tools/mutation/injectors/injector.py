@@ -1,4 +1,4 @@
-"""The class of what plants faults: it arms one, removes it, and counts the calls that met and felt it."""
+"""The base class of fault injectors: enable a mutant, disable it, and count triggered and altered calls."""
 
 from __future__ import annotations
 
@@ -7,65 +7,65 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
-from tools.mutation.mutant import Fault
+from tools.mutation.mutant import Mutant
 
-#: The number of no dtype.
+#: The dtype number of a call without a tensor.
 NO_DTYPE = -1
 
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """Calls that met the condition of a planted fault, and calls that it changed."""
+    """Calls that triggered the mutant, and calls that it altered."""
 
-    met: int
-    effects: int
+    triggered: int
+    altered: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Observed:
-    """Conditions that the calls of a result met: faults by index with a dtype's number.
+    """The mutants that the calls of a result triggered: pairs of (mutant index, dtype number).
 
-    ``calls`` are triples of a place's index, a question of :data:`tools.mutation.operators.QUESTIONS` by index
-    and a dtype's number.
+    ``calls`` holds triples of (point index, index in :data:`tools.mutation.operators.QUESTIONS`, dtype
+    number).
     """
 
-    met: Sequence[tuple[int, int]] = ()
+    triggered: Sequence[tuple[int, int]] = ()
     calls: Sequence[tuple[int, int, int]] = ()
 
 
-class Planter(abc.ABC):
-    """Plants the faults of one family, one at a time.
+class Injector(abc.ABC):
+    """Injects the mutants of one layer, one at a time.
 
-    Without an armed fault, and while it does not observe, the device behaves as if there were no planter.
+    The device behaves as if there were no injector unless a mutant is enabled or the injector observes.
     """
 
-    #: Every fault that it can plant; those of a place follow each other.
-    faults: Sequence[Fault] = ()
-    #: True if it computes on the device while it observes, for which the host waits.
+    #: All mutants that it can inject. Mutants of one point are adjacent.
+    mutants: Sequence[Mutant] = ()
+    #: True if observing computes on the device, for which the host waits.
     computes = False
 
     @property
-    def places(self) -> list[str]:
-        """The places of the faults, in order."""
-        return list(dict.fromkeys(fault.place for fault in self.faults))
+    def mutation_points(self) -> list[str]:
+        """The mutation points, in order."""
+        return list(dict.fromkeys(mutant.point for mutant in self.mutants))
 
     @functools.cached_property
-    def possible(self) -> frozenset[Fault]:
-        """The faults as a set."""
-        return frozenset(self.faults)
+    def mutant_set(self) -> frozenset[Mutant]:
+        """The mutants as a set."""
+        return frozenset(self.mutants)
 
     @abc.abstractmethod
     def observe(self, on: bool) -> None:
-        """Begin or end looking which faults' conditions calls meet."""
+        """Start or stop recording the mutants that calls trigger."""
 
     @abc.abstractmethod
     def take_observed(self) -> Observed:
-        """Return what calls met since the last call of this."""
+        """Return the triggered mutants since the last call."""
 
     @abc.abstractmethod
-    def arm(self, fault: Fault) -> None:
-        """Plant a fault; none is planted."""
+    def enable(self, mutant: Mutant) -> None:
+        """Enable a mutant. No other mutant may be enabled."""
 
     @abc.abstractmethod
-    def disarm(self) -> Counts:
-        """Remove the planted fault."""
+    def disable(self) -> Counts:
+        """Disable the mutant and return its counts."""

@@ -1,74 +1,76 @@
-"""Faults of kernels: an interposer in C++ stands before the kernel of each overload."""
+"""Inject mutants of kernels: a C++ interposer runs in front of each overload's kernel."""
 
 from __future__ import annotations
 
 from tools.mutation import operators, points
-from tools.mutation.injectors.injector import Counts, Observed, Planter
+from tools.mutation.injectors.injector import Counts, Injector, Observed
 from tools.mutation.interposer import Interposer
-from tools.mutation.mutant import Fault, description, scalar_types
+from tools.mutation.mutant import Mutant, interposer_description, scalar_types
 
 
-class Kernels(Planter):
-    """Plants faults of the kernels under a dispatch key."""
+class KernelInjector(Injector):
+    """Injects mutants into the kernels of a dispatch key."""
 
     computes = True
 
     def __init__(self, key: str, extension: Interposer) -> None:
-        self._names = points.places(key)
-        self.faults = [
-            fault
-            for place in self._names
-            for fault in operators.faults_of(place, points.schema(place), random=points.is_random(place))
+        self._names = points.mutation_points(key)
+        self.mutants = [
+            mutant
+            for point in self._names
+            for mutant in operators.mutants_of(point, points.schema_of(point), random=points.is_random(point))
         ]
         self._interposer = extension
         self._dtypes = scalar_types()
-        self._index = {place: index for index, place in enumerate(self._names)}
-        #: By place, the number of its first fault; one more at the end.
+        self._index = {point: index for index, point in enumerate(self._names)}
+        #: The index of the first mutant of each point, and the total at the end.
         self._first: list[int] = []
         extension.install(key, self._names)
 
     @property
-    def places(self) -> list[str]:
-        """The overloads; each has a fault."""
+    def mutation_points(self) -> list[str]:
+        """The overloads. Each has at least one mutant."""
         return self._names
 
     def observe(self, on: bool) -> None:
-        """Begin or end looking for conditions of all faults."""
+        """Start or stop recording triggered mutants."""
         if on and not self._first:
             self._observe_all()
         self._interposer.observe(on)
 
     def take_observed(self) -> Observed:
-        """Return what calls met."""
-        met: list[tuple[int, int]] = []
+        """Return the triggered mutants since the last call."""
+        triggered: list[tuple[int, int]] = []
         calls: list[tuple[int, int, int]] = []
-        for place, fault, dtype in self._interposer.take_met():
-            question = fault - (self._first[place + 1] - self._first[place])
+        for point_index, mutant_index, dtype in self._interposer.take_met():
+            question = mutant_index - (self._first[point_index + 1] - self._first[point_index])
             if question >= 0:
-                calls.append((place, question, dtype))
+                calls.append((point_index, question, dtype))
             else:
-                met.append((self._first[place] + fault, dtype))
-        return Observed(met, calls)
+                triggered.append((self._first[point_index] + mutant_index, dtype))
+        return Observed(triggered, calls)
 
-    def arm(self, fault: Fault) -> None:
-        """Plant a fault before its kernel."""
+    def enable(self, mutant: Mutant) -> None:
+        """Enable a mutant of a kernel."""
         self._interposer.activate(
-            self._index[fault.place], description(operators.interposed(fault), self._dtypes)
+            self._index[mutant.point], interposer_description(operators.as_interposed(mutant), self._dtypes)
         )
 
-    def disarm(self) -> Counts:
-        """Remove the planted fault."""
+    def disable(self) -> Counts:
+        """Disable the mutant and return its counts."""
         return Counts(*self._interposer.deactivate())
 
     def _observe_all(self) -> None:
-        by_place: dict[str, list[Fault]] = {place: [] for place in self._names}
-        for fault in self.faults:
-            by_place[fault.place].append(fault)
+        by_place: dict[str, list[Mutant]] = {point: [] for point in self._names}
+        for mutant in self.mutants:
+            by_place[mutant.point].append(mutant)
         number = 0
-        for index, faults in enumerate(by_place.values()):
+        for index, mutants in enumerate(by_place.values()):
             self._first.append(number)
-            described = [description(operators.interposed(fault), self._dtypes) for fault in faults]
-            asked = [("called", 0, question, -1) for question in range(len(operators.QUESTIONS))]
-            self._interposer.set_observed(index, described + asked)
-            number += len(faults)
+            described = [
+                interposer_description(operators.as_interposed(mutant), self._dtypes) for mutant in mutants
+            ]
+            questions = [("called", 0, question, -1) for question in range(len(operators.QUESTIONS))]
+            self._interposer.set_observed(index, described + questions)
+            number += len(mutants)
         self._first.append(number)

@@ -1,4 +1,4 @@
-"""Faults of the Python front: the functions of the device's module and of ``torch.accelerator``."""
+"""Inject mutants of the Python API: functions of the device module and of ``torch.accelerator``."""
 
 from __future__ import annotations
 
@@ -8,33 +8,38 @@ from typing import Any
 import torch
 
 from conformance.target.target import Target
-from tools.mutation.injectors.function_wrapper import Function, Functions, Kind, WrappedCall
+from tools.mutation.injectors.function_wrapper import (
+    Function,
+    FunctionInjector,
+    MutationOperator,
+    WrappedCall,
+)
 
-# Themselves, not what may replace them.
+# The original functions, not their replacements.
 _device, _set_device = torch.accelerator.current_device_index, torch.accelerator.set_device_index
 _stream, _set_stream = torch.accelerator.current_stream, torch.accelerator.set_stream
 
 
 def _is_number(call: WrappedCall) -> bool:
-    value = _first(call)
+    value = _first_item(call)
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _first(call: WrappedCall) -> Any:
+def _first_item(call: WrappedCall) -> Any:
     return call.result[0] if isinstance(call.result, tuple) and call.result else call.result
 
 
 def _replace_number(call: WrappedCall, number: int) -> bool:
-    changed = bool(number != _first(call))
+    changed = bool(number != _first_item(call))
     call.result = (number, *call.result[1:]) if isinstance(call.result, tuple) else number
     return changed
 
 
-def _stale(call: WrappedCall) -> bool:
-    """Return what the first call with the same arguments returned."""
+def _return_first_result(call: WrappedCall) -> bool:
+    """Return the result of the first call with the same arguments."""
     key = repr((call.args, sorted(call.kwargs.items())))
     old = call.memory.setdefault(key, _copied(call.result))
-    changed = not _same(old, call.result)
+    changed = not _is_same(old, call.result)
     call.result = _copied(old)
     return changed
 
@@ -45,21 +50,21 @@ def _copied(value: Any) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) else value
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other)
+def _is_same(left: Any, right: Any) -> bool:
+    if isinstance(left, torch.Tensor):
+        return torch.equal(left, right)
+    if isinstance(left, (list, tuple)):
+        return len(left) == len(right) and all(map(_is_same, left, right))
+    return bool(left == right)
 
 
-def _lose(call: WrappedCall) -> bool:
+def _skip_call(call: WrappedCall) -> bool:
     call.result = None
     return True
 
 
 def _leave_state(call: WrappedCall) -> bool:
-    """Make the call, and put the current device and stream back to what they were."""
+    """Make the call, then restore the current device and stream."""
     device, stream = _device(), _stream()
     call.perform()
     changed = _device() != device
@@ -84,7 +89,7 @@ def _with_seed(call: WrappedCall, seed: int) -> bool:
 
 
 def _lose_offset(call: WrappedCall) -> bool:
-    """Restore the seed of a state and not what was drawn since."""
+    """Restore the seed of a state without the numbers drawn since."""
     call.perform()
     if call.error is not None:
         return False
@@ -94,14 +99,14 @@ def _lose_offset(call: WrappedCall) -> bool:
     return not torch.equal(before, module.get_rng_state())
 
 
-def _zeros(value: Any) -> Any:
+def _with_zeros(value: Any) -> Any:
     if isinstance(value, dict):
-        return type(value)((key, _zeros(item)) for key, item in value.items())
+        return type(value)((key, _with_zeros(item)) for key, item in value.items())
     return 0 if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _count_nothing(call: WrappedCall) -> bool:
-    old, call.result = call.result, _zeros(call.result)
+    old, call.result = call.result, _with_zeros(call.result)
     return bool(old != call.result)
 
 
@@ -111,8 +116,8 @@ def _hide_error(call: WrappedCall) -> bool:
 
 
 def _change_error(call: WrappedCall) -> bool:
-    words = "the call failed"
-    call.error = RuntimeError(words) if isinstance(call.error, IndexError) else IndexError(words)
+    message = "the call failed"
+    call.error = RuntimeError(message) if isinstance(call.error, IndexError) else IndexError(message)
     return True
 
 
@@ -121,63 +126,69 @@ def _invert(call: WrappedCall) -> bool:
     return True
 
 
-#: The kinds of faults of the front.
-BY_NAME: Mapping[str, Kind] = {
-    "value-off-by-one": Kind(
-        "a number is one too large", _is_number, lambda call: _replace_number(call, _first(call) + 1)
+#: Mutation operators of the Python API.
+BY_NAME: Mapping[str, MutationOperator] = {
+    "value-off-by-one": MutationOperator(
+        "a number is one too large", _is_number, lambda call: _replace_number(call, _first_item(call) + 1)
     ),
-    "value-zero": Kind("a number is 0", _is_number, lambda call: _replace_number(call, 0)),
-    "value-stale": Kind(
-        "what the first call returned is returned again", lambda call: call.error is None, _stale
+    "value-zero": MutationOperator("a number is 0", _is_number, lambda call: _replace_number(call, 0)),
+    "value-stale": MutationOperator(
+        "what the first call returned is returned again",
+        lambda call: call.error is None,
+        _return_first_result,
     ),
-    "answer-inverted": Kind("yes for no", lambda call: isinstance(call.result, bool), _invert),
-    "setting-lost": Kind("the call does nothing", lambda call: True, _lose, after=False),
-    "current-not-set": Kind(
+    "answer-inverted": MutationOperator("yes for no", lambda call: isinstance(call.result, bool), _invert),
+    "setting-lost": MutationOperator("the call does nothing", lambda call: True, _skip_call, after=False),
+    "current-not-set": MutationOperator(
         "the current device or stream stays as it is", lambda call: True, _leave_state, after=False
     ),
-    "seed-ignored": Kind(
+    "seed-ignored": MutationOperator(
         "every seed is 0",
         lambda call: _seed_at(call) not in (None, 0),
         lambda call: _with_seed(call, 0),
         after=False,
     ),
-    "seed-of-32-bits": Kind(
+    "seed-of-32-bits": MutationOperator(
         "the upper half of a seed is lost",
         lambda call: (seed := _seed_at(call)) is not None and seed != seed & 0xFFFFFFFF,
         lambda call: _with_seed(call, int(_seed_at(call) or 0) & 0xFFFFFFFF),
         after=False,
     ),
-    "state-without-offset": Kind(
+    "state-without-offset": MutationOperator(
         "a restored generator begins anew from its seed", lambda call: True, _lose_offset, after=False
     ),
-    "statistics-zero": Kind(
+    "statistics-zero": MutationOperator(
         "every statistic is 0",
         lambda call: isinstance(call.result, dict) and bool(call.result),
         _count_nothing,
     ),
-    "context-not-left": Kind(
+    "context-not-left": MutationOperator(
         "a context does not put back what it changed", lambda call: True, _leave_state, after=False
     ),
-    "context-not-entered": Kind(
+    "context-not-entered": MutationOperator(
         "a context does not set what it is for", lambda call: True, _leave_state, after=False
     ),
-    "call-error-missing": Kind("an error is swallowed", lambda call: call.error is not None, _hide_error),
-    "call-error-type": Kind("an error has another type", lambda call: call.error is not None, _change_error),
+    "call-error-missing": MutationOperator(
+        "an error is swallowed", lambda call: call.error is not None, _hide_error
+    ),
+    "call-error-type": MutationOperator(
+        "an error has another type", lambda call: call.error is not None, _change_error
+    ),
 }
 
-#: By kind, what it does.
-KINDS: Mapping[str, str] = {name: kind.words for name, kind in BY_NAME.items()}
+#: Descriptions by mutation operator.
+MUTATION_OPERATORS: Mapping[str, str] = {name: kind.description for name, kind in BY_NAME.items()}
 
 _NUMBER = ("value-off-by-one", "value-zero", "value-stale")
-#: Of free memory, which others may take or give back at any time.
-_FREE = ("value-zero", "value-stale")
+#: Operators of free memory, which other processes may change at any time.
+_FREE_MEMORY = ("value-zero", "value-stale")
 _SETTER = ("setting-lost",)
 _SEED = ("setting-lost", "seed-ignored", "seed-of-32-bits")
 _RESTORE = ("setting-lost", "state-without-offset")
 _CURRENT = ("current-not-set",)
-#: Of functions that refuse what there is not: a device, or a state that is none.
+#: Operators of functions that refuse a missing device or an invalid state.
 _ERRORS = ("call-error-missing", "call-error-type")
-#: Functions about more than one device; a process that has only one cannot tell them apart.
+#: Functions that concern several devices. A process with a single device cannot distinguish their mutants.
 _OF_SEVERAL = (
     "set_device",
     "set_device_index",
@@ -188,7 +199,7 @@ _OF_SEVERAL = (
 )
 _CONTEXTS = ("context-not-entered", "context-not-left")
 
-#: What torch documents of the modules of its devices (torch.cuda, torch.xpu, torch.mtia) under one name.
+#: Functions that torch documents under one name for its device modules (torch.cuda, torch.xpu, torch.mtia).
 _MODULE: Mapping[str, tuple[str, ...]] = {
     "is_available": ("answer-inverted",),
     "is_initialized": ("answer-inverted",),
@@ -208,7 +219,7 @@ _MODULE: Mapping[str, tuple[str, ...]] = {
     "max_memory_allocated": _NUMBER,
     "memory_reserved": _NUMBER,
     "max_memory_reserved": _NUMBER,
-    "mem_get_info": _FREE,
+    "mem_get_info": _FREE_MEMORY,
     "memory_stats": ("statistics-zero", "value-stale"),
     "reset_peak_memory_stats": _SETTER,
     "reset_accumulated_memory_stats": _SETTER,
@@ -235,54 +246,61 @@ _ACCELERATOR: Mapping[str, tuple[str, ...]] = {
     "max_memory_allocated": _NUMBER,
     "memory_reserved": _NUMBER,
     "max_memory_reserved": _NUMBER,
-    "get_memory_info": _FREE,
+    "get_memory_info": _FREE_MEMORY,
     "memory_stats": ("statistics-zero", "value-stale"),
     "reset_peak_memory_stats": _SETTER,
     "reset_accumulated_memory_stats": _SETTER,
 }
-#: Contexts that are classes: of the module, of torch.accelerator.
+#: Context manager classes of the device module and of torch.accelerator.
 _CLASSES = ("device", "device_of", "StreamContext", "device_index")
 
 
-#: Faults that a device cannot show which has reserved all of its memory from the start.
+#: Mutants without an effect on a device that reserves all of its memory at the start.
 _OF_RESERVED = {
     ("empty_cache", "setting-lost"),
     ("memory_reserved", "value-stale"),
     ("max_memory_reserved", "value-stale"),
 }
-#: More bytes than a device keeps at hand.
+#: More bytes than a device keeps in reserve.
 _MANY = 1 << 26
 
 
-def of(target: Target) -> Functions:
-    """Return the planter for the front of a target's device."""
+def python_module_injector(target: Target) -> FunctionInjector:
+    """Return the injector for the Python API of a target's device."""
     functions: dict[str, Function] = {}
     allowed: dict[str, tuple[str, ...]] = {}
     module = torch.get_device_module(target.device)
-    several = _has_two_devices()
+    has_two_devices = _has_two_devices()
     reserves_all = not _reserves_more(target.device)
-    for word, owner, rules in (("module", module, _MODULE), ("accelerator", torch.accelerator, _ACCELERATOR)):
-        for name, kinds in rules.items():
-            if name in _OF_SEVERAL and not several:
-                kinds = tuple(kind for kind in kinds if kind in _ERRORS)
+    for prefix, owner, rules in (
+        ("module", module, _MODULE),
+        ("accelerator", torch.accelerator, _ACCELERATOR),
+    ):
+        for name, operator_names in rules.items():
+            if name in _OF_SEVERAL and not has_two_devices:
+                operator_names = tuple(operator for operator in operator_names if operator in _ERRORS)
             if reserves_all:
-                kinds = tuple(kind for kind in kinds if (name, kind) not in _OF_RESERVED)
-            if callable(getattr(owner, name, None)) and kinds:
-                place = f"{word}::{name}"
-                functions[place], allowed[place] = Function(owner, name), kinds
+                operator_names = tuple(
+                    operator for operator in operator_names if (name, operator) not in _OF_RESERVED
+                )
+            if callable(getattr(owner, name, None)) and operator_names:
+                point = f"{prefix}::{name}"
+                functions[point], allowed[point] = Function(owner, name), operator_names
         for name in _CLASSES:
             owned = getattr(owner, name, None)
-            if name in _OF_SEVERAL and not several:
+            if name in _OF_SEVERAL and not has_two_devices:
                 continue
             if isinstance(owned, type) and hasattr(owned, "__exit__"):
-                for method, kind in zip(("__enter__", "__exit__"), _CONTEXTS, strict=True):
-                    place = f"{word}::{name}.{method}"
-                    functions[place], allowed[place] = Function(owned, method), (kind,)
-    return Functions(functions, allowed, BY_NAME)
+                for method, operator in zip(("__enter__", "__exit__"), _CONTEXTS, strict=True):
+                    point = f"{prefix}::{name}.{method}"
+                    functions[point], allowed[point] = Function(owned, method), (operator,)
+    return FunctionInjector(functions, allowed, BY_NAME)
 
 
 def _reserves_more(device: str) -> bool:
-    """Return whether the device reserves memory when a large tensor is made; True if it does not say."""
+    """Return whether the device reserves memory when a large tensor is made; True if it does not report its
+    memory.
+    """
     try:
         before = torch.accelerator.memory_reserved()
     except RuntimeError:

@@ -1,8 +1,8 @@
-"""Faults of a process group, planted in the processes of the ranks.
+"""Inject mutants of a process group inside the rank processes.
 
-A rank imports this module before it joins and calls :func:`prepare`. Each collective then reads from a file
-which fault is armed, and writes into another what it met: the worker that owns the ranks has no other way to
-them, and they may die at any time.
+A rank imports this module before it joins and calls :func:`prepare`. Each collective reads the enabled mutant
+from a file, and appends the triggered mutants to another file. The worker that owns the ranks has no other
+channel, and a rank may terminate at any time.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ from typing import Any
 
 import torch
 
-from tools.mutation.injectors.function_wrapper import Function, Functions, Kind, WrappedCall
-from tools.mutation.mutant import Fault
+from tools.mutation.injectors.function_wrapper import (
+    Function,
+    FunctionInjector,
+    MutationOperator,
+    WrappedCall,
+)
+from tools.mutation.mutant import Mutant
 
-#: Names the folder of the files.
+#: The environment variable with the folder of the files.
 FOLDER = "CONFORMANCE_POWER_RANKS"
-#: The file with the armed fault, or with the word that calls are to be looked at.
+#: The file with the enabled mutant, or with the command to observe.
 ARMED = "armed"
 LOOK = "look"
 
@@ -28,20 +33,20 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _tensors(one)
+        for item in value:
+            yield from _tensors(item)
 
 
-def _written(call: WrappedCall) -> list[torch.Tensor]:
+def _written_tensors(call: WrappedCall) -> list[torch.Tensor]:
     return list(_tensors(call.args[1])) if len(call.args) > 1 else []
 
 
-def _read(call: WrappedCall) -> list[torch.Tensor]:
+def _read_tensors(call: WrappedCall) -> list[torch.Tensor]:
     return list(_tensors(call.args[2])) if len(call.args) > 2 else []
 
 
 def _has_results(call: WrappedCall) -> bool:
-    return call.error is None and any(tensor.numel() for tensor in _written(call))
+    return call.error is None and any(tensor.numel() for tensor in _written_tensors(call))
 
 
 def _wait(call: WrappedCall) -> None:
@@ -59,7 +64,7 @@ def _break_last(tensors: list[torch.Tensor]) -> bool:
 
 def _last_element(call: WrappedCall) -> bool:
     _wait(call)
-    return _break_last(_written(call))
+    return _break_last(_written_tensors(call))
 
 
 def _on_second_rank(call: WrappedCall) -> bool:
@@ -68,22 +73,22 @@ def _on_second_rank(call: WrappedCall) -> bool:
 
 def _inputs_changed(call: WrappedCall) -> bool:
     _wait(call)
-    return _break_last(_read(call))
+    return _break_last(_read_tensors(call))
 
 
 def _has_inputs(call: WrappedCall) -> bool:
-    return call.error is None and any(tensor.numel() for tensor in _read(call))
+    return call.error is None and any(tensor.numel() for tensor in _read_tensors(call))
 
 
 def _drop_chunk(call: WrappedCall) -> bool:
-    """Leave the second half of each result as it was before the call."""
-    before = [tensor.clone() for tensor in _written(call)]
+    """Leave the second half of each result unchanged."""
+    before = [tensor.clone() for tensor in _written_tensors(call)]
     call.perform()
     if call.error is not None:
         return False
     _wait(call)
     changed = False
-    for now, old in zip(_written(call), before, strict=True):
+    for now, old in zip(_written_tensors(call), before, strict=True):
         mixed = now.clone(memory_format=torch.contiguous_format).view(-1)
         half = mixed.numel() // 2
         mixed[half:] = old.reshape(-1)[half:]
@@ -94,31 +99,31 @@ def _drop_chunk(call: WrappedCall) -> bool:
 
 def _stale(call: WrappedCall) -> bool:
     _wait(call)
-    key = repr([(tuple(tensor.shape), tensor.dtype) for tensor in _written(call)])
-    now = [tensor.clone() for tensor in _written(call)]
+    key = repr([(tuple(tensor.shape), tensor.dtype) for tensor in _written_tensors(call)])
+    now = [tensor.clone() for tensor in _written_tensors(call)]
     old = call.memory.setdefault(key, now)
-    for tensor, other in zip(_written(call), old, strict=True):
-        tensor.copy_(other)
-    return any(not torch.equal(one, other) for one, other in zip(now, old, strict=True))
+    for tensor, old_value in zip(_written_tensors(call), old, strict=True):
+        tensor.copy_(old_value)
+    return any(not torch.equal(now_value, old_value) for now_value, old_value in zip(now, old, strict=True))
 
 
 def _rotate(call: WrappedCall) -> bool:
-    """Give each rank's part to the next one."""
+    """Give the part of each rank to the next rank."""
     _wait(call)
-    parts = _written(call)
+    parts = _written_tensors(call)
     if len(parts) == 1 and parts[0].dim():
         size = call.args[0].size()
         parts = list(parts[0].chunk(size)) if parts[0].shape[0] % size == 0 else []
     copies = [part.clone() for part in parts]
-    if any(one.shape != copies[0].shape for one in copies):
+    if any(copy_of_part.shape != copies[0].shape for copy_of_part in copies):
         return False
     for part, copy in zip(parts, copies[1:] + copies[:1], strict=True):
         part.copy_(copy)
-    return any(not torch.equal(one, copies[0]) for one in copies)
+    return any(not torch.equal(copy_of_part, copies[0]) for copy_of_part in copies)
 
 
-def _options(call: WrappedCall, word: str) -> Any:
-    return next((argument for argument in reversed(call.args) if hasattr(argument, word)), None)
+def _options(call: WrappedCall, field: str) -> Any:
+    return next((argument for argument in reversed(call.args) if hasattr(argument, field)), None)
 
 
 def _reduces(call: WrappedCall) -> bool:
@@ -144,7 +149,7 @@ def _averages(call: WrappedCall) -> bool:
 
 def _divide_again(call: WrappedCall) -> bool:
     _wait(call)
-    for tensor in _written(call):
+    for tensor in _written_tensors(call):
         tensor.div_(call.args[0].size())
     return True
 
@@ -182,24 +187,34 @@ def _change_error(call: WrappedCall) -> bool:
     return True
 
 
-BY_NAME: Mapping[str, Kind] = {
-    "collective-last-element": Kind("the last element is wrong on all ranks", _has_results, _last_element),
-    "collective-second-rank": Kind("the last element is wrong on rank 1", _on_second_rank, _last_element),
-    "collective-chunk-dropped": Kind(
+BY_NAME: Mapping[str, MutationOperator] = {
+    "collective-last-element": MutationOperator(
+        "the last element is wrong on all ranks", _has_results, _last_element
+    ),
+    "collective-second-rank": MutationOperator(
+        "the last element is wrong on rank 1", _on_second_rank, _last_element
+    ),
+    "collective-chunk-dropped": MutationOperator(
         "the second half of a result is not written", _has_results, _drop_chunk, after=False
     ),
-    "collective-stale": Kind("the result of the first call of these sizes is returned", _has_results, _stale),
-    "collective-input-changed": Kind("an input is overwritten", _has_inputs, _inputs_changed),
-    "ranks-rotated": Kind("each rank's part goes to its neighbour", _has_results, _rotate),
-    "reduction-wrong": Kind("another reduction is taken", _reduces, _reduce_otherwise, after=False),
-    "average-twice": Kind("an average is divided twice", _averages, _divide_again),
-    "root-off-by-one": Kind("the next rank is the root", _has_root, _take_next_root, after=False),
-    "work-not-awaited": Kind("wait returns at once", lambda call: True, _do_not_wait, after=False),
-    "barrier-dropped": Kind("no rank waits for another", lambda call: True, _skip, after=False),
-    "collective-error-missing": Kind(
+    "collective-stale": MutationOperator(
+        "the result of the first call of these sizes is returned", _has_results, _stale
+    ),
+    "collective-input-changed": MutationOperator("an input is overwritten", _has_inputs, _inputs_changed),
+    "ranks-rotated": MutationOperator("each rank's part goes to its neighbour", _has_results, _rotate),
+    "reduction-wrong": MutationOperator(
+        "another reduction is taken", _reduces, _reduce_otherwise, after=False
+    ),
+    "average-twice": MutationOperator("an average is divided twice", _averages, _divide_again),
+    "root-off-by-one": MutationOperator("the next rank is the root", _has_root, _take_next_root, after=False),
+    "work-not-awaited": MutationOperator(
+        "wait returns at once", lambda call: True, _do_not_wait, after=False
+    ),
+    "barrier-dropped": MutationOperator("no rank waits for another", lambda call: True, _skip, after=False),
+    "collective-error-missing": MutationOperator(
         "an error is swallowed", lambda call: call.error is not None, _hide_error
     ),
-    "collective-error-type": Kind(
+    "collective-error-type": MutationOperator(
         "an error has another type", lambda call: call.error is not None, _change_error
     ),
 }
@@ -214,8 +229,8 @@ _ERRORS = ("collective-error-missing", "collective-error-type")
 _REDUCED = ("reduction-wrong", "average-twice")
 _INPUT = ("collective-input-changed",)
 
-#: By method of torch's ProcessGroup and Work, the kinds it can have.
-PLACES: Mapping[str, tuple[str, ...]] = {
+#: The mutation operators of each method of torch's ProcessGroup and Work.
+POINTS: Mapping[str, tuple[str, ...]] = {
     "allreduce": (*_RESULT, *_REDUCED, *_ERRORS),
     "allreduce_coalesced": (*_RESULT, *_REDUCED, *_ERRORS),
     "reduce": (*_RESULT, *_REDUCED, "root-off-by-one", *_ERRORS),
@@ -236,19 +251,19 @@ PLACES: Mapping[str, tuple[str, ...]] = {
 
 
 def functions() -> tuple[dict[str, Function], dict[str, tuple[str, ...]]]:
-    """Return the methods by place, and the kinds of each place; only those that this torch has."""
+    """Return the methods and the mutation operators by point, limited to methods of this torch."""
     from torch.distributed import ProcessGroup, Work
 
-    found: dict[str, Function] = {}
-    for name in PLACES:
+    functions_by_point: dict[str, Function] = {}
+    for name in POINTS:
         owner, method = (Work, "wait") if name == "Work.wait" else (ProcessGroup, name)
         if hasattr(owner, method):
-            found[f"c10d::{name}"] = Function(owner, method)
-    return found, {place: PLACES[place.removeprefix("c10d::")] for place in found}
+            functions_by_point[f"c10d::{name}"] = Function(owner, method)
+    return functions_by_point, {point: POINTS[point.removeprefix("c10d::")] for point in functions_by_point}
 
 
-class Recording(Functions):
-    """Does in a rank what the file says, and appends what it met to a file of the rank's own."""
+class RankSideInjector(FunctionInjector):
+    """Executes the command file in a rank, and appends triggered mutants to the rank's own file."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(*functions(), BY_NAME)
@@ -256,34 +271,34 @@ class Recording(Functions):
         self._report = (folder / f"{os.getpid()}.seen").open("a")
         self._fault = ""
         self._memory: dict[str, Any] = {}
-        for place in self._functions:
-            self._wrap(place, self._serve)
+        for point in self._functions:
+            self._wrap(point, self._serve)
 
-    def _serve(self, place: str, call: WrappedCall) -> Any:
+    def _serve(self, point: str, call: WrappedCall) -> Any:
         try:
-            word = self._armed.read_text()
+            command = self._armed.read_text()
         except OSError:
-            word = ""
-        if word != self._fault:
-            self._fault, self._memory = word, {}
-        if word == LOOK:
-            return self._look(place, call)
-        if not word or Fault.parse(word).place != place:
+            command = ""
+        if command != self._fault:
+            self._fault, self._memory = command, {}
+        if command == LOOK:
+            return self._look(point, call)
+        if not command or Mutant.parse(command).point != point:
             call.perform()
             return call.end()
         self._counts = [0, 0]
         try:
-            return self._go_wrong(BY_NAME[Fault.parse(word).kind], self._memory, call)
+            return self._go_wrong(BY_NAME[Mutant.parse(command).operator], self._memory, call)
         finally:
             if self._counts[0]:
                 self._say(f"count {self._counts[0]} {int(self._counts[1])}")
 
-    def _look(self, place: str, call: WrappedCall) -> Any:
+    def _look(self, point: str, call: WrappedCall) -> Any:
         try:
-            return super()._look(place, call)
+            return super()._look(point, call)
         finally:
             observed = self.take_observed()
-            for number, _ in observed.met:
+            for number, _ in observed.triggered:
                 self._say(f"met {number}")
             for index, _, _ in observed.calls:
                 self._say(f"called {index}")
@@ -294,5 +309,5 @@ class Recording(Functions):
 
 
 def prepare() -> None:
-    """Stand before the process group of this rank."""
-    Recording(Path(os.environ[FOLDER]))
+    """Install the wrappers of this rank's process group."""
+    RankSideInjector(Path(os.environ[FOLDER]))

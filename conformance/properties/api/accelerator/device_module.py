@@ -22,7 +22,7 @@ def _random_numbers(lab: Lab) -> torch.Tensor:
     return torch.rand(32, device=lab.device)
 
 
-@behaviour("accelerator", level="training", capabilities=("generator",), sees=())
+@behaviour("accelerator", level="training", capabilities=("generator",), must_detect=())
 def seeds_by_the_module(lab: Lab) -> None:
     """The module accepts seeds of 64 bits, for one device and for all devices, and initial_seed returns the
     last one set. Each call of seed() sets a different seed.
@@ -50,7 +50,7 @@ def seeds_by_the_module(lab: Lab) -> None:
     module.set_rng_state(before)
 
 
-@behaviour("accelerator", level="training", capabilities=("generator",), sees=())
+@behaviour("accelerator", level="training", capabilities=("generator",), must_detect=())
 def states_by_the_module(lab: Lab) -> None:
     """A state of the module's generator, or of the generators of all devices, restores the numbers that are
     drawn next. A value that is not a state is refused.
@@ -80,7 +80,7 @@ def _all_equal(left_states: list[torch.Tensor], right_states: list[torch.Tensor]
     return len(left_states) == len(right_states) and all(map(torch.equal, left_states, right_states))
 
 
-@behaviour("accelerator", level="core", capabilities=("streams",), sees=())
+@behaviour("accelerator", level="core", capabilities=("streams",), must_detect=())
 def streams_of_the_module(lab: Lab) -> None:
     """The module's stream context and set_stream change the current stream, which the module then reports.
     The context restores the previous stream.
@@ -99,7 +99,7 @@ def streams_of_the_module(lab: Lab) -> None:
     lab.holds("set back", runtime.current_stream() == outer)
 
 
-@behaviour("accelerator", level="core", sees=())
+@behaviour("accelerator", level="core", must_detect=())
 def devices_of_the_module(lab: Lab) -> None:
     """The module refuses a device that does not exist and then keeps the current device. It is initialised
     once it is in use, supports bfloat16 if the target declares it, and reports a capture only during a
@@ -149,7 +149,7 @@ def _resets_sums(module: Any, counts: Any) -> bool:
     return bool(dict(counts.memory_stats())[_TOTAL_ALLOCATED] < before)
 
 
-@behaviour("accelerator", level="core", capabilities=("memory_statistics",), sees=())
+@behaviour("accelerator", level="core", capabilities=("memory_statistics",), must_detect=())
 def memory_by_the_module(lab: Lab) -> None:
     """The module reports the same memory statistics as torch.accelerator, before and after it resets peaks
     and sums and empties the cache.

@@ -9,7 +9,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api.accelerator import _accelerator_or_model
 
 
-@behaviour("accelerator", level="bringup", sees=())
+@behaviour("accelerator", level="bringup", must_detect=())
 def the_accelerator(lab: Lab) -> None:
     """The process has one accelerator of the device's type, and the current index is below the number of
     devices.
@@ -41,7 +41,7 @@ def the_accelerator(lab: Lab) -> None:
         lab.holds("the module's device is the current one", True)
 
 
-@behaviour("accelerator", level="core", sees=())
+@behaviour("accelerator", level="core", must_detect=())
 def guards_of_the_device(lab: Lab) -> None:
     """A guard sets the current device and restores the previous one, also when nested, for None and after
     errors. An index that does not exist is refused.
@@ -86,7 +86,7 @@ def guards_of_the_device(lab: Lab) -> None:
     lab.same("work goes on", lab.integers(3) * 2)
 
 
-@behaviour("accelerator", level="core", capabilities=("streams", "events"), sees=())
+@behaviour("accelerator", level="core", capabilities=("streams", "events"), must_detect=())
 def streams_as_contexts(lab: Lab) -> None:
     """A stream is the current one within its context, also when nested or entered twice. Its work is visible
     to other streams after they wait for it.
@@ -130,7 +130,7 @@ def streams_as_contexts(lab: Lab) -> None:
     lab.same("at last", x + y)
 
 
-@behaviour("accelerator", capabilities=("pinned_memory", "non_blocking"), sees=("value",))
+@behaviour("accelerator", capabilities=("pinned_memory", "non_blocking"), must_detect=("value",))
 def pinned_copies(lab: Lab) -> None:
     """A non-blocking copy to the host is in pinned memory and has the correct values after
     synchronization.

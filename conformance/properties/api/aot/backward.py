@@ -77,7 +77,7 @@ def observe_steps(
     ]
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_writes_in_the_backward(lab: Lab) -> None:
     """Writes in the backward of a traced function happen in its backward, and reach inputs, saved tensors and
     gradients as without tracing. With create_graph, a write into a tensor that requires grad is an error.
@@ -138,7 +138,7 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
         )
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_keeps_sizes_for_the_backward(lab: Lab) -> None:
     """A traced function with dynamic shapes saves sizes for its backward, not the tensors that have them. A
     tensor can therefore be written after its sizes are saved. Numbers among the results take no gradient.

@@ -40,7 +40,7 @@ def compare_compiled(
         )
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def compiled_norms_and_layouts(lab: Lab) -> None:
     """Compiled norms, products of transposed tensors and jagged tensors give the values and gradients of
     eager. The slopes of a compiled random leaky ReLU lie in the requested range.
@@ -77,7 +77,7 @@ def compiled_norms_and_layouts(lab: Lab) -> None:
     lab.holds("in place: in the range", bool(((rectified > negative) & (rectified < 0)).all()))
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def compiled_for_other_inputs(lab: Lab) -> None:
     """A compiled function accepts inputs of other sizes, with fewer tensors that require grad, and one tensor
     passed twice.
@@ -121,7 +121,7 @@ def compiled_for_other_inputs(lab: Lab) -> None:
     lab.same("and with gradients", [loud.detach(), *torch.autograd.grad(loud.sum(), leaf)])
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
     """Hooks for saved tensors receive the tensors that a compiled function saves. They may change the device,
     dtype or value, and the backward uses the tensors that they return. A compiled function accepts a new pair
@@ -167,7 +167,7 @@ def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
         lab.holds(f"{name}: each is packed and unpacked", counts["packed"] == counts["unpacked"] > 0)
 
 
-@behaviour("aot", level="full", capabilities=("autograd", "autocast"), sees=())
+@behaviour("aot", level="full", capabilities=("autograd", "autocast"), must_detect=())
 def compiled_under_autocast(lab: Lab) -> None:
     """A compiled function under autocast computes in the lower precision, and its results and gradients have
     the dtypes of eager.

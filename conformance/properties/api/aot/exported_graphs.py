@@ -47,7 +47,7 @@ def state_tensors(module: nn.Module) -> list[torch.Tensor]:
     return [*(p.detach().clone() for p in module.parameters()), *(b.clone() for b in module.buffers())]
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def exported_functions_compute(lab: Lab) -> None:
     """A graph exported before or after dispatch gives the results of the function, for other inputs too. This
     holds for grad modes, writes inside, views, branches and loops.
@@ -163,7 +163,7 @@ class Counting(nn.Module):
         return (self.linear(x).sum() + y.sum(), self.calls.sum())
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def exported_modules_name_their_state(lab: Lab) -> None:
     """The graph of a module takes parameters and buffers as inputs. It returns the written buffers and
     inputs, the results and, if a loss is named, the gradients. Its signature names them.
@@ -209,7 +209,7 @@ def exported_modules_name_their_state(lab: Lab) -> None:
     lab.same("their names", list(signature.backward_signature.gradients_to_parameters.values()))
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def exported_functions_refuse(lab: Lab) -> None:
     """A function exported without a signature refuses trees, inputs whose metadata it changes, shared or
     repeated inputs that it writes, and writes into a tensor that requires grad. An exported joint graph gives

@@ -128,7 +128,7 @@ class Cube(torch.autograd.Function):
         return grad * 3 * x * x
 
 
-@behaviour("aot", level="training", capabilities=("autograd",), sees=())
+@behaviour("aot", level="training", capabilities=("autograd",), must_detect=())
 def aot_calls(lab: Lab) -> None:
     """A function traced ahead of time gives the results and gradients of the function: with one or several
     outputs, trees, constants, numbers and None among its tensors, unused and repeated inputs.
@@ -173,7 +173,7 @@ def aot_calls(lab: Lab) -> None:
     lab.same("again with other values", function(y, x + 1))
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_writes_into_inputs(lab: Lab) -> None:
     """Writes of a traced function into its inputs reach the inputs: writes of values, of sizes and strides,
     or of both, once or several times, whether the input is returned or not. Gradients flow through the
@@ -236,7 +236,7 @@ def aot_writes_into_inputs(lab: Lab) -> None:
     lab.holds("running statistics as without tracing", trees_are_equal(buffers, expected))
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_returns_aliases(lab: Lab) -> None:
     """The results of a traced function share memory with its inputs and with each other as the results of the
     original function do. Gradients flow through them.
@@ -287,7 +287,7 @@ def aot_returns_aliases(lab: Lab) -> None:
         )
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_inputs_that_share(lab: Lab) -> None:
     """If inputs are views of each other, a write into one is visible in the others, whichever input is
     written and returned.
@@ -348,7 +348,7 @@ def aot_inputs_that_share(lab: Lab) -> None:
     )
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_partitions_and_sizes(lab: Lab) -> None:
     """Both partitioners of forward and backward, and traces with dynamic shapes, give the same results and
     gradients.
@@ -367,11 +367,22 @@ def aot_partitions_and_sizes(lab: Lab) -> None:
     }.items():
         compare_with_eager(lab, f"{name}: a chain", deep, x, y, **options)  # type: ignore[arg-type]
         compare_with_eager(
-            lab, f"{name}: sizes", lambda a, b: a.view(a.shape[1], -1) * b.numel(), x, y, **options
-        )  # type: ignore[arg-type]
+            lab,
+            f"{name}: sizes",
+            lambda a, b: a.view(a.shape[1], -1) * b.numel(),
+            x,
+            y,
+            **options,  # type: ignore[arg-type]
+        )
         compare_with_eager(
-            lab, f"{name}: a write", lambda a, b: a.mul_(2) * b, x, y, make=non_leaf_copies, **options
-        )  # type: ignore[arg-type]
+            lab,
+            f"{name}: a write",
+            lambda a, b: a.mul_(2) * b,
+            x,
+            y,
+            make=non_leaf_copies,
+            **options,  # type: ignore[arg-type]
+        )
         compare_with_eager(
             lab,
             f"{name}: a view",
@@ -379,5 +390,5 @@ def aot_partitions_and_sizes(lab: Lab) -> None:
             x,
             y,
             make=non_leaf_copies,
-            **options,
-        )  # type: ignore[arg-type]
+            **options,  # type: ignore[arg-type]
+        )

@@ -163,7 +163,7 @@ def graphs_with_open_sizes(lab: Lab) -> None:
     lab.holds("a mask: as without", torch.equal(actual, expected))
 
 
-@behaviour("aot", level="full", sees=("error",))
+@behaviour("aot", level="full", must_detect=("error",))
 def graphs_refuse_values(lab: Lab) -> None:
     """A trace refuses results that depend on values: allclose of inputs, and numbers read from a random
     tensor.

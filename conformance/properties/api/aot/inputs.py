@@ -17,7 +17,7 @@ from conformance.properties.api.aot.functions import compare_with_eager, non_lea
 WITHOUT_GRADIENTS = (False,)
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_exchanges_storage(lab: Lab) -> None:
     """If a traced function replaces the storage of an input with set_, or resizes it, the input is afterwards
     as the original function leaves it. A write after set_ that needs a gradient is an error.
@@ -129,7 +129,7 @@ def aot_exchanges_storage(lab: Lab) -> None:
     lab.raises("set_ and a write with a gradient", lambda: call(banned, x, y), AssertionError, RuntimeError)
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_writes_hidden_from_autograd(lab: Lab) -> None:
     """A traced function distinguishes writes under no_grad, writes through a detached tensor and ordinary
     writes: only an ordinary write is differentiated. Views of a written input have the new values.
@@ -177,7 +177,7 @@ def aot_writes_hidden_from_autograd(lab: Lab) -> None:
     lab.holds("a view of a written input as without tracing", trees_are_equal(observed[0], observed[1]))
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_inputs_turned_and_written(lab: Lab) -> None:
     """If inputs share storage, or one tensor is passed twice, each input shows the effect of a traced
     function: transposed, written, or both.

@@ -85,7 +85,7 @@ def observe_calls(
     return observed
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_of_modules(lab: Lab) -> None:
     """A traced module gives the results of the module, accumulates gradients in its parameters, also sparse
     ones, and writes its buffers.
@@ -137,7 +137,7 @@ def trees_are_close(actual: Any, expected: Any) -> bool:
     return bool(actual == expected)
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_of_modules_for_inference(lab: Lab) -> None:
     """A traced module under no_grad or inference_mode gives the results of the module. In eval mode it does
     not write the running statistics.
@@ -165,7 +165,7 @@ def aot_of_modules_for_inference(lab: Lab) -> None:
             )
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_lowers_modules(lab: Lab) -> None:
     """A module lowered for example inputs, real ones or fake ones with dynamic shapes, gives the results of
     the module for similar inputs. It may create tensors and change the shape of its inputs, and fewer inputs
@@ -258,7 +258,7 @@ class Added(nn.Module):
         return (x + y,)
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def graphs_of_modules_with_open_sizes(lab: Lab) -> None:
     """A graph of a module with dynamic shapes contains its weights and gives the results of the module for
     inputs of other sizes, with and without functionalize.

@@ -111,7 +111,7 @@ def _check_shard(lab: Lab, shard: int, shard_count: int, sizes: str, *, in_place
 
 for _part in range(8):
 
-    @behaviour("aot", name=f"graphs-of-entries-{_part + 1}-of-8", sees=())
+    @behaviour("aot", name=f"graphs-of-entries-{_part + 1}-of-8", must_detect=())
     def _with_values(lab: Lab, part: int = _part) -> None:
         """The graph of each eighth operator of the database, traced with values, gives the results of the
         operator for other values.
@@ -119,7 +119,7 @@ for _part in range(8):
         _check_shard(lab, part, 8, "real")
 
     @behaviour(
-        "aot", name=f"fake-graphs-of-entries-{_part + 1}-of-8", capabilities=("fake_tensors",), sees=()
+        "aot", name=f"fake-graphs-of-entries-{_part + 1}-of-8", capabilities=("fake_tensors",), must_detect=()
     )
     def _without_values(lab: Lab, part: int = _part) -> None:
         """The graph of each eighth operator of the database, traced without values, gives the results of
@@ -131,7 +131,10 @@ for _part in range(8):
 for _part in range(4):
 
     @behaviour(
-        "aot", name=f"open-graphs-of-entries-{_part + 1}-of-16", capabilities=("fake_tensors",), sees=()
+        "aot",
+        name=f"open-graphs-of-entries-{_part + 1}-of-16",
+        capabilities=("fake_tensors",),
+        must_detect=(),
     )
     def _with_open_sizes(lab: Lab, part: int = _part) -> None:
         """The graph of each sixteenth operator of the database, traced with dynamic shapes, gives
@@ -143,7 +146,7 @@ for _part in range(4):
         "aot",
         name=f"open-graphs-of-entries-in-place-{_part + 1}-of-4",
         capabilities=("fake_tensors",),
-        sees=(),
+        must_detect=(),
     )
     def _in_place(lab: Lab, part: int = _part) -> None:
         """The graph of each fourth operator of the database that writes in place, traced with dynamic

@@ -58,7 +58,7 @@ def compare_with_eager(
         lab.holds(f"{name}: {part} as without tracing", trees_are_equal(observed[part], value))
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_of_subclasses(lab: Lab) -> None:
     """A traced function of tensor subclasses gives results and gradients of the same classes and values as
     the function. The subclasses may be nested, mixed with ordinary tensors, or carry notes.
@@ -108,7 +108,7 @@ def aot_of_subclasses(lab: Lab) -> None:
     compare_with_eager(lab, "strides", lambda a: a.t() * 2, lambda: grown(pair()), dynamic=True)
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_writes_into_subclasses(lab: Lab) -> None:
     """A traced function writes into tensor subclasses and returns views of them as the function does. A
     change of their sizes is an error.
@@ -153,7 +153,7 @@ def aot_writes_into_subclasses(lab: Lab) -> None:
     lab.raises("pairs that share", written_twice, match="subclass|[Aa]lias")
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_gradients_of_other_kinds(lab: Lab) -> None:
     """A traced function accepts gradients with the layout, memory format and class of its results. Gradients
     of other layouts are converted. An ordinary tensor as the gradient of a subclass is an error.
@@ -219,7 +219,7 @@ def aot_gradients_of_other_kinds(lab: Lab) -> None:
     )
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_of_modules_with_subclasses(lab: Lab) -> None:
     """A compiled module whose parameters are tensor subclasses, also nested ones, gives the results and
     gradients of the module. A compiled function preserves the strides of its inputs.

@@ -27,7 +27,7 @@ class Halved(torch.autograd.Function):
         return grad * 0.5
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_views_beside_writes(lab: Lab) -> None:
     """Views that a traced function returns share memory and carry gradients as the views of the original
     function do. They may be views of written, transposed and unchanged inputs, and of intermediates.
@@ -100,7 +100,7 @@ def tensor_and_size(clones: Sequence[torch.Tensor]) -> list[Any]:
     return [clones[0].clone(), clones[0].numel()]
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_flags_of_results(lab: Lab) -> None:
     """Results and inputs of a traced function require grad exactly when they do for the original function:
     with flags set inside, enable_grad under no_grad, views under no_grad, and gradients computed inside.
@@ -167,7 +167,7 @@ def aot_flags_of_results(lab: Lab) -> None:
     lab.expect("its gradient", gradient, torch.ones(3, 4))
 
 
-@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+@behaviour("aot", level="full", capabilities=("autograd",), must_detect=())
 def aot_views_that_must_not_be_written(lab: Lab) -> None:
     """If a traced function returns several views of its input, a write into one of them is an error, as
     without tracing.

@@ -30,7 +30,7 @@ def _with_small_weights(lab: Lab, module: Any) -> Any:
     return module
 
 
-@behaviour("attention", level="core", capabilities=("autograd",), sees=("value",))
+@behaviour("attention", level="core", capabilities=("autograd",), must_detect=("value",))
 def multihead_attention(lab: Lab) -> None:
     """Multihead attention projects its inputs, attends in each head and projects the result back: with
     biases, zero attention, keys and values of other widths, and batches first.
@@ -106,7 +106,7 @@ def multihead_attention(lab: Lab) -> None:
     lab.close("given keys and values", static, roundings=128, matrix=True)
 
 
-@behaviour("attention", level="core", sees=("value",))
+@behaviour("attention", level="core", must_detect=("value",))
 def masks_of_multihead_attention(lab: Lab) -> None:
     """A True of a boolean mask forbids a position, and a float mask is added. Masks may be for all heads, for
     each head or for padding. The fast path agrees with the slow path.
@@ -158,7 +158,7 @@ def masks_of_multihead_attention(lab: Lab) -> None:
     )
 
 
-@behaviour("attention", dtypes=("float16", "bfloat16", "float64"), sees=("dtype",))
+@behaviour("attention", dtypes=("float16", "bfloat16", "float64"), must_detect=("dtype",))
 def dtypes_of_multihead_attention(lab: Lab) -> None:
     """Multihead attention keeps the dtype of its input, in train and eval mode, with and without
     gradients.
@@ -176,7 +176,7 @@ def dtypes_of_multihead_attention(lab: Lab) -> None:
             )
 
 
-@behaviour("attention", sees=("error", "message"))
+@behaviour("attention", must_detect=("error", "message"))
 def refusals_of_multihead_attention(lab: Lab) -> None:
     """Multihead attention refuses keys, values and masks of wrong dimensions, in train and eval mode."""
     lab.raises("heads that do not divide", lambda: nn.MultiheadAttention(8, 3), AssertionError, ValueError)
@@ -253,7 +253,7 @@ def _static_with_bias(lab: Lab) -> Any:
     )  # fmt: skip
 
 
-@behaviour("attention", level="core", capabilities=("autograd",), sees=("value",))
+@behaviour("attention", level="core", capabilities=("autograd",), must_detect=("value",))
 def transformer_layers(lab: Lab) -> None:
     """Encoder and decoder layers compute the documented result with norms first or last, in both batch
     layouts. The encoder's fast path without gradients agrees with its path with gradients.
@@ -303,7 +303,7 @@ def transformer_layers(lab: Lab) -> None:
     )
 
 
-@behaviour("attention", level="core", sees=("value",))
+@behaviour("attention", level="core", must_detect=("value",))
 def masks_of_transformers(lab: Lab) -> None:
     """Encoders and decoders apply boolean and float masks, padding and causality, in train and eval mode."""
     encoder = nn.TransformerEncoder(
@@ -378,7 +378,7 @@ def masks_of_transformers(lab: Lab) -> None:
         )
 
 
-@behaviour("attention", sees=("error",))
+@behaviour("attention", must_detect=("error",))
 def refusals_of_transformers(lab: Lab) -> None:
     """Transformers refuse wrong widths, batches and dimensions, and masks that do not fit or have an integer
     dtype.

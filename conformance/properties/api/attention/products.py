@@ -23,7 +23,11 @@ def _attention_by_definition(
 
 
 @behaviour(
-    "attention", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",)
+    "attention",
+    level="core",
+    dtypes=("float32", "float64"),
+    capabilities=("autograd",),
+    must_detect=("value",),
 )
 def attention_by_its_definition(lab: Lab) -> None:
     """Attention is the softmax of scaled products, with a mask or bias added, times the values. Its gradients
@@ -72,7 +76,7 @@ def attention_by_its_definition(lab: Lab) -> None:
     lab.close("the first step sees itself alone", causal[:, :1], roundings=64, matrix=True)
 
 
-@behaviour("attention", level="core", dtypes=("float32", "bfloat16", "float16"), sees=("value",))
+@behaviour("attention", level="core", dtypes=("float32", "bfloat16", "float16"), must_detect=("value",))
 def attention_in_other_layouts(lab: Lab) -> None:
     """Attention of transposed, packed, expanded and odd-sized inputs, and of masks with strides, equals the
     attention of contiguous inputs.
@@ -118,7 +122,7 @@ def attention_in_other_layouts(lab: Lab) -> None:
         )
 
 
-@behaviour("attention", level="core", capabilities=("random",), sees=("value",))
+@behaviour("attention", level="core", capabilities=("random",), must_detect=("value",))
 def dropout_in_attention(lab: Lab) -> None:
     """Dropout of attention weights does nothing at probability zero, repeats with its seed, and preserves the
     mean.
@@ -136,7 +140,7 @@ def dropout_in_attention(lab: Lab) -> None:
     lab.holds("the mean is kept", abs(float(total) - 1) < 0.5)
 
 
-@behaviour("attention", level="core", sees=("error", "message"))
+@behaviour("attention", level="core", must_detect=("error", "message"))
 def refusals_of_attention(lab: Lab) -> None:
     """Attention refuses one-dimensional inputs, inputs of different dtypes, integer masks, and sizes that do
     not fit.

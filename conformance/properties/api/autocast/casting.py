@@ -63,7 +63,7 @@ def _float32_calls(lab: Lab) -> Calls:
     }
 
 
-@behaviour("autocast", level="training", sees=("value",))
+@behaviour("autocast", level="training", must_detect=("value",))
 def autocast_lowers_products(lab: Lab) -> None:
     """Under autocast, matrix products and convolutions of float32 run in the lower dtype. Outside of autocast
     they run in float32.
@@ -82,7 +82,7 @@ def autocast_lowers_products(lab: Lab) -> None:
         lab.close(f"{name} outside", call(), roundings=32, matrix=True)
 
 
-@behaviour("autocast", level="training", sees=("value",))
+@behaviour("autocast", level="training", must_detect=("value",))
 def autocast_keeps_losses(lab: Lab) -> None:
     """Under autocast, losses and distances of lower dtypes are computed in float32."""
     kind = lab.device.type
@@ -93,7 +93,7 @@ def autocast_keeps_losses(lab: Lab) -> None:
         lab.close(f"value of {name}", result, roundings=1024)
 
 
-@behaviour("autocast", level="training", sees=("value",))
+@behaviour("autocast", level="training", must_detect=("value",))
 def autocast_promotes(lab: Lab) -> None:
     """Under autocast, operators that need equal dtypes use the widest one. Other operators follow ordinary
     type promotion.
@@ -127,7 +127,7 @@ def autocast_promotes(lab: Lab) -> None:
         lab.same("out= is not cast", torch.mm(first_factor, second_factor, out=out).dtype)
 
 
-@behaviour("autocast", level="training", sees=("value",))
+@behaviour("autocast", level="training", must_detect=("value",))
 def autocast_methods_and_nesting(lab: Lab) -> None:
     """autocast can be nested, disabled and used as a decorator. It reports whether it is enabled and its
     dtype.
@@ -166,7 +166,7 @@ def autocast_methods_and_nesting(lab: Lab) -> None:
     lab.same("product", product)
 
 
-@behaviour("autocast", level="training", sees=("value",))
+@behaviour("autocast", level="training", must_detect=("value",))
 def autocast_and_backward(lab: Lab) -> None:
     """Gradients of operators that ran under autocast have the dtype of the leaf, also when a weight is used
     twice.

@@ -87,7 +87,7 @@ def _compare_in_two_regions(
                         tensor.copy_(tensor.cpu().roll(shift, -1) * 0.75)
 
 
-@behaviour("autocast", level="training", sees=("value",))
+@behaviour("autocast", level="training", must_detect=("value",))
 def operators_declared_to_be_lowered(lab: Lab) -> None:
     """Every operator that the backend lists as lowered runs in the lower dtype, also after its weights have
     changed. For some operators only the first argument is cast (torch.amp: "Ops that can autocast to
@@ -99,7 +99,7 @@ def operators_declared_to_be_lowered(lab: Lab) -> None:
         _compare_in_two_regions(lab, firsts, torch.float32, lower, lower, first=True)
 
 
-@behaviour("autocast", level="training", sees=("value",))
+@behaviour("autocast", level="training", must_detect=("value",))
 def operators_declared_to_keep_float32(lab: Lab) -> None:
     """Every operator that the backend lists for float32 runs in float32, for any dtype of its arguments
     (torch.amp: "Ops that can autocast to float32").
@@ -109,7 +109,7 @@ def operators_declared_to_keep_float32(lab: Lab) -> None:
     _compare_in_two_regions(lab, names, torch.float32, torch.bfloat16, torch.float32)
 
 
-@behaviour("autocast", level="training", sees=("value",))
+@behaviour("autocast", level="training", must_detect=("value",))
 def operators_declared_to_promote(lab: Lab) -> None:
     """Every operator that the backend lists for promotion runs in the widest dtype of its arguments
     (torch.amp: "Ops that promote to the widest input type").

@@ -23,7 +23,7 @@ def two_parameters(lab: Lab) -> list[torch.nn.Parameter]:
     return [torch.nn.Parameter(lab.integers(3)), torch.nn.Parameter(lab.integers(2, 2))]
 
 
-@behaviour("autocast", level="training", capabilities=NEEDS, sees=("value",))
+@behaviour("autocast", level="training", capabilities=NEEDS, must_detect=("value",))
 def scale_moves(lab: Lab) -> None:
     """The scale grows after steps without infinities and shrinks after a step with an infinity or NaN, which
     changes no parameter.
@@ -63,7 +63,7 @@ def scale_moves(lab: Lab) -> None:
     lab.holds("a scale never overflows", torch.isfinite(torch.tensor(top.get_scale())))
 
 
-@behaviour("autocast", level="training", capabilities=NEEDS, sees=("value", "error"))
+@behaviour("autocast", level="training", capabilities=NEEDS, must_detect=("value", "error"))
 def unscaled_gradients(lab: Lab) -> None:
     """unscale_ divides gradients by the scale once, so that they can be clipped. A call out of order is
     refused.
@@ -101,7 +101,7 @@ def unscaled_gradients(lab: Lab) -> None:
     lab.raises("half gradients", lambda: half_scaler.unscale_(halved), ValueError, match="FP16")
 
 
-@behaviour("autocast", level="training", capabilities=NEEDS, sees=("value",))
+@behaviour("autocast", level="training", capabilities=NEEDS, must_detect=("value",))
 def scaled_training(lab: Lab) -> None:
     """Training with a scaler ends at the same parameters as training without one, also when losses
     accumulate, share parameters or include a gradient penalty.
@@ -149,7 +149,7 @@ def scaled_training(lab: Lab) -> None:
         lab.close(kind, scaled, roundings=64)
 
 
-@behaviour("autocast", level="training", capabilities=NEEDS, sees=("value",))
+@behaviour("autocast", level="training", capabilities=NEEDS, must_detect=("value",))
 def scaler_states(lab: Lab) -> None:
     """A scaler's state can be saved, loaded and pickled. A disabled scaler changes nothing and has an empty
     state.

@@ -11,7 +11,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autocast", level="training", sees=("value",))
+@behaviour("autocast", level="training", must_detect=("value",))
 def autocast_cache(lab: Lab) -> None:
     """With the cache, leaves that require grad are cast once per context. Without the cache, they are cast at
     each use. The cache ends with the context.
@@ -56,7 +56,7 @@ def autocast_cache(lab: Lab) -> None:
         lab.holds("does not end those that follow", (x @ weight).requires_grad)
 
 
-@behaviour("autocast", level="training", sees=("value",))
+@behaviour("autocast", level="training", must_detect=("value",))
 def autocast_by_hand(lab: Lab) -> None:
     """set_autocast_enabled and set_autocast_dtype set the values that the getters return and that operators
     use, for their device type only.
@@ -87,7 +87,7 @@ def autocast_by_hand(lab: Lab) -> None:
         lab.same("another device type stays off", torch.is_autocast_enabled(other_kind))
 
 
-@behaviour("autocast", sees=("value", "error"))
+@behaviour("autocast", must_detect=("value", "error"))
 def autocast_refusals(lab: Lab) -> None:
     """autocast refuses an unknown device type and a device type that is not a string. For a dtype that
     autocast does not support it warns and stays off.
@@ -112,7 +112,7 @@ def autocast_refusals(lab: Lab) -> None:
     lab.same("product", x @ x)
 
 
-@behaviour("autocast", sees=("value",))
+@behaviour("autocast", must_detect=("value",))
 def autocast_of_threads(lab: Lab) -> None:
     """A new thread starts without autocast, and autocast in one thread does not affect another."""
     kind = lab.device.type
@@ -131,7 +131,7 @@ def autocast_of_threads(lab: Lab) -> None:
     lab.same("seen", [states, torch.is_autocast_enabled(kind)])
 
 
-@behaviour("autocast", sees=("value",))
+@behaviour("autocast", must_detect=("value",))
 def autocast_of_functions(lab: Lab) -> None:
     """custom_fwd casts inputs and disables autocast if cast_inputs is set. Otherwise it runs in the caller's
     mode. custom_bwd runs in the mode of the forward.
@@ -171,7 +171,7 @@ def autocast_of_functions(lab: Lab) -> None:
     lab.same("seen", states)
 
 
-@behaviour("autocast", sees=("value",))
+@behaviour("autocast", must_detect=("value",))
 def autocast_of_recurrent_modules(lab: Lab) -> None:
     """Recurrent modules run under autocast, and their gradients have the dtype of their parameters."""
     kind = lab.device.type

@@ -35,7 +35,7 @@ class _PoisonedLater(Function):
         return _Poisoned.apply(grad)
 
 
-@behaviour("autograd", sees=("value", "error", "message", "warning"))
+@behaviour("autograd", must_detect=("value", "error", "message", "warning"))
 def anomalies_of_second_derivatives(lab: Lab) -> None:
     """If NaN first appears in the backward of a backward, anomaly detection raises there. It warns with the
     traceback of the forward call and of the previous calculation that induced it.
@@ -66,7 +66,7 @@ def _raise_if_text(text: str) -> None:
         raise RuntimeError(text)
 
 
-@behaviour("autograd", sees=("value", "error", "message", "warning"))
+@behaviour("autograd", must_detect=("value", "error", "message", "warning"))
 def anomalies_of_unwatched_forwards(lab: Lab) -> None:
     """Anomaly detection around the backward alone still raises. It warns that no information about the
     forward is available.

@@ -15,7 +15,7 @@ def _queue_callback(callback: Any) -> None:
     torch.autograd.Variable._execution_engine.queue_callback(callback)
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def callbacks_at_the_end(lab: Lab) -> None:
     """A callback queued during a backward runs once, after all gradients are accumulated. It may queue other
     callbacks, and its error propagates from the backward.
@@ -47,7 +47,7 @@ def callbacks_at_the_end(lab: Lab) -> None:
     lab.raises("outside of a backward", lambda: _queue_callback(last), match="backward")
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def callbacks_of_nested_backward(lab: Lab) -> None:
     """A callback runs at the end of the backward in which it was queued. Callbacks of an inner backward run
     before the outer backward continues.
@@ -91,7 +91,7 @@ def callbacks_of_nested_backward(lab: Lab) -> None:
         lab.same(f"order with callbacks at {sorted(depths)}", log)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def order_of_nested_backward(lab: Lab) -> None:
     """A backward that runs inside a node finishes before waiting nodes of the outer backward run."""
     order: list[str] = []
@@ -128,7 +128,7 @@ def order_of_nested_backward(lab: Lab) -> None:
     lab.same("gradients", [first.grad, second.grad])
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def the_current_node(lab: Lab) -> None:
     """During a backward, a hook can query the current node, the order in which nodes run, and whether a node
     will run.

@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", level="training", sees=("value",))
+@behaviour("autograd", level="training", must_detect=("value",))
 def gradients_across_devices(lab: Lab) -> None:
     """A gradient is on the device of its leaf, for any number of moves between host and device in the
     forward.
@@ -44,7 +44,7 @@ def gradients_across_devices(lab: Lab) -> None:
     lab.same("an unused leaf of the other device", [gradients[0], gradients[1] is None])
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def wrong_device_gradients(lab: Lab) -> None:
     """A gradient that is passed to backward or returned by a Function must be on the device of its tensor. A
     scalar of the host may be combined with a device tensor, and its gradient is on the host.
@@ -70,7 +70,7 @@ def wrong_device_gradients(lab: Lab) -> None:
     lab.same("its gradient", number.grad, host=True)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def gradients_of_conversions(lab: Lab) -> None:
     """Gradients of dtype conversions have the dtype of the leaf. The gradient of a conversion to complex is
     the real part.
@@ -105,7 +105,7 @@ def gradients_of_conversions(lab: Lab) -> None:
     lab.same("an integer result ends the graph", x.long().requires_grad)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
     """A tensor of one element that requires grad converts to a Python number. Python numbers can be operands
     of differentiable operators.
@@ -127,7 +127,7 @@ def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
     lab.expect("a scalar of another width", x.grad, 3.0)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def copies_of_gradients(lab: Lab) -> None:
     """A gradient passed to backward is copied or kept, and later work never changes it."""
     x: Any = lab.integers(3, requires_grad=True)
@@ -164,7 +164,7 @@ def copies_of_gradients(lab: Lab) -> None:
     lab.expect("given, once more", seed_gradient, [1.0, 2.0, 3.0])
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def ties_share_gradients(lab: Lab) -> None:
     """min, max, amin and amax over all elements divide the gradient equally between equal elements. The
     gradient of median adds up to one.
@@ -192,7 +192,7 @@ def ties_share_gradients(lab: Lab) -> None:
         lab.close(f"index_reduce {reduce}", [into.grad, source.grad], roundings=4)
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def gradients_at_special_points(lab: Lab) -> None:
     """Gradients at the edges of domains are as documented: for powers of zero, norms at zero and products
     with zeros.
@@ -229,7 +229,7 @@ def gradients_at_special_points(lab: Lab) -> None:
         lab.same(f"{name} ends the graph", whole().requires_grad)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def variance_and_mean(lab: Lab) -> None:
     """var_mean and std_mean have the correct gradients if one of their results is used, or both."""
     x = lab.integers(3, 4, requires_grad=True)

@@ -30,7 +30,7 @@ class _NestedBackward(Function):
         return ctx.x.grad, None
 
 
-@behaviour("autograd", level="training", sees=("value", "error"))
+@behaviour("autograd", level="training", must_detect=("value", "error"))
 def backward_within_backward(lab: Lab) -> None:
     """A backward may run another one inside, to a depth of 65 or more. Errors inside propagate, and the grad
     mode is restored afterwards.
@@ -86,7 +86,7 @@ def backward_within_backward(lab: Lab) -> None:
     lab.expect("the engine works afterwards", x.grad, [2.0, 2.0, 2.0])
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def backward_within_hooks(lab: Lab) -> None:
     """Hooks of leaves and of results may run a backward, on other tensors or on the same leaf."""
     x = lab.integers(2, requires_grad=True)
@@ -113,7 +113,7 @@ def backward_within_hooks(lab: Lab) -> None:
     lab.expect("result's hook on the same leaf", x.grad, [9.0, 9.0])
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def backward_on_several_threads(lab: Lab) -> None:
     """Backwards on several threads over shared leaves accumulate their gradients."""
     x = lab.integers(4, 4, requires_grad=True)
@@ -151,7 +151,7 @@ def backward_on_several_threads(lab: Lab) -> None:
     lab.same("over one retained graph", results)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def threads_in_the_middle(lab: Lab) -> None:
     """Parts of a graph that are created on several threads are differentiated as if one thread had created
     them.
@@ -176,7 +176,7 @@ def threads_in_the_middle(lab: Lab) -> None:
     lab.expect("gradient", x.grad, [12.0] * 4)
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def errors_of_threads(lab: Lab) -> None:
     """An exception in a backward on another thread is raised in that thread, with its type and a traceback
     that includes the user's code.
@@ -220,7 +220,7 @@ def errors_of_threads(lab: Lab) -> None:
     lab.expect("the engine works afterwards", x.grad, [4.0, 4.0, 4.0])
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def multithreading_switch(lab: Lab) -> None:
     """set_multithreading_enabled is a context manager and a function. If it is disabled, the backward runs on
     the calling thread.
@@ -243,7 +243,7 @@ def multithreading_switch(lab: Lab) -> None:
     lab.same("gradient", x.grad)
 
 
-@behaviour("autograd", sees=("value", "error", "message"))
+@behaviour("autograd", must_detect=("value", "error", "message"))
 def anomaly_detection(lab: Lab) -> None:
     """detect_anomaly raises at the first backward that returns NaN and names it. With check_nan=False it
     ignores NaN.
@@ -294,7 +294,7 @@ def anomaly_detection(lab: Lab) -> None:
     lab.raises("within a graph of a graph", twice, match="nan")
 
 
-@behaviour("autograd", capabilities=("streams",), sees=("value",))
+@behaviour("autograd", capabilities=("streams",), must_detect=("value",))
 def backward_on_streams(lab: Lab) -> None:
     """Backward runs each node on the stream of its forward. Later work on the calling stream uses the
     finished gradients.

@@ -24,7 +24,7 @@ class _Added(Function):
         return first, first + second
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def changed_inputs_as_results(lab: Lab) -> None:
     """An input that a Function changes in place and returns becomes a result of the Function. An input that
     did not require grad then requires grad, and a view passes the gradient to its base.
@@ -73,7 +73,7 @@ def changed_inputs_as_results(lab: Lab) -> None:
     lab.holds("an input whose gradient is None has none", unused.grad is None)
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def changed_inputs_without_gradients(lab: Lab) -> None:
     """A result may be marked both as changed in place and as non-differentiable. It does not require grad
     then, and the other results do.
@@ -102,7 +102,7 @@ def changed_inputs_without_gradients(lab: Lab) -> None:
     lab.raises("backward of the cleared one", lambda: cleared.sum().backward(), match="does not require grad")
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def leaves_as_results(lab: Lab) -> None:
     """A leaf that a Function returns becomes a result of the Function. Its hooks receive the gradient of all
     its uses. Under no_grad it remains a leaf.
@@ -147,7 +147,7 @@ def leaves_as_results(lab: Lab) -> None:
     lab.expect("gradient of a doubled part", second.grad, [2.0, 2.0])
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def saved_results_of_functions(lab: Lab) -> None:
     """A result that a Function saved is unpacked with its output number and with the node of the Function."""
     positions: list[Any] = []

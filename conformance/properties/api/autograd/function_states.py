@@ -22,7 +22,7 @@ class _Doubled(Function):
         return grad * 2
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def grad_mode_in_functions(lab: Lab) -> None:
     """The forward of a Function runs with gradients disabled. Under no_grad its result does not require grad.
     Its forward and backward may enable gradients.
@@ -59,7 +59,7 @@ def grad_mode_in_functions(lab: Lab) -> None:
     x.grad = None
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def functions_differentiated_repeatedly(lab: Lab) -> None:
     """Gradients of gradients through a Function can be computed repeatedly, with and without building a
     graph.
@@ -91,7 +91,7 @@ def functions_differentiated_repeatedly(lab: Lab) -> None:
     lab.same("second derivative of a cube of a cube", second_derivatives)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def graphs_of_functions_are_freed(lab: Lab) -> None:
     """The objects that a Function's context holds are freed with its graph. A deep graph is freed without
     recursion.
@@ -135,7 +135,7 @@ def graphs_of_functions_are_freed(lab: Lab) -> None:
     lab.holds("an unused deep graph is freed", True)
 
 
-@behaviour("autograd", sees=("error",))
+@behaviour("autograd", must_detect=("error",))
 def misuse_of_functions(lab: Lab) -> None:
     """Calling a Function instance, a missing backward, saving an object that is not a tensor and reading
     freed saved tensors raise errors and do not crash.
@@ -183,7 +183,7 @@ def misuse_of_functions(lab: Lab) -> None:
     lab.raises("saving what is not a tensor", lambda: Saves.apply(x), TypeError)
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def views_out_of_functions(lab: Lab) -> None:
     """Views that a Function returns share memory with their base. An in-place write into such a view is
     refused if the input requires grad.
@@ -238,7 +238,7 @@ def views_out_of_functions(lab: Lab) -> None:
     lab.same("in place where no gradient is needed", without_gradient)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def functions_change_local_tensors(lab: Lab) -> None:
     """Tensors created inside forward and backward may be changed there in place, also before they are
     saved.
@@ -276,7 +276,7 @@ def functions_change_local_tensors(lab: Lab) -> None:
     lab.same("gradient past a masked write", x.grad)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def functions_on_subclasses(lab: Lab) -> None:
     """If the forward of a Function returns its input, and the input is a tensor subclass, the result has the
     same class.
@@ -301,7 +301,7 @@ def functions_on_subclasses(lab: Lab) -> None:
     lab.expect("gradient", x.grad.as_subclass(torch.Tensor), [5.0, 5.0, 5.0])
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def backward_without_a_graph(lab: Lab) -> None:
     """The operations of a backward are recorded only with create_graph. Saved leaves are unpacked with their
     requires_grad flag.

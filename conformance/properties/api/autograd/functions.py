@@ -28,7 +28,7 @@ class _Scaled(Function):
         return grad_x, None, grad_y
 
 
-@behaviour("autograd", level="training", sees=("value",))
+@behaviour("autograd", level="training", must_detect=("value",))
 def custom_function_gradients(lab: Lab) -> None:
     """A user-defined Function accepts tensors and numbers, can query which inputs need gradients, and can be
     differentiated twice.
@@ -50,7 +50,7 @@ def custom_function_gradients(lab: Lab) -> None:
     )
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def once_differentiable_functions(lab: Lab) -> None:
     """A backward marked once_differentiable runs without recording a graph. Differentiating its result is an
     error.
@@ -75,7 +75,7 @@ def once_differentiable_functions(lab: Lab) -> None:
     lab.raises("the second derivative", lambda: first.sum().backward(), match="once_differentiable")
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def undefined_gradients_of_functions(lab: Lab) -> None:
     """None from a backward means that no gradient is accumulated. For unused outputs the backward receives
     zeros, or None after set_materialize_grads(False).
@@ -114,7 +114,7 @@ def undefined_gradients_of_functions(lab: Lab) -> None:
     lab.same("gradients of the unused output", received)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def functions_that_return_inputs(lab: Lab) -> None:
     """A Function may return its input, or one result twice, and its backward is still called."""
 
@@ -150,7 +150,7 @@ def functions_that_return_inputs(lab: Lab) -> None:
     lab.expect("gradient through a result given twice", x.grad, [8.0, 8.0, 8.0])
 
 
-@behaviour("autograd", sees=("error", "message"))
+@behaviour("autograd", must_detect=("error", "message"))
 def wrong_gradients_of_functions(lab: Lab) -> None:
     """Gradients of a wrong number, shape or type are errors. An exception in backward propagates."""
 
@@ -200,7 +200,7 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
     lab.holds("superfluous Nones are allowed", x.grad is not None)
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def non_differentiable_outputs(lab: Lab) -> None:
     """Outputs marked non-differentiable do not require grad, and the backward receives zeros for them. The
     other outputs are differentiable.
@@ -247,7 +247,7 @@ def non_differentiable_outputs(lab: Lab) -> None:
     lab.raises("backward of a shadow", lambda: shadow.sum().backward(), match="does not require grad")
 
 
-@behaviour("autograd", sees=("value", "alias", "error"))
+@behaviour("autograd", must_detect=("value", "alias", "error"))
 def functions_in_place(lab: Lab) -> None:
     """A Function that marks its input dirty and returns it changes the input in place, with its own
     backward.
@@ -300,7 +300,7 @@ def functions_in_place(lab: Lab) -> None:
     lab.raises("a leaf in place", lambda: Tripled.apply(leaf), match="leaf")
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def setup_context(lab: Lab) -> None:
     """If a Function defines setup_context, its forward has no context, default arguments are filled in, and
     the gradients are the same.
@@ -332,7 +332,7 @@ def setup_context(lab: Lab) -> None:
         )
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def what_functions_save(lab: Lab) -> None:
     """save_for_backward accepts inputs, outputs and None. Access to a saved tensor that was changed or freed
     afterwards is refused.
@@ -372,7 +372,7 @@ def what_functions_save(lab: Lab) -> None:
     lab.same("gradient twice with a retained graph", x.grad)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def functions_with_other_things(lab: Lab) -> None:
     """Functions accept and return values that are not tensors, in any position, and may have no tensors at
     all.

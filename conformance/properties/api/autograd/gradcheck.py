@@ -25,7 +25,7 @@ class _WrongFactor(Function):
         return grad * x * 2.5
 
 
-@behaviour("autograd", dtypes=("float64", "complex128"), level="training", sees=("value",))
+@behaviour("autograd", dtypes=("float64", "complex128"), level="training", must_detect=("value",))
 def gradcheck_of_right_gradients(lab: Lab) -> None:
     """gradcheck and gradgradcheck accept correct gradients: of products, powers, views and indexing, with
     several inputs and outputs.
@@ -58,7 +58,7 @@ def gradcheck_of_right_gradients(lab: Lab) -> None:
     lab.same("a shape that depends on values", gradcheck(lambda a: a.flatten()[: int(a.shape[0])], (x,)))
 
 
-@behaviour("autograd", dtypes=("float64",), level="training", sees=("value", "error", "message"))
+@behaviour("autograd", dtypes=("float64",), level="training", must_detect=("value", "error", "message"))
 def gradcheck_of_wrong_gradients(lab: Lab) -> None:
     """gradcheck raises for wrong Jacobians, backward and forward. With raise_exception=False it returns
     False.
@@ -137,7 +137,7 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
     lab.same("gradient", torch.autograd.grad(_WrongFactor.apply(x).sum(), x)[0])
 
 
-@behaviour("autograd", dtypes=("float64",), sees=("error",))
+@behaviour("autograd", dtypes=("float64",), must_detect=("error",))
 def gradcheck_of_unfit_inputs(lab: Lab) -> None:
     """gradcheck reports inputs that do not require grad or overlap themselves, and outputs that cannot be
     differentiated.

@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", dtypes=("float64",), sees=("value",))
+@behaviour("autograd", dtypes=("float64",), must_detect=("value",))
 def gradcheck_of_unused_inputs(lab: Lab) -> None:
     """gradcheck and gradgradcheck accept inputs that do not affect any result, results on another device, and
     a default device.
@@ -48,7 +48,7 @@ def gradcheck_of_unused_inputs(lab: Lab) -> None:
     lab.same("an input on the host", gradcheck(lambda a: a.to(lab.device) * 2, (host,)))
 
 
-@behaviour("autograd", dtypes=("float64",), sees=("value",))
+@behaviour("autograd", dtypes=("float64",), must_detect=("value",))
 def gradcheck_of_complex_results(lab: Lab) -> None:
     """gradcheck accepts functions of real and complex inputs with real and complex results, in both modes."""
     if not lab.target.declares("complex128"):
@@ -69,7 +69,7 @@ def gradcheck_of_complex_results(lab: Lab) -> None:
         )
 
 
-@behaviour("autograd", dtypes=("float64",), sees=("value", "error"))
+@behaviour("autograd", dtypes=("float64",), must_detect=("value", "error"))
 def gradcheck_of_results_that_vary(lab: Lab) -> None:
     """gradcheck raises for functions whose results change shape or dtype when the input is perturbed. It
     propagates errors of the function.
@@ -116,7 +116,7 @@ def gradcheck_of_results_that_vary(lab: Lab) -> None:
     lab.same("gradient", torch.autograd.grad((x * x).sum(), x)[0])
 
 
-@behaviour("autograd", dtypes=("float64",), capabilities=("forward_ad",), sees=("value",))
+@behaviour("autograd", dtypes=("float64",), capabilities=("forward_ad",), must_detect=("value",))
 def gradcheck_passes_needs_on(lab: Lab) -> None:
     """In forward mode gradcheck runs the function on inputs that require grad and on inputs that do not. Only
     inputs that require grad get tangents.
@@ -158,7 +158,7 @@ def gradcheck_passes_needs_on(lab: Lab) -> None:
     lab.holds("the other had no tangent", not tangents_passed)
 
 
-@behaviour("autograd", dtypes=("float64",), capabilities=("sparse",), sees=("value", "error"))
+@behaviour("autograd", dtypes=("float64",), capabilities=("sparse",), must_detect=("value", "error"))
 def gradcheck_of_sparse_beside_dense(lab: Lab) -> None:
     """gradcheck with masked=True accepts sparse inputs together with dense ones. Sparse results are
     refused.

@@ -10,7 +10,7 @@ from conformance.behaviours.behaviour import FLOATS, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", dtypes=FLOATS, level="bringup", sees=("value",))
+@behaviour("autograd", dtypes=FLOATS, level="bringup", must_detect=("value",))
 def gradients_accumulate(lab: Lab) -> None:
     """backward adds to .grad of every leaf that requires grad and of no other tensor. The gradient has the
     leaf's dtype and device.
@@ -32,7 +32,7 @@ def gradients_accumulate(lab: Lab) -> None:
     lab.expect("after it was cleared", x.grad, [[3.0] * 3] * 2)
 
 
-@behaviour("autograd", level="training", sees=("value", "error"))
+@behaviour("autograd", level="training", must_detect=("value", "error"))
 def backward_of_several(lab: Lab) -> None:
     """backward accepts several tensors with a gradient for each, or None for a scalar. A tensor may occur
     twice.
@@ -59,7 +59,7 @@ def backward_of_several(lab: Lab) -> None:
     )
 
 
-@behaviour("autograd", level="training", sees=("value", "error"))
+@behaviour("autograd", level="training", must_detect=("value", "error"))
 def grad_calls(lab: Lab) -> None:
     """grad returns gradients without accumulating them. For an unused input it raises, or returns None if
     allowed, or zeros if materialized.
@@ -99,7 +99,7 @@ def grad_calls(lab: Lab) -> None:
     lab.same("and to one below", torch.autograd.grad(out, (hidden, x)))
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def gradients_of_unreachable_leaves(lab: Lab) -> None:
     """grad runs only the nodes that lead to its inputs. Other leaves get no gradient, and hooks on other
     paths are not called.
@@ -120,7 +120,7 @@ def gradients_of_unreachable_leaves(lab: Lab) -> None:
     lab.same("one of several outputs", [gradients[0], gradients[1], gradients[2] is None])
 
 
-@behaviour("autograd", level="training", sees=("value", "error"))
+@behaviour("autograd", level="training", must_detect=("value", "error"))
 def backward_into_chosen_inputs(lab: Lab) -> None:
     """backward with inputs= accumulates into these tensors alone, also if they are not leaves."""
     x, y = lab.integers(2, 2, requires_grad=True), lab.integers(2, 2, requires_grad=True)
@@ -146,7 +146,7 @@ def backward_into_chosen_inputs(lab: Lab) -> None:
     lab.same("as a function", y.grad)
 
 
-@behaviour("autograd", level="training", sees=("value", "error"))
+@behaviour("autograd", level="training", must_detect=("value", "error"))
 def graphs_are_freed(lab: Lab) -> None:
     """A second backward through freed saved tensors raises. With retain_graph, or if nothing was saved, it
     works.
@@ -171,7 +171,7 @@ def graphs_are_freed(lab: Lab) -> None:
     lab.same("of two heads", x.grad)
 
 
-@behaviour("autograd", level="training", sees=("value", "warning"))
+@behaviour("autograd", level="training", must_detect=("value", "warning"))
 def gradients_of_gradients(lab: Lab) -> None:
     """With create_graph, gradients can be differentiated. Hessian-vector products have their known values."""
     x: Any = lab.put([1.0, 2.0], requires_grad=True)
@@ -199,7 +199,7 @@ def gradients_of_gradients(lab: Lab) -> None:
     x.grad = None
 
 
-@behaviour("autograd", dtypes=("float32", "complex64"), sees=("value", "error"))
+@behaviour("autograd", dtypes=("float32", "complex64"), must_detect=("value", "error"))
 def batched_gradients(lab: Lab) -> None:
     """grad with is_grads_batched returns one row of gradients for each row of cotangents."""
     x = lab.integers(3, requires_grad=True)
@@ -214,7 +214,7 @@ def batched_gradients(lab: Lab) -> None:
     )
 
 
-@behaviour("autograd", level="training", sees=("value", "error"))
+@behaviour("autograd", level="training", must_detect=("value", "error"))
 def leaves_and_requires_grad(lab: Lab) -> None:
     """requires_grad can be set on leaves of floating and complex dtypes only. Results inherit it, and detach
     clears it.
@@ -252,7 +252,7 @@ def leaves_and_requires_grad(lab: Lab) -> None:
     lab.raises("numpy of a tensor that needs one", lambda: (x * 1).cpu().numpy(), match="detach")
 
 
-@behaviour("autograd", level="training", sees=("error",))
+@behaviour("autograd", level="training", must_detect=("error",))
 def assigned_gradients(lab: Lab) -> None:
     """.grad can be set to None or to a tensor of the same shape, dtype and device. A tensor of another dtype,
     shape or device is refused.
@@ -278,7 +278,7 @@ def assigned_gradients(lab: Lab) -> None:
     lab.raises("another device", lambda: setattr(x, "grad", meta), match="device|type")
 
 
-@behaviour("autograd", sees=("warning",))
+@behaviour("autograd", must_detect=("warning",))
 def gradient_of_non_leaf_warns(lab: Lab) -> None:
     """Reading .grad of a non-leaf tensor warns, unless the gradient is retained. Reading .grad of a leaf does
     not warn.
@@ -296,7 +296,7 @@ def gradient_of_non_leaf_warns(lab: Lab) -> None:
     lab.same("retained", y.grad)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def gradients_of_nothing(lab: Lab) -> None:
     """Tensors without elements get gradients without elements. Unused outputs of an operator contribute
     zeros.
@@ -318,7 +318,7 @@ def gradients_of_nothing(lab: Lab) -> None:
     lab.same("its gradient", empty.grad)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def layout_of_leaf_gradients(lab: Lab) -> None:
     """The first gradient of a dense leaf has the leaf's strides. A leaf with memory gaps has a contiguous
     gradient.

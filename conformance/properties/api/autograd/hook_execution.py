@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def hooks_of_accumulators(lab: Lab) -> None:
     """Hooks of a leaf's accumulator receive the gradient that the leaf's own hooks returned. They run only if
     the backward accumulates into the leaf.
@@ -42,7 +42,7 @@ def hooks_of_accumulators(lab: Lab) -> None:
     lab.holds("the others have none", first.grad is None and third.grad is None)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def hooks_of_inputs_of_grad(lab: Lab) -> None:
     """grad runs the tensor hooks of its inputs, but neither the hooks of the nodes that created them nor
     hooks further down. backward with inputs= accumulates and therefore runs the hooks of accumulators.
@@ -70,7 +70,7 @@ def hooks_of_inputs_of_grad(lab: Lab) -> None:
     lab.expect("gradient of a", a.grad, [6.0, 6.0])
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def hooks_beside_missing_gradients(lab: Lab) -> None:
     """Hooks on a Function's results are called with gradients and never with None. This also holds if the
     backward returns None for an input that does not require grad.
@@ -100,7 +100,7 @@ def hooks_beside_missing_gradients(lab: Lab) -> None:
     lab.holds("the input that needs none has none", y.grad is None)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def retained_gradients_of_changed_tensors(lab: Lab) -> None:
     """A tensor with retain_grad has the gradient of its latest version, also if it is one of several results
     or is changed through a view.
@@ -150,7 +150,7 @@ def retained_gradients_of_changed_tensors(lab: Lab) -> None:
     lab.expect("the leaf of that base", x.grad, [15.0, 6.0])
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def one_hook_for_several_leaves(lab: Lab) -> None:
     """A post-accumulate hook may be registered on several leaves. Each backward calls it once per leaf, with
     that leaf.
@@ -171,7 +171,7 @@ def one_hook_for_several_leaves(lab: Lab) -> None:
     lab.same("gradients", [first.grad, second.grad])
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def what_grad_leaves_out(lab: Lab) -> None:
     """grad and backward with inputs= do not run nodes that lead to none of the inputs, also in graphs with
     in-place writes through views.

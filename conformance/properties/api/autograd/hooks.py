@@ -11,7 +11,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", level="training", sees=("value", "error"))
+@behaviour("autograd", level="training", must_detect=("value", "error"))
 def tensor_hooks(lab: Lab) -> None:
     """A hook receives the gradient of its tensor and may replace it. After remove it is not called."""
     x = lab.integers(2, 3, requires_grad=True)
@@ -45,7 +45,7 @@ def tensor_hooks(lab: Lab) -> None:
     )
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def order_of_hooks(lab: Lab) -> None:
     """Hooks of one tensor run in the order of registration, each on the previous result. Wrong return values
     are errors.
@@ -85,7 +85,7 @@ def order_of_hooks(lab: Lab) -> None:
     lab.expect("a hook without a name", x.grad, [7.0, 7.0, 7.0])
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def hooks_and_changes_in_place(lab: Lab) -> None:
     """A hook registered before an in-place write receives the gradient of the old version. A hook registered
     after it receives the gradient of the new version.
@@ -125,7 +125,7 @@ def hooks_and_changes_in_place(lab: Lab) -> None:
     lab.same("hooks of several", [hook_gradients["part 0"], hook_gradients["part 1"]])
 
 
-@behaviour("autograd", level="training", sees=("value", "error"))
+@behaviour("autograd", level="training", must_detect=("value", "error"))
 def retained_gradients(lab: Lab) -> None:
     """retain_grad retains the accumulated gradient of a non-leaf tensor after all its hooks. On a leaf it
     does nothing.
@@ -158,7 +158,7 @@ def retained_gradients(lab: Lab) -> None:
     lab.holds("retain_grad keeps no tensor alive", lab.gone(watch))
 
 
-@behaviour("autograd", level="training", sees=("value", "error"))
+@behaviour("autograd", level="training", must_detect=("value", "error"))
 def hooks_after_accumulation(lab: Lab) -> None:
     """Post-accumulate hooks of a leaf run in order, after the gradient was added to .grad. They must return
     None and can be registered on leaves only.
@@ -208,7 +208,7 @@ def hooks_after_accumulation(lab: Lab) -> None:
     lab.holds("the hook goes with its tensor", lab.gone(watch))
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def optimizer_in_backward(lab: Lab) -> None:
     """If a post-accumulate hook of each parameter steps and clears its gradient, a backward trains like the
     ordinary loop.
@@ -232,7 +232,7 @@ def optimizer_in_backward(lab: Lab) -> None:
     lab.holds("both ways agree", torch.equal(trained[0], trained[1]))
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def hooks_of_several_tensors(lab: Lab) -> None:
     """register_multi_grad_hook calls its hook once when all of its tensors have gradients, or, with mode any,
     at the first gradient.
@@ -269,7 +269,7 @@ def hooks_of_several_tensors(lab: Lab) -> None:
     )
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def hooks_without_gradient_flow(lab: Lab) -> None:
     """Hooks of tensors that no gradient reaches are not called. Hooks of the tensor on which backward is
     called receive the passed gradient.

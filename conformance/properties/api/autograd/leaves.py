@@ -16,7 +16,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def data_of_tensors(lab: Lab) -> None:
     """.data is the tensor without its graph and can be replaced by a tensor of the same kind. The tensor's
     requires_grad flag is preserved.
@@ -39,7 +39,7 @@ def data_of_tensors(lab: Lab) -> None:
     lab.raises("by a number", lambda: setattr(y, "data", 3), TypeError)
 
 
-@behaviour("autograd", level="training", sees=("value",))
+@behaviour("autograd", level="training", must_detect=("value",))
 def leaves_saved(lab: Lab) -> None:
     """Leaves, parameters and their requires_grad flag are preserved by pickle and torch.save, and gradients
     are not saved. A deep copy of a result with a graph is refused.
@@ -64,7 +64,7 @@ def _saved_to_buffer(value: Any) -> io.BytesIO:
     return buffer
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def small_graphs(lab: Lab) -> None:
     """Isolated results, powers in either operand, returned leaves and unused outputs have the correct
     gradients.
@@ -103,7 +103,7 @@ def small_graphs(lab: Lab) -> None:
     lab.holds("its maker got nothing more", torch.equal(x.grad.cpu(), torch.full((3,), 6.0)))
 
 
-@behaviour("autograd", level="training", sees=("value",))
+@behaviour("autograd", level="training", must_detect=("value",))
 def module_hooks_in_double_backward(lab: Lab) -> None:
     """Full backward hooks of modules receive the gradients of inputs and outputs for each backward, and
     create no reference cycles.
@@ -132,7 +132,7 @@ def module_hooks_in_double_backward(lab: Lab) -> None:
     lab.holds("the module is let go", lab.gone(watch))
 
 
-@behaviour("forward-ad", sees=("value", "error"))
+@behaviour("forward-ad", must_detect=("value", "error"))
 def functions_with_tangents(lab: Lab) -> None:
     """A Function's jvp computes its tangents: with saved tensors, numbers among the arguments, views,
     in-place writes, and None.

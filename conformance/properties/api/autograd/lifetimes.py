@@ -28,7 +28,7 @@ class _Identity(Function):
         return grad
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 @collector_off()  # only gc.collect collects, so that each collection is explicit
 def cycles_within_graphs(lab: Lab) -> None:
     """The garbage collector frees cycles that lead through a graph only when the graph is unreachable. A live
@@ -105,7 +105,7 @@ def cycles_within_graphs(lab: Lab) -> None:
             lab.holds(f"{label} is freed with its graph", lab.gone(watch))
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 @collector_off()
 def graphs_of_changed_views_are_freed(lab: Lab) -> None:
     """A view that was changed in place keeps the graph of its base alive as long as a result needs it, and no
@@ -158,7 +158,7 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
     lab.expect("garbage is collected while a node is freed", parent.grad, [6.0, 6.0])
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 @collector_off()
 def metadata_of_nodes_is_freed(lab: Lab) -> None:
     """Metadata of a node lives as long as the node, also if anomaly detection links nodes to the nodes that

@@ -12,7 +12,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", level="training", sees=("value",))
+@behaviour("autograd", level="training", must_detect=("value",))
 def modes_without_gradients(lab: Lab) -> None:
     """no_grad, enable_grad and set_grad_enabled can be nested and report their state. The previous mode is
     restored, also after exceptions.
@@ -54,7 +54,7 @@ def modes_without_gradients(lab: Lab) -> None:
     )
 
 
-@behaviour("autograd", sees=("value", "warning"))
+@behaviour("autograd", must_detect=("value", "warning"))
 def modes_as_decorators(lab: Lab) -> None:
     """The modes decorate functions, methods and constructors of classes, with and without parentheses, and
     apply to each call.
@@ -115,7 +115,7 @@ def modes_as_decorators(lab: Lab) -> None:
     lab.same("the constructor's mode", decorated().mode)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def modes_of_generators(lab: Lab) -> None:
     """A decorated generator runs in its own mode each time it is resumed, and its caller in the caller's
     mode.
@@ -162,7 +162,7 @@ def modes_of_generators(lab: Lab) -> None:
     lab.same("what was seen", states)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def modes_of_threads(lab: Lab) -> None:
     """The grad mode is local to a thread. A new thread starts with gradients enabled, for any mode of its
     parent.
@@ -185,7 +185,7 @@ def modes_of_threads(lab: Lab) -> None:
     lab.expect("gradient", x.grad, [2.0, 2.0])
 
 
-@behaviour("autograd", level="training", sees=("value", "error"))
+@behaviour("autograd", level="training", must_detect=("value", "error"))
 def inference_mode(lab: Lab) -> None:
     """Tensors created in inference mode are inference tensors: they have no version and no graph, and cannot
     be saved for a backward.
@@ -230,7 +230,7 @@ def inference_mode(lab: Lab) -> None:
     lab.same("gradient with the clone", outside.grad)
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def normal_tensors_in_inference_mode(lab: Lab) -> None:
     """In inference mode, normal tensors can be changed in place and viewed. A view of a tensor with a graph
     must not be changed outside.
@@ -275,7 +275,7 @@ def normal_tensors_in_inference_mode(lab: Lab) -> None:
     lab.same("decorated", decorated(leaf))
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def mixing_inference_tensors(lab: Lab) -> None:
     """Outside of inference mode, inference tensors can be read and viewed. Changing them, or saving them for
     a backward, is refused.

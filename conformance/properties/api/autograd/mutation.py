@@ -8,7 +8,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def changes_that_are_allowed(lab: Lab) -> None:
     """Within allow_mutation_on_saved_tensors, backward uses the original values of saved tensors, for every
     kind of later change.
@@ -72,7 +72,7 @@ def changes_that_are_allowed(lab: Lab) -> None:
         lab.same("saved no longer", saved.detach())
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def allowed_changes_twice_differentiated(lab: Lab) -> None:
     """Second derivatives through changed tensors use the values at the time of saving."""
     x = lab.integers(3, low=1, requires_grad=True)
@@ -88,7 +88,7 @@ def allowed_changes_twice_differentiated(lab: Lab) -> None:
     lab.holds("it is that of a cube", torch.equal(second.cpu(), expected.cpu()))
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def allowed_changes_end_with_their_context(lab: Lab) -> None:
     """After the context, a backward through its graphs raises. A context inside another one raises, too."""
     x = lab.integers(3, low=1, requires_grad=True)

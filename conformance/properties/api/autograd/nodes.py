@@ -11,7 +11,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def hooks_of_nodes(lab: Lab) -> None:
     """A hook of a node receives the gradients of its inputs and outputs and may replace the gradients of the
     inputs. A pre-hook replaces the gradients of the outputs.
@@ -46,7 +46,7 @@ def hooks_of_nodes(lab: Lab) -> None:
     lab.same("order", order)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def node_hooks_with_several_outputs(lab: Lab) -> None:
     """The pre-hook of a node with several outputs receives one gradient for each output, None or zeros for an
     unused output.
@@ -68,7 +68,7 @@ def node_hooks_with_several_outputs(lab: Lab) -> None:
     lab.same("gradient", x.grad)
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def gradients_to_edges(lab: Lab) -> None:
     """grad and backward accept edges of the graph in place of tensors, also after the tensor was changed in
     place.
@@ -119,7 +119,7 @@ def gradients_to_edges(lab: Lab) -> None:
     )
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def walking_the_graph(lab: Lab) -> None:
     """next_functions lead from a result to the accumulators of the leaves. Nodes are instances of Node with
     names and metadata.
@@ -150,7 +150,7 @@ def walking_the_graph(lab: Lab) -> None:
     lab.close("gradient at the end", torch.autograd.grad(z.sum(), (x, y)), roundings=64)
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def the_node_that_runs(lab: Lab) -> None:
     """In a hook, the current graph task has an id. Outside of a backward it has no id, and its execution
     order cannot be queried.
@@ -175,7 +175,7 @@ def the_node_that_runs(lab: Lab) -> None:
     lab.raises("the order outside", lambda: torch._C._current_graph_task_execution_order(), match="backward")  # type: ignore[attr-defined]
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def shared_nodes_add_up(lab: Lab) -> None:
     """If paths of a graph meet, their gradients are added without changing a gradient that the caller or a
     hook holds.

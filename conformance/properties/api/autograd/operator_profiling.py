@@ -18,7 +18,7 @@ def _operator_counts(profiled: Any, *names: str) -> list[int]:
     return [counts.get(name, 0) for name in names]
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def profiles_of_operators(lab: Lab) -> None:
     """A profile lists each operator call of the user, in forward and backward, and changes no result."""
     x, y = lab.integers(3, 4, requires_grad=True), lab.integers(4, 3, requires_grad=True)
@@ -50,7 +50,7 @@ def profiles_of_operators(lab: Lab) -> None:
     lab.holds("a profile is shown as a table", "Name" in table and "CPU total" in table)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def shapes_in_profiles(lab: Lab) -> None:
     """With record_shapes, each call is listed with the shapes of its inputs, and averages can be grouped by
     these shapes.
@@ -70,7 +70,7 @@ def shapes_in_profiles(lab: Lab) -> None:
     lab.same("value", out.detach())
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def marked_ranges_in_profiles(lab: Lab) -> None:
     """record_function marks a named range, as a context and as a decorator, also when nested and on other
     threads. Without a profiler it has no effect.

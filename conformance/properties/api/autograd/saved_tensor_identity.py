@@ -14,7 +14,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def identity_of_saved_tensors(lab: Lab) -> None:
     """A saved leaf, or a saved result of another node, is unpacked as the same object. A node's own result is
     unpacked as a different tensor with the same memory and version.
@@ -36,7 +36,7 @@ def identity_of_saved_tensors(lab: Lab) -> None:
     lab.same("the leaf", [a.detach(), a.grad])
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def saved_tensors_that_were_detached(lab: Lab) -> None:
     """Detaching a tensor in place is an error for a graph that saved it as an input. An ordinary detach is
     not.
@@ -53,7 +53,7 @@ def saved_tensors_that_were_detached(lab: Lab) -> None:
     lab.expect("gradient after an ordinary detach", x.grad, [2.0, 4.0])
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def numbers_are_not_packed(lab: Lab) -> None:
     """Hooks of saved tensors are not called for Python numbers. They do not affect the versions of the
     tensors that they pack.
@@ -101,7 +101,7 @@ def numbers_are_not_packed(lab: Lab) -> None:
     lab.same("versions of the packed one and of the changed one", versions)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def hooks_entered_in_backward(lab: Lab) -> None:
     """Hooks of saved tensors that are entered or left while a backward unpacks do not apply after that
     backward.
@@ -136,7 +136,7 @@ def hooks_entered_in_backward(lab: Lab) -> None:
     lab.expect("gradient", x.grad, [15.0, 60.0])
 
 
-@behaviour("autograd", dtypes=("float32", "int64"), sees=("value",))
+@behaviour("autograd", dtypes=("float32", "int64"), must_detect=("value",))
 def versions_of_resized_tensors(lab: Lab) -> None:
     """resize_ and resize_as_ increase the version if they change the size, and do not if the size stays the
     same.

@@ -15,7 +15,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", level="training", sees=("value", "error"))
+@behaviour("autograd", level="training", must_detect=("value", "error"))
 def changes_of_saved_tensors(lab: Lab) -> None:
     """A backward through a saved tensor that was changed in place afterwards is an error. Changing a tensor
     that was not saved is allowed.
@@ -59,7 +59,7 @@ def changes_of_saved_tensors(lab: Lab) -> None:
     lab.same("a change through .data goes unseen", x.grad)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def version_counters(lab: Lab) -> None:
     """A tensor's version counts its in-place writes. Views and detached tensors share it, and .data and
     clones do not.
@@ -97,7 +97,7 @@ def version_counters(lab: Lab) -> None:
     lab.holds("resizing to as many elements changes no version by more than one", x._version - before <= 1)
 
 
-@behaviour("autograd", level="training", sees=("value",))
+@behaviour("autograd", level="training", must_detect=("value",))
 def packing_hooks(lab: Lab) -> None:
     """Within saved_tensors_hooks, every saved tensor passes through pack once and through unpack at each use.
     The innermost pair applies.
@@ -137,7 +137,7 @@ def packing_hooks(lab: Lab) -> None:
     lab.same("second derivative", torch.autograd.grad(first.sum(), x)[0])
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def misused_packing_hooks(lab: Lab) -> None:
     """Errors of pack and unpack propagate. pack must not change its tensor, and unpack must return a tensor.
     Packing hooks can be disabled.
@@ -180,7 +180,7 @@ def misused_packing_hooks(lab: Lab) -> None:
     lab.same("allowed again", torch.autograd.grad(with_hooks(lambda t: t * 2, lambda t: t).sum(), x)[0])
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def packing_elsewhere(lab: Lab) -> None:
     """Saved tensors, also views and transposed ones, can be stored in files, as numbers or on the host, with
     the same gradients.
@@ -224,7 +224,7 @@ def packing_elsewhere(lab: Lab) -> None:
     lab.same("with numbers", torch.autograd.grad(out.sum(), (x, number)))
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def hooks_of_one_saved_tensor(lab: Lab) -> None:
     """A saved tensor can have its own hooks, registered once while its graph is alive. The backward uses the
     tensor that they unpack.
@@ -255,7 +255,7 @@ def hooks_of_one_saved_tensor(lab: Lab) -> None:
     lab.raises("a saved tensor made by hand", lambda: torch.autograd.SavedTensor(), TypeError, RuntimeError)  # type: ignore[attr-defined]
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def what_nodes_show_of_saved(lab: Lab) -> None:
     """Nodes expose their saved tensors, sizes, numbers, lists and None. After a backward the tensors are
     freed.
@@ -282,7 +282,7 @@ def what_nodes_show_of_saved(lab: Lab) -> None:
     lab.raises("a freed one", lambda: power.grad_fn._saved_self, match="second time|freed")
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def memory_of_graphs(lab: Lab) -> None:
     """Graphs retain only the tensors that the backward needs. They free them after the backward, or with the
     result.
@@ -337,7 +337,7 @@ class _Intermediate(Function):
         return grad * (x + middle)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def packing_hooks_and_functions(lab: Lab) -> None:
     """Packing hooks apply to save_for_backward, for inputs and for tensors that forward created."""
     x = lab.integers(3, requires_grad=True)

@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", capabilities=("sparse",), sees=("value",))
+@behaviour("autograd", capabilities=("sparse",), must_detect=("value",))
 def sparse_gradients_of_gather(lab: Lab) -> None:
     """gather with sparse_grad gives a sparse gradient with the values of the dense gradient, also if the
     input, the index or both have no dimensions.
@@ -41,7 +41,7 @@ def sparse_gradients_of_gather(lab: Lab) -> None:
         lab.holds(f"it is the dense one, {name}", torch.equal(dense, gradients[0]))
 
 
-@behaviour("autograd", capabilities=("autograd",), sees=("value",))
+@behaviour("autograd", capabilities=("autograd",), must_detect=("value",))
 def gradients_of_a_parameter_that_shrinks(lab: Lab) -> None:
     """A parameter that is set to a part of itself has gradients of its new size. Advanced indexing has
     correct gradients in any memory format.
@@ -71,7 +71,7 @@ def gradients_of_a_parameter_that_shrinks(lab: Lab) -> None:
         lab.same(f"indexed by four dimensions, {format}", gradient)
 
 
-@behaviour("autograd", capabilities=("autograd",), sees=("error",))
+@behaviour("autograd", capabilities=("autograd",), must_detect=("error",))
 def nodes_called_wrongly(lab: Lab) -> None:
     """A node accepts its gradients by position, one for each result of its function. It refuses keywords and
     other numbers of gradients.

@@ -21,7 +21,7 @@ class _ViewFunction(Function):
         return grad
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def refused_writes_to_plain_views(lab: Lab) -> None:
     """Let a view have a base that does not require grad. Writing a tensor that requires grad into it is
     refused if a Function, or an operator with several results, created the view. Otherwise it is allowed.
@@ -41,7 +41,7 @@ def refused_writes_to_plain_views(lab: Lab) -> None:
     lab.expect("gradient through it", put.grad, [3.0])
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def views_changed_to_other_views(lab: Lab) -> None:
     """A view whose shape is changed in place refuses writes for the same reasons as before: it was created
     under no_grad, is one of several views, or was created by a Function.
@@ -73,7 +73,7 @@ def views_changed_to_other_views(lab: Lab) -> None:
                     lab.same(f"{label} of another shape", [view.detach(), base.detach()])
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def views_outlive_their_base(lab: Lab) -> None:
     """Detaching a base in place, or reading the node of a changed view under no_grad, does not change the
     graph of the view.

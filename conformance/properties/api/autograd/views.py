@@ -8,7 +8,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("autograd", level="training", sees=("value", "alias"))
+@behaviour("autograd", level="training", must_detect=("value", "alias"))
 def gradients_through_changed_views(lab: Lab) -> None:
     """An in-place write into a view is part of the graph of its base. The gradients of base, view and written
     values are correct.
@@ -38,7 +38,7 @@ def gradients_through_changed_views(lab: Lab) -> None:
         lab.same(f"gradients of {name} through the view", [x.grad, put.grad])
 
 
-@behaviour("autograd", sees=("value", "alias"))
+@behaviour("autograd", must_detect=("value", "alias"))
 def views_of_changed_bases(lab: Lab) -> None:
     """A view created before its base was changed in place has the base's new value and gradient, at any depth
     of views.
@@ -88,7 +88,7 @@ def views_of_changed_bases(lab: Lab) -> None:
     lab.same("not without gradients", [unchanged.requires_grad, inner.requires_grad])
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def writes_by_index(lab: Lab) -> None:
     """Assignments by index, mask and slice pass gradients to the values that they keep and to the values that
     they write.
@@ -118,7 +118,7 @@ def writes_by_index(lab: Lab) -> None:
         lab.same(f"gradients of {name}", [x.grad, y.grad])
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def reads_by_index(lab: Lab) -> None:
     """Gradients of reads by index, mask and slice accumulate for an element that is read more than once."""
     x = lab.integers(4, 5, requires_grad=True)
@@ -151,7 +151,7 @@ def reads_by_index(lab: Lab) -> None:
         lab.same(f"gradient of {name}", torch.autograd.grad((out * weights).sum(), x)[0])
 
 
-@behaviour("autograd", sees=("value", "error"))
+@behaviour("autograd", must_detect=("value", "error"))
 def several_views_at_once(lab: Lab) -> None:
     """Views returned by split, chunk and unbind must not be changed while gradients are recorded. Results of
     unsafe_split and copies may be changed.
@@ -189,7 +189,7 @@ def several_views_at_once(lab: Lab) -> None:
     lab.same("a result made without gradients may be changed", view.mul_(2).requires_grad)
 
 
-@behaviour("autograd", level="training", sees=("value", "error"))
+@behaviour("autograd", level="training", must_detect=("value", "error"))
 def leaves_in_place(lab: Lab) -> None:
     """A leaf that requires grad must not be changed in place, directly or through a view. A tensor that does
     not require grad requires it after such a write by a tensor that does.
@@ -222,7 +222,7 @@ def leaves_in_place(lab: Lab) -> None:
     lab.raises("integers with a gradient", lambda: whole.copy_(leaf).sum().backward())
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def changes_of_dtype_views(lab: Lab) -> None:
     """Writes into a real view of a complex tensor, and into a complex view of a real tensor, preserve the
     gradients of both.
@@ -248,7 +248,7 @@ def changes_of_dtype_views(lab: Lab) -> None:
     lab.same("gradient through view_as_complex", x.grad)
 
 
-@behaviour("autograd", sees=("value",))
+@behaviour("autograd", must_detect=("value",))
 def gradients_past_changes(lab: Lab) -> None:
     """Chains of in-place writes give the gradients of the same steps out of place. A write through a detached
     view is not recorded.

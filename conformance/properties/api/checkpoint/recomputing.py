@@ -23,7 +23,7 @@ def _counting(log: list[int], function: Callable[..., Any]) -> Callable[..., Any
     return run
 
 
-@behaviour("checkpoint", level="training", sees=("value",))
+@behaviour("checkpoint", level="training", must_detect=("value",))
 def recomputation(lab: Lab) -> None:
     """A checkpointed call gives the values and gradients of the ordinary call, and runs its function again in
     the backward.
@@ -51,7 +51,7 @@ def recomputation(lab: Lab) -> None:
         lab.same("without gradients", checkpoint(block, x, y, use_reentrant=False).requires_grad)
 
 
-@behaviour("checkpoint", level="training", sees=("value",))
+@behaviour("checkpoint", level="training", must_detect=("value",))
 def random_state_of_recomputation(lab: Lab) -> None:
     """Recomputation draws the random numbers of the forward and leaves the generators unchanged, unless
     preserve_rng_state is False.
@@ -97,7 +97,7 @@ def random_state_of_recomputation(lab: Lab) -> None:
     lab.same("something that is computed", x.detach().gt(0).sum())
 
 
-@behaviour("checkpoint", sees=("value",))
+@behaviour("checkpoint", must_detect=("value",))
 def arguments_of_checkpoints(lab: Lab) -> None:
     """Keywords, None, numbers, nested and unused arguments are passed to the function, and results that are
     not tensors are returned.
@@ -133,7 +133,7 @@ def arguments_of_checkpoints(lab: Lab) -> None:
     lab.same("the identity", x.grad)
 
 
-@behaviour("checkpoint", sees=("value", "warning", "error"))
+@behaviour("checkpoint", must_detect=("value", "warning", "error"))
 def misuse_of_checkpoints(lab: Lab) -> None:
     """Unknown keywords, and a recomputation that saves different tensors, are errors. A reentrant checkpoint
     without an input that requires grad warns.
@@ -190,7 +190,7 @@ def misuse_of_checkpoints(lab: Lab) -> None:
     lab.same("afterwards it works", x.grad)
 
 
-@behaviour("checkpoint", sees=("value",))
+@behaviour("checkpoint", must_detect=("value",))
 def nested_checkpoints(lab: Lab) -> None:
     """Nested checkpoints give the gradients of the ordinary call, also for second derivatives and retained
     graphs.
@@ -229,7 +229,7 @@ def nested_checkpoints(lab: Lab) -> None:
     lab.same("two results of one", torch.autograd.grad(shared[0].sum() + shared[1].sum(), x)[0])
 
 
-@behaviour("checkpoint", sees=("value",))
+@behaviour("checkpoint", must_detect=("value",))
 def early_stop(lab: Lab) -> None:
     """Recomputation stops when every saved tensor is available, unless early stop is disabled."""
     x = lab.integers(3, requires_grad=True)
@@ -255,7 +255,7 @@ def early_stop(lab: Lab) -> None:
     lab.same("if nothing is saved there is no recomputation", log)
 
 
-@behaviour("checkpoint", sees=("value",))
+@behaviour("checkpoint", must_detect=("value",))
 def sequences_of_checkpoints(lab: Lab) -> None:
     """checkpoint_sequential gives the values and gradients of the sequence, for any number of segments."""
     layers = [lambda a: a * 2, lambda a: a * a, lambda a: a + 1, lambda a: a * 3]
@@ -278,7 +278,7 @@ def sequences_of_checkpoints(lab: Lab) -> None:
     lab.close("a module's gradient", [p.grad for p in model.parameters()], roundings=64, matrix=True)
 
 
-@behaviour("checkpoint", sees=("value",))
+@behaviour("checkpoint", must_detect=("value",))
 def contexts_of_checkpoints(lab: Lab) -> None:
     """context_fn provides one context for the forward and one for the recomputation. Both run under the same
     autocast setting.

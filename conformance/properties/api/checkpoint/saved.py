@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("checkpoint", sees=("value", "error"))
+@behaviour("checkpoint", must_detect=("value", "error"))
 def reading_recomputed_tensors(lab: Lab) -> None:
     """Each read of a saved tensor outside of a backward recomputes it, and so does the backward. After the
     backward it is freed.
@@ -33,7 +33,7 @@ def reading_recomputed_tensors(lab: Lab) -> None:
     lab.same("gradient", x.grad)
 
 
-@behaviour("checkpoint", sees=("value",))
+@behaviour("checkpoint", must_detect=("value",))
 def tensors_kept_by_checkpoints(lab: Lab) -> None:
     """A checkpointed call retains no intermediate tensor between forward and backward, unlike an ordinary
     call. An input that a Function saves is unpacked as the same object.
@@ -99,7 +99,7 @@ def tensors_kept_by_checkpoints(lab: Lab) -> None:
     lab.same("results that a Function saved", [expected_gradients, recomputed_gradients])
 
 
-@behaviour("checkpoint", sees=("value",))
+@behaviour("checkpoint", must_detect=("value",))
 def hooks_of_shared_parameters(lab: Lab) -> None:
     """If a tensor is used inside and outside of a checkpoint, its hook runs once, with the sum of the
     gradients. A checkpointed function may run a backward inside.
@@ -126,7 +126,7 @@ def hooks_of_shared_parameters(lab: Lab) -> None:
     lab.expect("a backward within a checkpoint", y.grad, [2.0, 2.0, 2.0])
 
 
-@behaviour("checkpoint", sees=("warning",))
+@behaviour("checkpoint", must_detect=("warning",))
 def checkpoints_want_a_choice(lab: Lab) -> None:
     """checkpoint and checkpoint_sequential without use_reentrant warn and work. With use_reentrant they do
     not warn.

@@ -36,7 +36,7 @@ def _context_function(policy: Any) -> Any:
     return functools.partial(create_selective_checkpoint_contexts, policy)
 
 
-@behaviour("checkpoint", sees=("value",))
+@behaviour("checkpoint", must_detect=("value",))
 def kept_results(lab: Lab) -> None:
     """Operators whose results a policy saves do not run again in the backward. The gradients are the
     gradients of the ordinary call.
@@ -65,7 +65,7 @@ def kept_results(lab: Lab) -> None:
         )
 
 
-@behaviour("checkpoint", sees=("value",))
+@behaviour("checkpoint", must_detect=("value",))
 def policies_with_state(lab: Lab) -> None:
     """A policy may have state, can distinguish the forward from the recomputation, and may change its
     choices.
@@ -99,7 +99,7 @@ def policies_with_state(lab: Lab) -> None:
     lab.same("products in backward", counter.counts.get("mm", 0))
 
 
-@behaviour("checkpoint", sees=("value", "error"))
+@behaviour("checkpoint", must_detect=("value", "error"))
 def limits_of_selection(lab: Lab) -> None:
     """Saved results must not be changed in place unless this is allowed. Several results, and values that are
     not tensors, can be saved.

@@ -23,7 +23,7 @@ def predicate(lab: Lab, value: bool) -> torch.Tensor:
     return lab.put(value)
 
 
-@behaviour("control-flow", level="training", sees=())
+@behaviour("control-flow", level="training", must_detect=())
 def cond_chooses(lab: Lab) -> None:
     """cond gives the result of the chosen branch, for a Python bool, a tensor and a predicate computed from
     the inputs.
@@ -52,7 +52,7 @@ def cond_chooses(lab: Lab) -> None:
         lab.same(f"in a loop, {depth}", choose(x.sum() > depth, more, less, (x, y)))
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def cond_takes_trees(lab: Lab) -> None:
     """Operands and results of cond may be tuples, lists and dicts, and operands may be unused. Branches may
     close over tensors, modules and numbers, and may be nested.
@@ -101,7 +101,7 @@ def cond_takes_trees(lab: Lab) -> None:
         )
 
 
-@behaviour("control-flow", level="training", capabilities=("autograd",), sees=())
+@behaviour("control-flow", level="training", capabilities=("autograd",), must_detect=())
 def cond_differentiates(lab: Lab) -> None:
     """The gradient of cond is the gradient of the chosen branch, and zero for operands that the branch does
     not use. This holds for nested branches, trees, closed-over tensors and modules, and if only some operands
@@ -191,7 +191,7 @@ def cond_differentiates(lab: Lab) -> None:
         )
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def cond_refuses(lab: Lab) -> None:
     """cond refuses predicates that are not boolean, branches that are not functions, and operands that are
     not tensors. It refuses branches whose results differ in number, structure, dtype or rank.
@@ -212,7 +212,7 @@ def cond_refuses(lab: Lab) -> None:
         lab.raises(name, call, RuntimeError, TypeError, ValueError)
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def cond_under_vmap(lab: Lab) -> None:
     """vmap over cond runs for each element the branch of its own predicate. If the predicate is shared, it
     runs one branch for the whole batch.

@@ -16,7 +16,7 @@ from conformance.properties.api.control_flow.branches import predicate
 from conformance.properties.api.control_flow.loops import ERRORS, map_over, scan, trees_are_equal, while_loop
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def writes_of_branches_are_refused(lab: Lab) -> None:
     """cond refuses branches that write to an operand, directly, through a view or in a nested branch. It
     refuses branches that return an operand, a view of it, or one tensor twice. This holds in eager calls,
@@ -63,7 +63,7 @@ def writes_of_branches_are_refused(lab: Lab) -> None:
     lab.raises("set_", lambda: branches.choose(pred, replaced, replaced, (x, y)), *ERRORS)
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def writes_of_loops_are_refused(lab: Lab) -> None:
     """map, scan and while_loop refuse functions that write to their arguments, that return an argument or a
     view of it, or that return one tensor twice.
@@ -101,7 +101,7 @@ def writes_of_loops_are_refused(lab: Lab) -> None:
         lab.raises(name, call, *ERRORS)
 
 
-@behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
+@behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def writes_inside_are_kept_inside(lab: Lab) -> None:
     """Functions of control flow may write to tensors that they create. Under functionalize, their graphs
     contain no operator that writes, and give the same results.

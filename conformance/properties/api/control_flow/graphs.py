@@ -72,7 +72,7 @@ def difference_branch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a - b
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def graphs_of_cond(lab: Lab) -> None:
     """A graph with cond runs the branch of each call's own predicate: for one cond, for two in sequence, with
     writes inside and under functionalize.
@@ -112,7 +112,7 @@ def graphs_of_cond(lab: Lab) -> None:
     )
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def graphs_of_loops(lab: Lab) -> None:
     """Graphs with map, scan and while_loop, over trees and with cond inside, give the results of the
     loops.
@@ -151,7 +151,7 @@ def graphs_of_loops(lab: Lab) -> None:
     )
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def compiled_control_flow(lab: Lab) -> None:
     """Functions with control flow, compiled without a graph break, give their eager results."""
     x, y = lab.integers(4, 2, low=1, high=4), lab.integers(4, 2, low=1, high=4)

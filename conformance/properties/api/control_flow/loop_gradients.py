@@ -58,7 +58,7 @@ def compare_with_loop(
     )
 
 
-@behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
+@behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def scan_differentiates_parts(lab: Lab) -> None:
     """The gradient of scan is the gradient of the loop. The step may be a stack of layers, return one value
     as carry and output, or compute the carry or the output under no_grad.
@@ -102,7 +102,7 @@ def scan_differentiates_parts(lab: Lab) -> None:
     )
 
 
-@behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
+@behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def loops_differentiate_parts(lab: Lab) -> None:
     """The gradients of map, while_loop and cond are the gradients of the equivalent program: for nested
     lists, for results of which only some require grad, and for a user-defined module.
@@ -117,8 +117,12 @@ def loops_differentiate_parts(lab: Lab) -> None:
     result = map_over(listed, [[a, b], a * a], y)
     expected = [[a * b], a * a * y]
     compare_with_loop(
-        lab, "map of nested lists", [result[0][0], result[1]], [expected[0][0], expected[1]], [a, b]
-    )  # type: ignore[index]
+        lab,
+        "map of nested lists",
+        [result[0][0], result[1]],
+        [expected[0][0], expected[1]],
+        [a, b],  # type: ignore[index]
+    )
     compare_with_loop(
         lab,
         "map with a result that needs none",
@@ -160,7 +164,7 @@ def loops_differentiate_parts(lab: Lab) -> None:
         )
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def while_loop_counts(lab: Lab) -> None:
     """The state of while_loop may contain Python integers, alone and in trees. They are returned in eager
     calls, compiled calls and exported programs.
@@ -202,7 +206,7 @@ class _FunctionModule(torch.nn.Module):
         return self.function(*inputs)
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def scan_agrees_with_associative_scan(lab: Lab) -> None:
     """If a scan returns a function's result as carry and output and starts with the first element, it gives
     the result of associative_scan with that function.

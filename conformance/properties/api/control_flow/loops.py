@@ -65,7 +65,7 @@ def trees_are_equal(actual: Any, expected: Any) -> bool:
     return all(trees_are_equal(actual_item, expected_item) for actual_item, expected_item in values)
 
 
-@behaviour("control-flow", level="training", sees=())
+@behaviour("control-flow", level="training", must_detect=())
 def scan_folds(lab: Lab) -> None:
     """scan gives the last carry and the outputs of all steps, stacked in front, forwards and in reverse, over
     any dimension.
@@ -97,7 +97,7 @@ def scan_folds(lab: Lab) -> None:
     lab.same("a single step", scan(step, start, xs[:1], dim=0))
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def scan_takes_trees(lab: Lab) -> None:
     """Carries, inputs and outputs of scan may be tuples and dicts, and the step may close over tensors."""
     xs, ys = lab.integers(4, 3), lab.integers(4, 3)
@@ -137,7 +137,7 @@ def scan_takes_trees(lab: Lab) -> None:
     )
 
 
-@behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
+@behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def scan_differentiates(lab: Lab) -> None:
     """The gradient of scan is the gradient of the loop, for the start, the inputs and closed-over tensors,
     also if only some of them require grad.
@@ -165,7 +165,7 @@ def scan_differentiates(lab: Lab) -> None:
         lab.holds("nothing requires grad under no_grad", not scan(step, start, xs, dim=0)[1].requires_grad)
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def scan_refuses(lab: Lab) -> None:
     """scan refuses steps that do not return a pair, carries whose structure or shape changes, unequal
     lengths, and inputs that a step writes or returns unchanged.
@@ -193,7 +193,7 @@ def scan_refuses(lab: Lab) -> None:
         lab.raises(name, call, *ERRORS)
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def associative_scan_folds(lab: Lab) -> None:
     """associative_scan gives the running combinations over a dimension, forwards and in reverse, for tensors
     and trees.
@@ -245,7 +245,7 @@ def associative_scan_folds(lab: Lab) -> None:
     lab.same("one element", associative_scan(torch.add, xs[:1], 0, combine_mode="generic"))
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def associative_scan_refuses(lab: Lab) -> None:
     """associative_scan refuses inputs of different lengths, dimensions that do not exist, results of another
     shape, and sparse tensors.
@@ -266,7 +266,7 @@ def associative_scan_refuses(lab: Lab) -> None:
     lab.raises("no length", run(torch.add, xs[:0]), *ERRORS)
 
 
-@behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
+@behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def map_maps_rows(lab: Lab) -> None:
     """map gives the stacked results of a function for each row, for trees and with further arguments. Its
     gradient is the gradient of the loop.
@@ -295,7 +295,7 @@ def map_maps_rows(lab: Lab) -> None:
         lab.holds(f"gradients for {chosen} are those of the loop", trees_are_equal(gradients, expected))
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def map_refuses(lab: Lab) -> None:
     """map refuses inputs that are not tensors or have different lengths, and outputs that are not tensors."""
     xs = lab.integers(4, 3)
@@ -306,7 +306,7 @@ def map_refuses(lab: Lab) -> None:
     lab.raises("other lengths", lambda: map_over(lambda p: p[0] + p[1], (xs, xs[:2])), *ERRORS)
 
 
-@behaviour("control-flow", level="training", sees=())
+@behaviour("control-flow", level="training", must_detect=())
 def while_loop_runs(lab: Lab) -> None:
     """while_loop runs its body as long as its condition holds, or never if it does not hold at first. The
     state may be a tree of tensors and integers, and loops may be nested.
@@ -339,7 +339,7 @@ def while_loop_runs(lab: Lab) -> None:
     lab.same("a whole number", while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a + i), (0, x))[1])
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def while_loop_refuses(lab: Lab) -> None:
     """while_loop refuses bodies that write to the state or change its structure, shape or dtype, and
     conditions that do not return a single boolean.

@@ -52,7 +52,7 @@ def nested_cond(p: Any, q: Any, a: torch.Tensor) -> Any:
     )
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def graphs_of_nested_cond(lab: Lab) -> None:
     """A graph with nested conds, or with several conds, runs the branches of each call's own predicates. This
     holds for traces with and without values, and for a graph that is traced again under functionalize.
@@ -95,7 +95,7 @@ def minus_one(a: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
     return a - 1
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def graphs_of_nested_loops(lab: Lab) -> None:
     """A graph with nested while_loops, or with trees as state, runs each loop as often as its own condition
     holds. A graph with map and cond inside each other runs the branches of each call's predicates.
@@ -156,7 +156,7 @@ def graphs_of_nested_loops(lab: Lab) -> None:
     )
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def control_flow_with_open_sizes(lab: Lab) -> None:
     """A graph traced with dynamic shapes runs the branch that each call's own size or count selects, and
     accepts trees of inputs of other sizes.
@@ -205,7 +205,7 @@ def control_flow_with_open_sizes(lab: Lab) -> None:
     )
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def graphs_of_closures(lab: Lab) -> None:
     """A graph with cond refers to the tensors, parameters, buffers and numbers that its branches close over,
     also when nested, and uses their values after later writes.
@@ -245,7 +245,7 @@ def graphs_of_closures(lab: Lab) -> None:
         lab.holds(f"after a write, {sizes}: as the function", trees_are_equal(results, [x + a, x * b]))
 
 
-@behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
+@behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def graphs_with_gradients(lab: Lab) -> None:
     """A graph of a function that differentiates cond or map, for tensors and trees, gives the gradients of
     the function, also for other sizes.

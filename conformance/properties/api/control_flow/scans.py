@@ -34,7 +34,7 @@ def generic_associative_scan(combine: Callable[..., Any], xs: Any, dim: int = 0)
     return associative_scan(combine, xs, dim, combine_mode="generic")
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def associative_scan_combines(lab: Lab) -> None:
     """The function of associative_scan may close over tensors, modules and trees of tensors, and may use
     loops, expanded tensors, vmap, cond and another scan.
@@ -92,7 +92,7 @@ def associative_scan_combines(lab: Lab) -> None:
     )
 
 
-@behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
+@behaviour("control-flow", level="full", capabilities=("autograd",), must_detect=())
 def associative_scan_differentiates(lab: Lab) -> None:
     """The gradient of associative_scan is the gradient of the loop, for inputs and closed-over tensors. This
     holds if only some inputs require grad, and if a part of the function runs under no_grad.
@@ -136,7 +136,7 @@ def associative_scan_differentiates(lab: Lab) -> None:
     lab.same("weighted", generic_associative_scan(weighted, xs))
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def associative_scan_refuses_functions(lab: Lab) -> None:
     """associative_scan refuses functions whose results differ from the inputs in number or shape, and
     functions that branch on values. It refuses inputs of different sizes, and combine_mode="pointwise" with a
@@ -164,7 +164,7 @@ def associative_scan_refuses_functions(lab: Lab) -> None:
         lab.raises(name, call, *ERRORS, AssertionError)
 
 
-@behaviour("control-flow", level="full", sees=())
+@behaviour("control-flow", level="full", must_detect=())
 def scan_under_vmap(lab: Lab) -> None:
     """vmap over scan gives for each element the scan of its own carry and input: for batches in other
     dimensions, with an input or a closed-over tensor shared by all elements, with several operators, and

@@ -21,7 +21,7 @@ def _first_declared_dtype(lab: Lab, *names: str) -> torch.dtype:
     return next((dtype for dtype in fitting if dtype.is_complex or not lab.dtype.is_complex), lab.dtype)
 
 
-@behaviour("copying", dtypes=ALL, level="bringup", sees=("value", "dtype"))
+@behaviour("copying", dtypes=ALL, level="bringup", must_detect=("value", "dtype"))
 def to_device_and_back(lab: Lab) -> None:
     """to and cpu, also by the name of the device, move values to the device and back unchanged. A move to the
     tensor's own device returns the tensor itself.
@@ -55,7 +55,7 @@ def to_device_and_back(lab: Lab) -> None:
     lab.same("after work on it", computed.cpu(), host=True)
 
 
-@behaviour("copying", level="core", sees=("value",), dtypes=ALL)
+@behaviour("copying", level="core", must_detect=("value",), dtypes=ALL)
 def copies_between_dtypes(lab: Lab) -> None:
     """copy_ and to convert between any two dtypes as the CPU does, on the device and between host and
     device.
@@ -81,7 +81,7 @@ def copies_between_dtypes(lab: Lab) -> None:
     "copying",
     dtypes=("float32", "float16", "int64", "complex64", "bool"),
     level="core",
-    sees=("value", "error"),
+    must_detect=("value", "error"),
 )
 def copies_of_all_shapes(lab: Lab) -> None:
     """copy_ broadcasts its source to the destination, for any strides, on the device and between host and
@@ -123,7 +123,9 @@ def copies_of_all_shapes(lab: Lab) -> None:
     lab.same("onto itself", square.copy_(square))
 
 
-@behaviour("copying", dtypes=("complex64", "complex128"), capabilities=("conj_neg_views",), sees=("value",))
+@behaviour(
+    "copying", dtypes=("complex64", "complex128"), capabilities=("conj_neg_views",), must_detect=("value",)
+)
 def copies_of_lazy_bits(lab: Lab) -> None:
     """copy_, clone and device moves resolve conjugate and negative views, as source and as destination."""
     base = lab.integers(3, 3)
@@ -143,7 +145,7 @@ def copies_of_lazy_bits(lab: Lab) -> None:
     lab.same("as a list", turned.tolist())
 
 
-@behaviour("copying", dtypes=ALL, level="core", sees=("value",))
+@behaviour("copying", dtypes=ALL, level="core", must_detect=("value",))
 def clones(lab: Lab) -> None:
     """clone has the values of its source, dense strides and its own memory."""
     base = lab.integers(3, 4)
@@ -164,7 +166,7 @@ def clones(lab: Lab) -> None:
     lab.shares("a tensor and its copy in Python", cloned, copy.copy(cloned))
 
 
-@behaviour("copying", level="core", sees=("value",), dtypes=("float32", "int64", "bool", "complex64"))
+@behaviour("copying", level="core", must_detect=("value",), dtypes=("float32", "int64", "bool", "complex64"))
 def deep_copies(lab: Lab) -> None:
     """deepcopy preserves device, dtype, strides, gradients and the sharing between copied tensors. The copies
     have their own memory.
@@ -194,7 +196,7 @@ def deep_copies(lab: Lab) -> None:
     lab.expect("an attribute", copy.deepcopy(base).note, "kept")
 
 
-@behaviour("copying", level="core", sees=("error",))
+@behaviour("copying", level="core", must_detect=("error",))
 def mixed_devices_refused(lab: Lab) -> None:
     """Operators refuse tensors of two devices, except scalars of the host. Indices may be on the host."""
     base = lab.integers(3, 3)
@@ -220,7 +222,7 @@ def mixed_devices_refused(lab: Lab) -> None:
         lab.raises(f"{name} of two devices", call)
 
 
-@behaviour("copying", sees=("value",), dtypes=("float16", "bfloat16", "float32"))
+@behaviour("copying", must_detect=("value",), dtypes=("float16", "bfloat16", "float32"))
 def narrowing_rounds(lab: Lab) -> None:
     """Conversions between floating dtypes round to nearest, ties to even, and keep infinities, zeros
     and NaN.

@@ -32,7 +32,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 _CALLS = 200
 
 
-@behaviour("creation", sees=("value", "dtype", "shape"))
+@behaviour("creation", must_detect=("value", "dtype", "shape"))
 def factories_many_times(lab: Lab) -> None:
     """Factories give the same result for every call, a different result for different arguments, and retain
     no memory.
@@ -68,7 +68,7 @@ def factories_many_times(lab: Lab) -> None:
             torch.empty_strided((60, 70), (70, 1), **where)
 
 
-@behaviour("creation", sees=("value", "dtype", "shape"))
+@behaviour("creation", must_detect=("value", "dtype", "shape"))
 def large_factories(lab: Lab) -> None:
     """Factories give complete, dense results of the documented dtype, also for more than 65,536 elements."""
     where: dict[str, Any] = {"device": lab.device}
@@ -96,7 +96,7 @@ def _expect_no_memory_growth(lab: Lab, name: str) -> Iterator[None]:
     lab.holds(f"{name} keeps no memory", allocated is None or allocated() - before < _CALLS)
 
 
-@behaviour("creation", dtypes=ALL, level="bringup", sees=("value", "dtype", "shape"))
+@behaviour("creation", dtypes=ALL, level="bringup", must_detect=("value", "dtype", "shape"))
 def filled_factories(lab: Lab) -> None:
     """zeros, ones, full and empty give tensors of the requested shape, dtype, device and content."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
@@ -114,7 +114,7 @@ def filled_factories(lab: Lab) -> None:
     lab.same("whether gradients are required", [grown.requires_grad, grown.is_leaf])
 
 
-@behaviour("creation", level="core", sees=("dtype",))
+@behaviour("creation", level="core", must_detect=("dtype",))
 def fill_value_dtype(lab: Lab) -> None:
     """full, tensor and other factories without a dtype use the dtype of the fill value or the default
     dtype.
@@ -137,7 +137,7 @@ def fill_value_dtype(lab: Lab) -> None:
             lab.same(f"integers and bools, {default}", torch.tensor([True, 2], device=device))
 
 
-@behaviour("creation", level="core", sees=("value", "error"))
+@behaviour("creation", level="core", must_detect=("value", "error"))
 def factories_into_out(lab: Lab) -> None:
     """Factories with out= write into it, resize an empty tensor and return it. They refuse a dtype that
     differs from the dtype of out.
@@ -169,7 +169,7 @@ def factories_into_out(lab: Lab) -> None:
     )
 
 
-@behaviour("creation", dtypes=ALL, level="core", sees=("value", "dtype"))
+@behaviour("creation", dtypes=ALL, level="core", must_detect=("value", "dtype"))
 def like_factories(lab: Lab) -> None:
     """The _like factories copy shape, dtype, device and dense strides from their input unless arguments
     override them.
@@ -198,7 +198,7 @@ def like_factories(lab: Lab) -> None:
     lab.same("whether gradients are required", [grown.requires_grad, torch.ones_like(grown).requires_grad])
 
 
-@behaviour("creation", dtypes=ALL, level="core", sees=("value", "dtype"))
+@behaviour("creation", dtypes=ALL, level="core", must_detect=("value", "dtype"))
 def new_factories(lab: Lab) -> None:
     """The new_ methods copy dtype and device from their tensor unless arguments override them."""
     base = lab.integers(2, 2)
@@ -224,7 +224,7 @@ def new_factories(lab: Lab) -> None:
     lab.apart("a tensor and its new_tensor", source, source.new_tensor(source.tolist()))
 
 
-@behaviour("creation", dtypes=ALL, sees=("value", "error"))
+@behaviour("creation", dtypes=ALL, must_detect=("value", "error"))
 def identity_matrices(lab: Lab) -> None:
     """eye has ones on its diagonal for any two sizes, including zero, and refuses negative sizes."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
@@ -239,7 +239,7 @@ def identity_matrices(lab: Lab) -> None:
     lab.raises("eye(2, -1)", lambda: torch.eye(2, -1, **where), match="m must be greater or equal to 0")
 
 
-@behaviour("creation", sees=("error",))
+@behaviour("creation", must_detect=("error",))
 def strided_factories(lab: Lab) -> None:
     """empty_strided and new_empty_strided have the requested strides and the memory that they need. Invalid
     sizes and strides are refused.
@@ -291,7 +291,7 @@ def strided_factories(lab: Lab) -> None:
     )
 
 
-@behaviour("creation", sees=("error", "message"))
+@behaviour("creation", must_detect=("error", "message"))
 def factories_refuse_nonsense(lab: Lab) -> None:
     """Factories refuse arguments of wrong types with a TypeError, and unknown devices with an error that
     names the device.
@@ -314,7 +314,7 @@ def factories_refuse_nonsense(lab: Lab) -> None:
     lab.raises("a list with None", lambda: torch.tensor([1, None], device=device), TypeError, RuntimeError)
 
 
-@behaviour("creation", level="core", sees=("shape",))
+@behaviour("creation", level="core", must_detect=("shape",))
 def default_device_context(lab: Lab) -> None:
     """Under torch.device or set_default_device, factories create their tensors on that device. device= and an
     inner context take precedence.

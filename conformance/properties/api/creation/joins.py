@@ -11,7 +11,7 @@ from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("creation", dtypes=ALL, level="core", sees=("value", "dtype", "shape"))
+@behaviour("creation", dtypes=ALL, level="core", must_detect=("value", "dtype", "shape"))
 def joined_by_cat(lab: Lab) -> None:
     """cat concatenates tensors along any dimension. Slices of the result are the inputs."""
     parts = [lab.integers(2, size, 3) for size in (1, 4, 2)]
@@ -40,7 +40,7 @@ def joined_by_cat(lab: Lab) -> None:
     lab.same("mixed dtypes", mixed)
 
 
-@behaviour("creation", level="core", sees=("error", "message"))
+@behaviour("creation", level="core", must_detect=("error", "message"))
 def cat_refuses(lab: Lab) -> None:
     """cat refuses an empty list, tensors without dimensions, different sizes, a dimension that does not
     exist, and tensors of two devices.
@@ -92,7 +92,7 @@ def _raises_runtime_error(call: Callable[[], Any]) -> bool:
     return False
 
 
-@behaviour("creation", dtypes=("float32", "int64"), sees=("value", "shape"))
+@behaviour("creation", dtypes=("float32", "int64"), must_detect=("value", "shape"))
 def cat_into_out(lab: Lab) -> None:
     """cat and stack write into out= of any strides, in its own memory if it fits."""
     a, b = lab.integers(2, 3), lab.integers(2, 3)
@@ -124,7 +124,7 @@ def cat_into_out(lab: Lab) -> None:
     )
 
 
-@behaviour("creation", capabilities=("channels_last",), sees=("value",))
+@behaviour("creation", capabilities=("channels_last",), must_detect=("value",))
 def cat_and_memory_format(lab: Lab) -> None:
     """cat of channels-last tensors gives the values of cat of contiguous tensors, also into out= of either
     format.
@@ -149,7 +149,7 @@ def cat_and_memory_format(lab: Lab) -> None:
     lab.holds("the same values", torch.equal(torch.cat(last, 1), expected))
 
 
-@behaviour("creation", dtypes=ALL, sees=("value", "shape"))
+@behaviour("creation", dtypes=ALL, must_detect=("value", "shape"))
 def stacks(lab: Lab) -> None:
     """stack joins tensors along a new dimension. hstack, vstack, dstack and column_stack follow NumPy."""
     a, b = lab.integers(2, 3), lab.integers(2, 3)
@@ -173,7 +173,7 @@ def stacks(lab: Lab) -> None:
     lab.expect("wide", torch.hstack((lab.put([1, 2]), lab.put([3]))), [1, 2, 3])
 
 
-@behaviour("creation", sees=("alias", "error"), dtypes=("float32", "int64", "bool"))
+@behaviour("creation", must_detect=("alias", "error"), dtypes=("float32", "int64", "bool"))
 def stack_splits(lab: Lab) -> None:
     """hsplit, vsplit and dsplit split into equal parts or at indices, as views, and refuse tensors with too
     few dimensions.
@@ -196,7 +196,7 @@ def stack_splits(lab: Lab) -> None:
     lab.raises("in no parts", lambda: torch.hsplit(base, 0))
 
 
-@behaviour("creation", sees=("value", "error", "warning"), dtypes=("float32", "int64", "complex64"))
+@behaviour("creation", must_detect=("value", "error", "warning"), dtypes=("float32", "int64", "complex64"))
 def meshgrids(lab: Lab) -> None:
     """meshgrid expands vectors and scalars along all axes in either index order, and warns without
     indexing.
@@ -237,7 +237,7 @@ def meshgrids(lab: Lab) -> None:
     lab.raises("of two devices", lambda: torch.meshgrid(a, elsewhere, indexing="ij"), match="same device")
 
 
-@behaviour("creation", sees=("value", "error"), dtypes=("float32", "int64", "complex64", "bool"))
+@behaviour("creation", must_detect=("value", "error"), dtypes=("float32", "int64", "complex64", "bool"))
 def block_diagonals(lab: Lab) -> None:
     """block_diag places matrices, rows and scalars on the diagonal of a zero matrix. diagflat and diag_embed
     do so with vectors.
@@ -268,7 +268,7 @@ def block_diagonals(lab: Lab) -> None:
     lab.raises("diag_embed too far", lambda: torch.diag_embed(a, 0, 5, 1), IndexError)
 
 
-@behaviour("creation", sees=("value", "error"), dtypes=("float32", "int64"))
+@behaviour("creation", must_detect=("value", "error"), dtypes=("float32", "int64"))
 def products_and_choices(lab: Lab) -> None:
     """cartesian_prod and combinations list the same tuples as itertools, and vander gives the powers in
     order.
@@ -298,7 +298,7 @@ def products_and_choices(lab: Lab) -> None:
     lab.raises("powers of a matrix", lambda: torch.vander(lab.integers(2, 2)), match="one-dimensional")
 
 
-@behaviour("creation", sees=("value", "error"), dtypes=ALL)
+@behaviour("creation", must_detect=("value", "error"), dtypes=ALL)
 def rolled_and_repeated(lab: Lab) -> None:
     """roll rotates elements along dimensions or in the flattened tensor. repeat_interleave repeats each
     element by one count or by its own count.
@@ -334,7 +334,7 @@ def rolled_and_repeated(lab: Lab) -> None:
     lab.raises("counts that are floats", lambda: torch.repeat_interleave(a, lab.put([1.0, 2.0, 1.0]), 0))
 
 
-@behaviour("creation", sees=("error",))
+@behaviour("creation", must_detect=("error",))
 def creation_into_overlap(lab: Lab) -> None:
     """Factories and random fillers refuse to write into memory that several elements share."""
 

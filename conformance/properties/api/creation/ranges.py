@@ -12,7 +12,7 @@ from conformance.behaviours.behaviour import FLOATS, INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("creation", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value", "dtype", "error"))
+@behaviour("creation", dtypes=(*FLOATS, *INTEGERS), level="core", must_detect=("value", "dtype", "error"))
 def arange_steps(lab: Lab) -> None:
     """arange counts in steps from start to before end, in both directions, also with no elements and into
     out=.
@@ -41,7 +41,7 @@ def arange_steps(lab: Lab) -> None:
     )
 
 
-@behaviour("creation", sees=("value", "dtype", "error"))
+@behaviour("creation", must_detect=("value", "dtype", "error"))
 def arange_of_floats(lab: Lab) -> None:
     """arange of floats has ceil((end - start) / step) elements. Infinite and NaN bounds are refused."""
     device = lab.device
@@ -75,7 +75,7 @@ def arange_of_floats(lab: Lab) -> None:
     )
 
 
-@behaviour("creation", dtypes=("float32", "float64"), level="core", sees=("value", "dtype", "shape"))
+@behaviour("creation", dtypes=("float32", "float64"), level="core", must_detect=("value", "dtype", "shape"))
 def linspace_points(lab: Lab) -> None:
     """linspace has evenly spaced points between start and end, including both exactly, for any number of
     steps.
@@ -101,7 +101,7 @@ def linspace_points(lab: Lab) -> None:
     lab.expect("one tensor as a bound", torch.linspace(0, bounds[1], 3, **where), [0.0, 2.0, 4.0])
 
 
-@behaviour("creation", dtypes=INTEGERS, sees=("value",))
+@behaviour("creation", dtypes=INTEGERS, must_detect=("value",))
 def linspace_of_integers(lab: Lab) -> None:
     """linspace of integers rounds its points towards zero and includes both ends."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
@@ -114,7 +114,7 @@ def linspace_of_integers(lab: Lab) -> None:
     lab.expect("the last of many", ends[-1], 120)
 
 
-@behaviour("creation", dtypes=("complex64", "complex128"), sees=("value",))
+@behaviour("creation", dtypes=("complex64", "complex128"), must_detect=("value",))
 def complex_spaces(lab: Lab) -> None:
     """linspace and logspace of complex numbers use a straight line from start to end. A floating dtype with
     complex bounds is refused.
@@ -132,7 +132,7 @@ def complex_spaces(lab: Lab) -> None:
     lab.raises("the same of logspace", lambda: torch.logspace(1j, 2, 3, dtype=real, device=lab.device))
 
 
-@behaviour("creation", dtypes=("float32", "float64"), sees=("value", "shape"))
+@behaviour("creation", dtypes=("float32", "float64"), must_detect=("value", "shape"))
 def logspace_points(lab: Lab) -> None:
     """logspace has the powers of its base at evenly spaced exponents, for any number of steps."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
@@ -158,7 +158,7 @@ def logspace_points(lab: Lab) -> None:
     lab.expect("integers", whole, [1, 4, 16, 64])
 
 
-@behaviour("creation", sees=("dtype",))
+@behaviour("creation", must_detect=("dtype",))
 def spaces_deduce_dtype(lab: Lab) -> None:
     """linspace and logspace without a dtype use the default dtype, or its complex counterpart for complex
     bounds.
@@ -181,7 +181,7 @@ def spaces_deduce_dtype(lab: Lab) -> None:
         torch.set_default_dtype(before)
 
 
-@behaviour("creation", dtypes=("float32", "float64", "int32", "int64"), sees=("value", "warning"))
+@behaviour("creation", dtypes=("float32", "float64", "int32", "int64"), must_detect=("value", "warning"))
 def deprecated_range(lab: Lab) -> None:
     """range includes its end, warns that it is deprecated, and refuses the arguments that arange refuses."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
@@ -196,7 +196,7 @@ def deprecated_range(lab: Lab) -> None:
     lab.raises("the wrong way", lambda: torch.range(0, 3, -1, **where), match="inconsistent with step sign")
 
 
-@behaviour("creation", dtypes=("float32", "float64"), sees=("value", "error"))
+@behaviour("creation", dtypes=("float32", "float64"), must_detect=("value", "error"))
 def window_functions(lab: Lab) -> None:
     """Windows have their closed forms. A periodic window is the window of one more point without its last
     point. Integer dtypes and negative sizes are refused.

@@ -28,7 +28,7 @@ class _Sequence:
         return iter(self.items)
 
 
-@behaviour("creation", dtypes=ALL, level="bringup", sees=("value", "dtype"))
+@behaviour("creation", dtypes=ALL, level="bringup", must_detect=("value", "dtype"))
 def tensor_of_numbers(lab: Lab) -> None:
     """torch.tensor copies numbers and nested sequences of numbers to the device in the requested dtype."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
@@ -51,7 +51,7 @@ def tensor_of_numbers(lab: Lab) -> None:
     lab.expect("numbers of NumPy", torch.tensor([numpy.int32(1), numpy.int8(0)], **where), [1, 0])
 
 
-@behaviour("creation", level="core", sees=("value", "alias", "warning"), dtypes=ALL)
+@behaviour("creation", level="core", must_detect=("value", "alias", "warning"), dtypes=ALL)
 def tensor_of_a_tensor(lab: Lab) -> None:
     """torch.tensor copies a tensor, with a warning that recommends clone. as_tensor with the same device and
     dtype returns the tensor itself.
@@ -77,7 +77,7 @@ def tensor_of_a_tensor(lab: Lab) -> None:
     lab.apart("a tensor and its new_tensor", base, doubled)
 
 
-@behaviour("creation", level="core", sees=("error",))
+@behaviour("creation", level="core", must_detect=("error",))
 def tensors_and_devices(lab: Lab) -> None:
     """torch.tensor and as_tensor use device= if it is passed, and otherwise the device of a tensor. Lists go
     to the host.
@@ -108,7 +108,9 @@ def _raise_missing_device() -> None:
 
 
 @behaviour(
-    "creation", dtypes=("float32", "float64", "int32", "int64", "bool", "complex64"), sees=("value", "error")
+    "creation",
+    dtypes=("float32", "float64", "int32", "int64", "bool", "complex64"),
+    must_detect=("value", "error"),
 )
 def asarray_copies(lab: Lab) -> None:
     """asarray shares memory with its tensor unless dtype, device or copy=True prevents it. copy=False refuses
@@ -142,7 +144,7 @@ def asarray_copies(lab: Lab) -> None:
     lab.expect("the memory of an array", torch.asarray(array).data_ptr() == array.ctypes.data, True)
 
 
-@behaviour("creation", capabilities=("autograd",), sees=("value", "error"))
+@behaviour("creation", capabilities=("autograd",), must_detect=("value", "error"))
 def asarray_and_gradients(lab: Lab) -> None:
     """asarray preserves a tensor's autograd history if the result requires grad, and detaches it
     otherwise.
@@ -170,7 +172,7 @@ def asarray_and_gradients(lab: Lab) -> None:
     )
 
 
-@behaviour("creation", sees=("value", "error"))
+@behaviour("creation", must_detect=("value", "error"))
 def number_conversions(lab: Lab) -> None:
     """Numbers are stored in tensors as their dtype represents them. Numbers outside of its range are
     refused.
@@ -229,7 +231,7 @@ def number_conversions(lab: Lab) -> None:
     )
 
 
-@behaviour("creation", dtypes=("float32", "float64", "float16"), sees=("value", "error"))
+@behaviour("creation", dtypes=("float32", "float64", "float16"), must_detect=("value", "error"))
 def complex_from_parts(lab: Lab) -> None:
     """complex and polar combine two real tensors into one of the matching complex dtype, and refuse two
     dtypes.

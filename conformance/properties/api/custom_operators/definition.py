@@ -22,7 +22,7 @@ def unique_name(name: str) -> str:
     return f"{name}_{next(_numbers)}"
 
 
-@behaviour("custom-operators", level="core", sees=("value",))
+@behaviour("custom-operators", level="core", must_detect=("value",))
 def kernels_by_device(lab: Lab) -> None:
     """A custom operator runs the kernel of its tensors' device, or else its default kernel. device_types
     restricts the default kernel to these devices.
@@ -77,7 +77,7 @@ def kernels_by_device(lab: Lab) -> None:
     )
 
 
-@behaviour("custom-operators", sees=("value",))
+@behaviour("custom-operators", must_detect=("value",))
 def kernels_of_libraries(lab: Lab) -> None:
     """A Library's operators and kernels, registered by dispatch key or by device, can be called, can be
     overridden on request, and end with the library.
@@ -153,7 +153,7 @@ def kernels_of_libraries(lab: Lab) -> None:
     )
 
 
-@behaviour("custom-operators", level="core", sees=("error",))
+@behaviour("custom-operators", level="core", must_detect=("error",))
 def operators_that_change_inputs(lab: Lab) -> None:
     """mutates_args names the arguments that an operator changes. Their versions increase, also for optional
     tensors and lists. Results must not alias inputs.
@@ -212,7 +212,7 @@ def operators_that_change_inputs(lab: Lab) -> None:
     lab.same("without gradients", leaf.detach())
 
 
-@behaviour("custom-operators", sees=("value", "error"))
+@behaviour("custom-operators", must_detect=("value", "error"))
 def arguments_of_operators(lab: Lab) -> None:
     """Default values, keyword-only arguments, devices and dtypes reach a custom operator. Its schema is
     inferred or passed.

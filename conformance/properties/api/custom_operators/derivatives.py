@@ -22,7 +22,7 @@ def _define_square(name: str) -> Any:
     return squared
 
 
-@behaviour("custom-operators", level="training", sees=("value", "error"))
+@behaviour("custom-operators", level="training", must_detect=("value", "error"))
 def gradients_of_operators(lab: Lab) -> None:
     """register_autograd defines the backward of an operator, with the values that setup_context saved, also
     for lists and keywords.
@@ -90,7 +90,7 @@ def gradients_of_operators(lab: Lab) -> None:
     lab.raises("too few gradients", lambda: wrong(x).sum().backward(), match="gradients")
 
 
-@behaviour("custom-operators", level="core", sees=("value", "error"))
+@behaviour("custom-operators", level="core", must_detect=("value", "error"))
 def fake_kernels_of_operators(lab: Lab) -> None:
     """register_fake defines an operator's result for fake and meta tensors. Without it, these tensors are
     refused.
@@ -136,7 +136,7 @@ def fake_kernels_of_operators(lab: Lab) -> None:
             lab.same("serves fake tensors", by_meta(mode.from_tensor(x)).shape)
 
 
-@behaviour("custom-operators", capabilities=("functorch",), sees=("value",))
+@behaviour("custom-operators", capabilities=("functorch",), must_detect=("value",))
 def batching_rules_of_operators(lab: Lab) -> None:
     """register_vmap defines the batching rule of an operator, for any dimension and nested. A later rule
     replaces it.
@@ -167,7 +167,7 @@ def batching_rules_of_operators(lab: Lab) -> None:
     lab.same("without vmap", times(x, y))
 
 
-@behaviour("custom-operators", capabilities=("autocast",), sees=("value",))
+@behaviour("custom-operators", capabilities=("autocast",), must_detect=("value",))
 def autocast_of_operators(lab: Lab) -> None:
     """register_autocast casts an operator's inputs under autocast of its device, also in lists and if it is
     registered twice.
@@ -194,7 +194,7 @@ def autocast_of_operators(lab: Lab) -> None:
     lab.same("seen", dtypes)
 
 
-@behaviour("custom-operators", sees=("value",))
+@behaviour("custom-operators", must_detect=("value",))
 def modes_and_operators(lab: Lab) -> None:
     """register_torch_dispatch defines an operator's effect under a mode, and only there."""
     calls: list[str] = []
@@ -218,7 +218,7 @@ def modes_and_operators(lab: Lab) -> None:
     lab.same("calls", calls)
 
 
-@behaviour("custom-operators", level="core", sees=("value", "error"))
+@behaviour("custom-operators", level="core", must_detect=("value", "error"))
 def opcheck_of_operators(lab: Lab) -> None:
     """opcheck accepts operators that match their schema. It rejects operators with undeclared writes or
     aliases, or with a wrong fake result.

@@ -11,7 +11,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api.custom_operators.definition import SPACE
 
 
-@behaviour("custom-operators", sees=("value",))
+@behaviour("custom-operators", must_detect=("value",))
 def graphs_of_operators(lab: Lab) -> None:
     """A custom operator with a fake kernel is one call in a traced graph and compiles without a graph break.
     It accepts dynamic sizes as arguments, and its result may have a size that depends on data.

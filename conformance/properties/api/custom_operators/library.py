@@ -23,7 +23,7 @@ class _Mode(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@behaviour("custom-operators", capabilities=("autograd",), sees=("value", "error"))
+@behaviour("custom-operators", capabilities=("autograd",), must_detect=("value", "error"))
 def derivatives_by_name(lab: Lab) -> None:
     """register_autograd accepts the name or the overload of a Library's operator, with keywords and default
     arguments. Tensors by keyword and operators that write are refused.
@@ -80,7 +80,7 @@ def _gradient(op: Any, x: torch.Tensor, **options: Any) -> torch.Tensor:
     return torch.autograd.grad(op(x, 2, **options).sum(), x)[0]
 
 
-@behaviour("custom-operators", capabilities=("functorch", "autocast"), sees=("value",))
+@behaviour("custom-operators", capabilities=("functorch", "autocast"), must_detect=("value",))
 def rules_by_name(lab: Lab) -> None:
     """Kernels, batching rules, autocast and modes can be registered by name or overload for a Library's
     operator.
@@ -123,7 +123,7 @@ def rules_by_name(lab: Lab) -> None:
         lab.same("calls", calls)
 
 
-@behaviour("custom-operators", sees=("value", "error"))
+@behaviour("custom-operators", must_detect=("value", "error"))
 def what_overrides_what(lab: Lab) -> None:
     """Fake and meta kernels override each other on request while their library is alive. They are refused for
     an operator with an implicit composite kernel.
@@ -197,9 +197,9 @@ def what_overrides_what(lab: Lab) -> None:
         received: list[Any] = []
         library.impl(
             "low_formats",
-            lambda x, formats: (received.append(list(formats)), x.clone())[1],
+            lambda x, formats: (received.append(list(formats)), x.clone())[1],  # type: ignore[func-returns-value]
             _dispatch_key(lab),
-        )  # type: ignore[func-returns-value]
+        )
         lab.same(
             "with formats", space.low_formats(lab.integers(2), [torch.contiguous_format, torch.channels_last])
         )
@@ -212,7 +212,7 @@ def what_overrides_what(lab: Lab) -> None:
         lab.same("defined with its kernel", space.low_legacy(lab.integers(3)))
 
 
-@behaviour("custom-operators", sees=("value", "error"))
+@behaviour("custom-operators", must_detect=("value", "error"))
 def schemas_and_tags(lab: Lab) -> None:
     """Tags of an operator are stored once each. Schemas that contradict mutates_args or lack types are
     refused.

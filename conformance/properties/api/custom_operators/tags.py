@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api.custom_operators.definition import SPACE
 
 
-@behaviour("custom-operators", sees=("error",))
+@behaviour("custom-operators", must_detect=("error",))
 def operators_in_place_by_tag(lab: Lab) -> None:
     """An operator tagged inplace returns its first argument, changed, and its schema declares the write.
     Definitions that violate this are refused.
@@ -85,7 +85,7 @@ def operators_in_place_by_tag(lab: Lab) -> None:
     lab.raises("its backward", lambda: adds(leaf * 1, y).sum().backward(), match="autograd formula")
 
 
-@behaviour("custom-operators", sees=("error",))
+@behaviour("custom-operators", must_detect=("error",))
 def operators_with_out_by_tag(lab: Lab) -> None:
     """An operator tagged out writes its keyword tensors and returns them. It does not support autograd."""
 

@@ -31,7 +31,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("dataloader", level="core", sees=("value", "error"))
+@behaviour("dataloader", level="core", must_detect=("value", "error"))
 def datasets_of_tensors(lab: Lab) -> None:
     """Datasets of tensors return samples on their device by index and by lists of indices, and have the
     correct length.
@@ -65,7 +65,7 @@ def datasets_of_tensors(lab: Lab) -> None:
     lab.same("a part of a part", Subset(part, [2, 0])[1])
 
 
-@behaviour("dataloader", sees=("value", "error"))
+@behaviour("dataloader", must_detect=("value", "error"))
 def splits_of_datasets(lab: Lab) -> None:
     """random_split divides a dataset without overlap, by lengths or fractions, and identically for the same
     generator.
@@ -101,7 +101,7 @@ def splits_of_datasets(lab: Lab) -> None:
 Point = collections.namedtuple("Point", ["x", "y"])
 
 
-@behaviour("dataloader", level="core", sees=("value", "error"))
+@behaviour("dataloader", level="core", must_detect=("value", "error"))
 def collating_samples(lab: Lab) -> None:
     """Collating stacks tensors on their device, converts numbers and arrays to tensors, and preserves the
     structure of other values.
@@ -183,7 +183,7 @@ class _Stream(IterableDataset):  # type: ignore[type-arg]
         return iter(self.tensor)
 
 
-@behaviour("dataloader", level="core", sees=("value", "error"))
+@behaviour("dataloader", level="core", must_detect=("value", "error"))
 def loading_batches(lab: Lab) -> None:
     """A loader returns batches in the order of its sampler, on the device of the samples. The incomplete last
     batch is returned or dropped.
@@ -249,7 +249,7 @@ def loading_batches(lab: Lab) -> None:
         lab.raises(f"setting {name}", lambda: setattr(loader, name, 1), ValueError)
 
 
-@behaviour("dataloader", sees=("value", "error"))
+@behaviour("dataloader", must_detect=("value", "error"))
 def samplers(lab: Lab) -> None:
     """Samplers return each index once or with replacement, in batches or by weight, and identically for the
     same generator.
@@ -291,7 +291,7 @@ def samplers(lab: Lab) -> None:
     lab.raises("dropping that is not a boolean", lambda: BatchSampler(range(8), 2, 1), ValueError)  # type: ignore[arg-type]
 
 
-@behaviour("dataloader", capabilities=("pinned_memory",), sees=())
+@behaviour("dataloader", capabilities=("pinned_memory",), must_detect=())
 def pinned_batches(lab: Lab) -> None:
     """With pin_memory, batches of the host are page-locked, also in containers and by a pin_memory method of
     the batch, and can be copied to the device.

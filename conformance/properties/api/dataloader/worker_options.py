@@ -127,7 +127,7 @@ def _sample_indices(loader: Any) -> list[int]:
     return [int(index) for batch in loader for index in batch.reshape(-1, 4)[:, 0]]
 
 
-@behaviour("dataloader", level="training", sees=())
+@behaviour("dataloader", level="training", must_detect=())
 def orders_of_workers(lab: Lab) -> None:
     """Workers preserve the order of the sampler, for any batch size and prefetching, and load batches in
     turn, also if there are more workers than batches. Shuffled samples occur once each.
@@ -178,7 +178,7 @@ def orders_of_workers(lab: Lab) -> None:
     lab.same("the device's own tensor", used + 1)
 
 
-@behaviour("dataloader", level="training", sees=())
+@behaviour("dataloader", level="training", must_detect=())
 def lives_of_workers(lab: Lab) -> None:
     """Workers run worker_init_fn, keep their dataset if they are persistent, end if the loader is abandoned,
     and propagate errors of their start.
@@ -232,7 +232,7 @@ def lives_of_workers(lab: Lab) -> None:
     lab.same("the device's own tensor", used + 1)
 
 
-@behaviour("dataloader", level="training", sees=())
+@behaviour("dataloader", level="training", must_detect=())
 def work_of_workers(lab: Lab) -> None:
     """While the device is in use, workers compute with modules, collate into shared memory, and are started
     by the requested multiprocessing context.

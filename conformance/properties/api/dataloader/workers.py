@@ -54,7 +54,7 @@ def _loader(data: Any, **options: Any) -> Any:
     return DataLoader(data, num_workers=2, timeout=TIMEOUT, **options)
 
 
-@behaviour("dataloader", level="training", sees=())
+@behaviour("dataloader", level="training", must_detect=())
 def workers_beside_a_device(lab: Lab) -> None:
     """While the device is in use, workers load samples of the host in order, with their own seeds. Errors of
     workers propagate.

@@ -65,7 +65,7 @@ def gradient_call(call: Callable[[torch.Tensor], torch.Tensor], start: torch.Ten
     return run
 
 
-@behaviour("determinism", capabilities=("autograd",), sees=("value",))
+@behaviour("determinism", capabilities=("autograd",), must_detect=("value",))
 def deterministic_pooling(lab: Lab) -> None:
     """While deterministic algorithms are enabled, gradients of pooling and unpooling repeat bit for bit or
     are refused.
@@ -100,7 +100,7 @@ def deterministic_pooling(lab: Lab) -> None:
         expect_repeatable(lab, f"max_unpool{dims}d", lambda: unpool(values, indices, 3, 3))
 
 
-@behaviour("determinism", capabilities=("autograd",), sees=("value",))
+@behaviour("determinism", capabilities=("autograd",), must_detect=("value",))
 def deterministic_padding_and_sampling(lab: Lab) -> None:
     """While deterministic algorithms are enabled, gradients of padding, interpolation and grid_sample repeat
     bit for bit or are refused.
@@ -148,7 +148,7 @@ def deterministic_padding_and_sampling(lab: Lab) -> None:
     )
 
 
-@behaviour("determinism", capabilities=("autograd",), sees=("value",))
+@behaviour("determinism", capabilities=("autograd",), must_detect=("value",))
 def deterministic_losses(lab: Lab) -> None:
     """While deterministic algorithms are enabled, losses and embeddings over repeated classes repeat bit for
     bit or are refused.
@@ -178,7 +178,7 @@ def deterministic_losses(lab: Lab) -> None:
     expect_repeatable(lab, "embedding", gradient_call(lambda x: F.embedding(tokens, x), table))
 
 
-@behaviour("determinism", level="core", dtypes=("float32", "float64"), sees=("value",))
+@behaviour("determinism", level="core", dtypes=("float32", "float64"), must_detect=("value",))
 def deterministic_sums_by_index(lab: Lab) -> None:
     """While deterministic algorithms are enabled, sums over repeated indices repeat bit for bit or are
     refused.
@@ -228,7 +228,7 @@ def deterministic_sums_by_index(lab: Lab) -> None:
     )
 
 
-@behaviour("determinism", sees=("value",))
+@behaviour("determinism", must_detect=("value",))
 def deterministic_orders_and_counts(lab: Lab) -> None:
     """While deterministic algorithms are enabled, medians, kth values, histograms and writes repeat bit for
     bit or are refused.
@@ -255,7 +255,7 @@ def deterministic_orders_and_counts(lab: Lab) -> None:
     expect_repeatable(lab, "a sum", lambda: matrix.sum().reshape(1), roundings=64)
 
 
-@behaviour("determinism", level="core", dtypes=ALL, sees=("value",))
+@behaviour("determinism", level="core", dtypes=ALL, must_detect=("value",))
 def deterministic_empty_memory(lab: Lab) -> None:
     """While deterministic algorithms are enabled, memory that would be uninitialized contains NaN or the
     largest integer.
@@ -279,7 +279,7 @@ def deterministic_empty_memory(lab: Lab) -> None:
         lab.same("what is filled by itself", torch.zeros(2, **where) + torch.ones(2, **where))
 
 
-@behaviour("determinism", level="core", sees=("value",))
+@behaviour("determinism", level="core", must_detect=("value",))
 def deterministic_switch(lab: Lab) -> None:
     """Every getter reports the switch for deterministic algorithms in its three settings, and the switch
     changes no values.

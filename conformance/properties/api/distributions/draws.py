@@ -43,7 +43,7 @@ def distribution_function_of(
     return function
 
 
-@behaviour("distributions", sees=())
+@behaviour("distributions", must_detect=())
 def samples_of_heavy_tails(lab: Lab) -> None:
     """Samples of StudentT, FisherSnedecor and LogisticNormal follow the distribution functions that the
     integrals of their densities give.
@@ -76,7 +76,7 @@ def samples_of_heavy_tails(lab: Lab) -> None:
         )
 
 
-@behaviour("distributions", dtypes=("float32", "float64"), sees=())
+@behaviour("distributions", dtypes=("float32", "float64"), must_detect=())
 def counts_of_binomial(lab: Lab) -> None:
     """Binomial samples are whole numbers from zero to the number of trials, and their mean is the mean of the
     distribution.
@@ -100,7 +100,7 @@ def counts_of_binomial(lab: Lab) -> None:
     lab.holds("rare events are not negative", bool((rare >= 0).all()))
 
 
-@behaviour("distributions", capabilities=("generator",), sees=())
+@behaviour("distributions", capabilities=("generator",), must_detect=())
 def samplers_with_generators(lab: Lab) -> None:
     """Gamma, Poisson and binomial samplers draw from the generator that they receive. They do not change the
     default generator.
@@ -123,7 +123,7 @@ def samplers_with_generators(lab: Lab) -> None:
         lab.holds(f"{name} leaves the default generator", torch.equal(default, undisturbed))
 
 
-@behaviour("distributions", sees=())
+@behaviour("distributions", must_detect=())
 def orders_without_repetition(lab: Lab) -> None:
     """multinomial without replacement over all of several equally likely categories returns permutations.
     Every permutation is equally likely.
@@ -142,7 +142,7 @@ def orders_without_repetition(lab: Lab) -> None:
         )
 
 
-@behaviour("distributions", capabilities=("forward_ad",), sees=("value",))
+@behaviour("distributions", capabilities=("forward_ad",), must_detect=("value",))
 def tangents_of_poisson(lab: Lab) -> None:
     """The tangent of a torch.poisson sample is zero, because counts do not depend smoothly on the rate."""
     rate, tangent = lab.floats(6, low=1.0, high=5.0), lab.floats(6)
@@ -152,7 +152,7 @@ def tangents_of_poisson(lab: Lab) -> None:
     lab.expect("tangent", torch.zeros_like(rate) if drawn_tangent is None else drawn_tangent, [0.0] * 6)
 
 
-@behaviour("distributions", sees=("value",))
+@behaviour("distributions", must_detect=("value",))
 def generalized_pareto(lab: Lab) -> None:
     """GeneralizedPareto has the density, distribution function, inverse and moments of its definition. Its
     samples follow the distribution function.

@@ -33,7 +33,7 @@ class _NaturalExponential(D.ExponentialFamily):
         return -torch.log(-parameters[0])
 
 
-@behaviour("distributions", sees=("value",), capabilities=("autograd",))
+@behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
 def exponential_families(lab: Lab) -> None:
     """A distribution that defines its natural parameters and log-normalizer gets its entropy and KL
     divergence from them. They equal the closed forms of torch's distributions.
@@ -60,7 +60,7 @@ class _NormalSubclass(D.Normal):
     """A subclass of Normal without its own constructor."""
 
 
-@behaviour("distributions", sees=("value", "shape"), capabilities=("autograd",))
+@behaviour("distributions", must_detect=("value", "shape"), capabilities=("autograd",))
 def distributions_of_distributions(lab: Lab) -> None:
     """Independent, mixture, transformed and subclassed distributions have the scores, shapes when expanded
     and KL divergences that follow from their parts.
@@ -131,7 +131,7 @@ def distributions_of_distributions(lab: Lab) -> None:
     lab.holds("undone", torch.allclose(event.inv(event(x)), x))
 
 
-@behaviour("distributions", sees=("value",), capabilities=("autograd",))
+@behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
 def parameters_made_on_demand(lab: Lab) -> None:
     """Probabilities and logits are computed from each other on first access. They pass gradients even if the
     first access was under no_grad.
@@ -152,7 +152,7 @@ def parameters_made_on_demand(lab: Lab) -> None:
         lab.holds(f"the same ones for {kind.__name__}", torch.allclose(later_gradient, gradient))
 
 
-@behaviour("distributions", sees=("value",), capabilities=("autograd",))
+@behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
 def relaxed_and_logistic_scores(lab: Lab) -> None:
     """Relaxed Bernoulli and categorical distributions and LogisticNormal have the densities of their
     definitions, with gradients for all parameters.
@@ -207,7 +207,7 @@ def relaxed_and_logistic_scores(lab: Lab) -> None:
         lab.close(f"gradient of logistic normal by {name}", gradient, roundings=1 << 12)
 
 
-@behaviour("distributions", dtypes=("float32", "float64"), sees=("value",))
+@behaviour("distributions", dtypes=("float32", "float64"), must_detect=("value",))
 def badly_conditioned_parameters(lab: Lab) -> None:
     """MultivariateNormal and Wishart with a nearly singular precision matrix, and ContinuousBernoulli with
     the largest logits, give finite results.

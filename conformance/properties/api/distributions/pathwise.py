@@ -37,7 +37,7 @@ def _agree(actual: torch.Tensor, expected: torch.Tensor) -> bool:
     return bool(((actual - expected).abs() <= TOLERANCE * expected.abs().max()).all())
 
 
-@behaviour("distributions", capabilities=("autograd",), sees=())
+@behaviour("distributions", capabilities=("autograd",), must_detect=())
 def pathwise_gradients(lab: Lab) -> None:
     """rsample of Beta and Dirichlet has pathwise gradients with respect to its parameters. They keep the
     probability of each sample, and give means of functions of samples their correct derivatives.

@@ -19,7 +19,7 @@ from conformance.properties.api.distributions.scores import (
 )
 
 
-@behaviour("distributions", sees=("value",))
+@behaviour("distributions", must_detect=("value",))
 def divergences(lab: Lab) -> None:
     """kl_divergence of a distribution with itself is zero, and of two distributions it is the closed form. It
     is infinite if the second support does not contain the first.
@@ -97,7 +97,7 @@ def divergences(lab: Lab) -> None:
         lab.same(f"shape for {name}", None if divergence is None else divergence.shape)
 
 
-@behaviour("distributions", sees=("value",))
+@behaviour("distributions", must_detect=("value",))
 def normal_vectors(lab: Lab) -> None:
     """Covariance, precision, Cholesky factor and low-rank form describe the same normal distribution. A batch
     gives the results of its rows. Other vector distributions have their closed-form scores.
@@ -217,7 +217,7 @@ def normal_vectors(lab: Lab) -> None:
         lab.holds(f"chances of all angles, {concentration}", abs(float(total) - 1) < 1e-5)
 
 
-@behaviour("distributions", level="training", sees=("error", "message"))
+@behaviour("distributions", level="training", must_detect=("error", "message"))
 def distribution_validation(lab: Lab) -> None:
     """Parameters outside their range, values outside the support and shapes that do not broadcast raise
     errors, unless validation is off.
@@ -297,7 +297,7 @@ def distribution_validation(lab: Lab) -> None:
                 )
 
 
-@behaviour("distributions", sees=("value",), capabilities=("autograd",))
+@behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
 def transforms_of_values(lab: Lab) -> None:
     """Transforms map values, invert them and return the log-determinant of their Jacobian. Transforms joined
     by cat, stack or composition do so for each part.

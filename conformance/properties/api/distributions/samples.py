@@ -74,7 +74,7 @@ def has_variance(sample: torch.Tensor, variance: torch.Tensor) -> bool:
     return bool((error <= allowed).all())
 
 
-@behaviour("distributions", level="training", sees=("shape",))
+@behaviour("distributions", level="training", must_detect=("shape",))
 def sample_shapes(lab: Lab) -> None:
     """sample returns a detached tensor of shape sample_shape + batch_shape + event_shape in the support, on
     the device of the parameters. expand enlarges the batch.
@@ -142,7 +142,7 @@ def sample_shapes(lab: Lab) -> None:
     )
 
 
-@behaviour("distributions", level="training", sees=())
+@behaviour("distributions", level="training", must_detect=())
 def sample_moments(lab: Lab) -> None:
     """Samples have the mean and variance of their distribution, follow its distribution function if it has
     one, and take discrete values with their probabilities.
@@ -180,7 +180,7 @@ def _probability_of(dist: Any, value: float) -> torch.Tensor:
     return torch.where(inside, dist.log_prob(safe).exp(), torch.zeros_like(point))
 
 
-@behaviour("distributions", sees=())
+@behaviour("distributions", must_detect=())
 def vector_sample_moments(lab: Lab) -> None:
     """Samples of vector distributions have the means of their distribution, and samples of categories have
     its frequencies.
@@ -246,7 +246,7 @@ def vector_sample_moments(lab: Lab) -> None:
     )
 
 
-@behaviour("distributions", level="training", capabilities=("autograd",), sees=())
+@behaviour("distributions", level="training", capabilities=("autograd",), must_detect=())
 def sample_gradients(lab: Lab) -> None:
     """rsample passes gradients to its parameters according to the formula of each sample. sample passes no
     gradients.
@@ -317,7 +317,7 @@ def sample_gradients(lab: Lab) -> None:
             lab.holds(f"implicit gradients of {name} {concentration}", agrees)
 
 
-@behaviour("distributions", sees=("value",))
+@behaviour("distributions", must_detect=("value",))
 def enumerated_support(lab: Lab) -> None:
     """enumerate_support lists all possible values, once or for every element of the batch. It raises an error
     if there are infinitely many values.

@@ -220,7 +220,7 @@ def none_if_not_implemented(call: Callable[[], Any]) -> Any:
         return None
 
 
-@behaviour("distributions", level="training", sees=("value",))
+@behaviour("distributions", level="training", must_detect=("value",))
 def log_densities(lab: Lab) -> None:
     """log_prob of each scalar distribution is its closed form, on the device of its parameters."""
     for name, (_, parameters, values, formula) in SCALAR_DISTRIBUTIONS.items():
@@ -246,7 +246,7 @@ def log_densities(lab: Lab) -> None:
         )
 
 
-@behaviour("distributions", sees=("value",))
+@behaviour("distributions", must_detect=("value",))
 def moments(lab: Lab) -> None:
     """Mean, variance, standard deviation, mode and entropy of each distribution equal the CPU's results.
     Selected moments equal their formulas.
@@ -285,7 +285,7 @@ def moments(lab: Lab) -> None:
     )
 
 
-@behaviour("distributions", sees=("value",), capabilities=("autograd",))
+@behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
 def density_gradients(lab: Lab) -> None:
     """Gradients of log_prob with respect to parameters and values equal the CPU's gradients."""
     for name, (_, _, values, _) in SCALAR_DISTRIBUTIONS.items():
@@ -301,7 +301,7 @@ def density_gradients(lab: Lab) -> None:
             lab.close(f"gradient of {name} by its value", points.grad, roundings=1 << 14)
 
 
-@behaviour("distributions", sees=("value",), capabilities=("autograd",))
+@behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
 def distribution_functions(lab: Lab) -> None:
     """A distribution's cdf, if implemented, rises from 0 to 1 and has the density as its derivative. icdf, if
     implemented, inverts cdf.
@@ -340,7 +340,7 @@ def distribution_functions(lab: Lab) -> None:
     lab.expect("a Gumbel far out", steep.cdf(lab.put([-5.0, 20.0])).round(), [0.0, 1.0])
 
 
-@behaviour("distributions", dtypes=("float32", "float64"), sees=("value",), capabilities=("autograd",))
+@behaviour("distributions", dtypes=("float32", "float64"), must_detect=("value",), capabilities=("autograd",))
 def extreme_scores(lab: Lab) -> None:
     """log_prob at the limits of the parameters is exact or infinite. Values and gradients are not NaN."""
 

@@ -27,7 +27,7 @@ class DLPackOnly:
         return self.tensor.__dlpack_device__()
 
 
-@behaviour("exchange", dtypes=ALL, capabilities=("dlpack",), sees=("value",))
+@behaviour("exchange", dtypes=ALL, capabilities=("dlpack",), must_detect=("value",))
 def dlpack_round_trip(lab: Lab) -> None:
     """A tensor that passes through DLPack and back keeps its values, dtype, shape, strides, device and
     memory.
@@ -62,7 +62,7 @@ def dlpack_round_trip(lab: Lab) -> None:
     lab.same("its device", [len(base.__dlpack_device__()), isinstance(int(base.__dlpack_device__()[0]), int)])
 
 
-@behaviour("exchange", capabilities=("dlpack",), sees=("error", "message"))
+@behaviour("exchange", capabilities=("dlpack",), must_detect=("error", "message"))
 def dlpack_refusals(lab: Lab) -> None:
     """DLPack export raises an error for tensors that DLPack cannot describe (requiring gradients, conjugate,
     sparse), and for wrong streams and devices.
@@ -98,7 +98,7 @@ def dlpack_refusals(lab: Lab) -> None:
     lab.same("detached", untyped.from_dlpack(graded.detach()))
 
 
-@behaviour("exchange", capabilities=("dlpack",), sees=("value",))
+@behaviour("exchange", capabilities=("dlpack",), must_detect=("value",))
 def dlpack_copies(lab: Lab) -> None:
     """from_dlpack shares memory unless copy=True. It moves data to a named device only by copying."""
     base = torch.arange(5.0, device=lab.device)

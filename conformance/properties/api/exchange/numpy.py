@@ -16,7 +16,7 @@ from conformance.behaviours.lab import Lab
 NUMPY = tuple(name for name in ALL if name != "bfloat16")
 
 
-@behaviour("exchange", dtypes=NUMPY, level="bringup", sees=("value",))
+@behaviour("exchange", dtypes=NUMPY, level="bringup", must_detect=("value",))
 def arrays_through_the_host(lab: Lab) -> None:
     """A tensor that is converted to NumPy through the host and back keeps its values, dtype and shape. On the
     host, array and tensor share memory.
@@ -43,7 +43,7 @@ def arrays_through_the_host(lab: Lab) -> None:
     lab.expect("the tensor after a write to its array", host[0, 0].item() == 1, True)
 
 
-@behaviour("exchange", level="core", sees=("error", "message"))
+@behaviour("exchange", level="core", must_detect=("error", "message"))
 def device_arrays_refused(lab: Lab) -> None:
     """numpy() of a tensor that NumPy cannot represent in place raises a TypeError or RuntimeError that names
     the alternative. force=True copies.
@@ -82,7 +82,7 @@ def _refuses(call: Callable[[], Any]) -> bool:
     return False
 
 
-@behaviour("exchange", sees=("value", "error"))
+@behaviour("exchange", must_detect=("value", "error"))
 def arrays_of_all_kinds(lab: Lab) -> None:
     """from_numpy and as_tensor accept arrays of every numeric dtype and of positive strides. They raise
     errors for strings, negative strides and strides that split elements.
@@ -151,7 +151,7 @@ def arrays_of_all_kinds(lab: Lab) -> None:
     )
 
 
-@behaviour("exchange", sees=("value",))
+@behaviour("exchange", must_detect=("value",))
 def numpy_scalars(lab: Lab) -> None:
     """NumPy scalars work like Python numbers in arithmetic and comparisons, and as sizes, dimensions and
     indices.
@@ -186,7 +186,7 @@ def numpy_scalars(lab: Lab) -> None:
     )
 
 
-@behaviour("exchange", sees=("value", "warning"))
+@behaviour("exchange", must_detect=("value", "warning"))
 def arrays_warn(lab: Lab) -> None:
     """Conversion of a list of arrays warns, and so does conversion of a read-only array. Both conversions
     succeed.
@@ -210,7 +210,7 @@ def arrays_warn(lab: Lab) -> None:
     )
 
 
-@behaviour("exchange", sees=("value",))
+@behaviour("exchange", must_detect=("value",))
 def numpy_functions_on_host(lab: Lab) -> None:
     """NumPy functions accept tensors that were moved to the host. Conversions in both directions share memory
     if possible.

@@ -142,7 +142,7 @@ def _dynamic_shape_mode() -> Any:
 
 for _part in range(4):
 
-    @behaviour("fake", name=f"shapes-of-pointwise-operators-{_part + 1}-of-4", sees=("shape",))
+    @behaviour("fake", name=f"shapes-of-pointwise-operators-{_part + 1}-of-4", must_detect=("shape",))
     def _pointwise(lab: Lab, part: int = _part) -> None:
         """Each operator that torch tags as pointwise and that a call of the operator database runs returns
         results of the broadcast shape of its inputs.
@@ -161,14 +161,14 @@ for _part in range(4):
 
 for _part in range(4):
 
-    @behaviour("fake", name=f"open-sizes-of-operators-{_part + 1}-of-8", sees=())
+    @behaviour("fake", name=f"open-sizes-of-operators-{_part + 1}-of-8", must_detect=())
     def _open_sizes(lab: Lab, part: int = _part) -> None:
         """Fake tensors with dynamic shapes predict the shapes and dtypes of the real results, for every
         eighth operator of the database.
         """
         _check_predictions(lab, 2 * part, 8, "of open sizes", _call_of, make=_dynamic_shape_mode)
 
-    @behaviour("fake", name=f"open-sizes-of-operators-in-place-{_part + 1}-of-4", sees=())
+    @behaviour("fake", name=f"open-sizes-of-operators-in-place-{_part + 1}-of-4", must_detect=())
     def _open_sizes_in_place(lab: Lab, part: int = _part) -> None:
         """Fake tensors with dynamic shapes predict the shapes and dtypes of the real results, for every
         fourth operator of the database that writes in place.

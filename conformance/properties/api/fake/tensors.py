@@ -23,7 +23,7 @@ def _metadata_of(value: Any, lab: Lab) -> list[Any]:
     ]
 
 
-@behaviour("fake", level="core", sees=("dtype", "shape"))
+@behaviour("fake", level="core", must_detect=("dtype", "shape"))
 def fake_results(lab: Lab) -> None:
     """Operators on fake tensors return fake tensors with the shape, dtype, strides and device of the real
     result.
@@ -62,7 +62,7 @@ def fake_results(lab: Lab) -> None:
         lab.holds(f"{name} has the real device", fake.device == real.device)
 
 
-@behaviour("fake", level="core", sees=())
+@behaviour("fake", level="core", must_detect=())
 def fake_devices(lab: Lab) -> None:
     """Inside FakeTensorMode, factories return fake tensors on the requested device. Operators on tensors of
     two devices raise the error that real tensors raise.
@@ -109,7 +109,7 @@ def _raises_error(call: Any) -> bool:
     return False
 
 
-@behaviour("fake", level="core", sees=("error",))
+@behaviour("fake", level="core", must_detect=("error",))
 def fake_values_are_refused(lab: Lab) -> None:
     """An operation that needs a value of a fake tensor raises an error that says so. Constants made inside
     the mode keep their values until they are changed.
@@ -139,7 +139,7 @@ def fake_values_are_refused(lab: Lab) -> None:
         lab.same("unless that is allowed", _metadata_of(real + 1, lab))
 
 
-@behaviour("fake", level="core", sees=("error",))
+@behaviour("fake", level="core", must_detect=("error",))
 def fake_copies(lab: Lab) -> None:
     """A mode converts each real tensor to one fake tensor. Views share a storage, and gradients are kept. A
     fake tensor can be printed, copied and differentiated.
@@ -175,7 +175,7 @@ def fake_copies(lab: Lab) -> None:
     lab.raises("an empty storage has no pointer to data", lambda: fake_base.cpu().numpy(), Exception)
 
 
-@behaviour("fake", level="core", sees=("value", "error"))
+@behaviour("fake", level="core", must_detect=("value", "error"))
 def meta_tensors(lab: Lab) -> None:
     """Operators on meta tensors compute only shapes. Meta tensors hold no data and move to another device
     only by empty_like or to_empty.

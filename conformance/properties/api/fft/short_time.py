@@ -29,7 +29,7 @@ def _stft_by_definition(array: Array, window: Array, hop: int) -> Array:
     return numpy.stack([numpy.fft.fft(array[start : start + size] * window) for start in starts], 1)
 
 
-@behaviour("fft", dtypes=_DTYPES, level="core", sees=("value",))
+@behaviour("fft", dtypes=_DTYPES, level="core", must_detect=("value",))
 def short_time_transforms(lab: Lab) -> None:
     """stft returns the transforms of windowed frames: centred with padding or not, two-sided or one-sided,
     normalised or not, for batches, and with shorter or complex windows.
@@ -103,7 +103,7 @@ def short_time_transforms(lab: Lab) -> None:
     )
 
 
-@behaviour("fft", dtypes=("float64", "complex128"), level="core", sees=("value",))
+@behaviour("fft", dtypes=("float64", "complex128"), level="core", must_detect=("value",))
 def short_time_transforms_and_back(lab: Lab) -> None:
     """istft inverts stft for any size, hop, padding and normalisation, for batches and complex signals. istft
     is linear and pads with zeros beyond the frames.
@@ -170,7 +170,7 @@ def short_time_transforms_and_back(lab: Lab) -> None:
     lab.expect("the signal before them", back[:18], to_wide_array(x)[:18], roundings=transform_roundings(64))
 
 
-@behaviour("fft", dtypes=("float64",), level="core", sees=("error",))
+@behaviour("fft", dtypes=("float64",), level="core", must_detect=("error",))
 def short_time_transforms_refuse(lab: Lab) -> None:
     """stft raises errors for sizes, windows and shapes that do not fit, for one-sided transforms of complex
     signals, and for a missing return_complex. istft raises errors for windows that leave gaps and for

@@ -34,7 +34,7 @@ def _hfft_by_definition(array: Array, size: int | None, dim: int, norm: Any) -> 
     return result * {None: count, "backward": count, "forward": 1, "ortho": math.sqrt(count)}[norm]
 
 
-@behaviour("fft", dtypes=_ALL, level="core", sees=("value", "shape"))
+@behaviour("fft", dtypes=_ALL, level="core", must_detect=("value", "shape"))
 def transforms_of_one_dimension(lab: Lab) -> None:
     """fft, ifft, rfft, irfft, hfft and ihfft agree with NumPy for all lengths, dimensions, norms and
     strides.
@@ -108,7 +108,7 @@ def transforms_of_one_dimension(lab: Lab) -> None:
     lab.expect("out", out, numpy.fft.fft(to_wide_array(gapped)), roundings=transform_roundings(10))
 
 
-@behaviour("fft", dtypes=_ALL, level="core", sees=("value", "shape"))
+@behaviour("fft", dtypes=_ALL, level="core", must_detect=("value", "shape"))
 def transforms_of_several_dimensions(lab: Lab) -> None:
     """fftn, rfftn and their inverses agree with NumPy for any dimensions and sizes. hfftn and ihfftn agree
     with their definitions. The two-dimensional functions agree with the n-dimensional ones.
@@ -205,7 +205,7 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
         )
 
 
-@behaviour("fft", dtypes=_ALL, level="core", sees=("value",))
+@behaviour("fft", dtypes=_ALL, level="core", must_detect=("value",))
 def transforms_and_back(lab: Lab) -> None:
     """A transform followed by its inverse returns the input, for every norm, odd lengths and non-contiguous
     inputs. Neither changes its input.
@@ -262,7 +262,7 @@ def transforms_and_back(lab: Lab) -> None:
     lab.expect("a half spectrum afterwards", half, half_values)
 
 
-@behaviour("fft", dtypes=("any",), level="core", sees=("dtype", "error"))
+@behaviour("fft", dtypes=("any",), level="core", must_detect=("dtype", "error"))
 def dtypes_of_transforms(lab: Lab) -> None:
     """Transforms of integers and booleans use the default dtype. Complex transforms of real input return
     complex results, and real transforms of complex input return real results. rfft and ihfft reject
@@ -294,7 +294,7 @@ def dtypes_of_transforms(lab: Lab) -> None:
     lab.raises("rfft2 of complex numbers", lambda: torch.fft.rfft2(z.view(2, 4)), match="(?i)real")
 
 
-@behaviour("fft", dtypes=("float32", "complex64"), level="core", sees=("error", "message"))
+@behaviour("fft", dtypes=("float32", "complex64"), level="core", must_detect=("error", "message"))
 def transforms_refuse(lab: Lab) -> None:
     """A transform raises an error for no points, for a dimension that does not exist or is repeated, and for
     sizes that do not match its dimensions.
@@ -345,7 +345,7 @@ def transforms_refuse(lab: Lab) -> None:
     lab.raises("fft to no points", lambda: torch.fft.fft(x, 0), match="(?i)invalid number of data points")
 
 
-@behaviour("fft", dtypes=_REAL, level="core", sees=("value",))
+@behaviour("fft", dtypes=_REAL, level="core", must_detect=("value",))
 def frequencies_and_shifts(lab: Lab) -> None:
     """fftfreq and rfftfreq return NumPy's frequencies. They warn if they resize out=. fftshift and ifftshift
     sort the frequencies and restore their order.

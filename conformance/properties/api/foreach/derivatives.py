@@ -71,7 +71,7 @@ for _kind, _part in itertools.product(("", "-in-place"), range(4)):
         name=f"derivatives-of-lists{_kind}-{_part + 1}-of-4",
         dtypes=("float64", "complex128"),
         capabilities=("autograd", "forward_ad"),
-        sees=("value",),
+        must_detect=("value",),
     )
     def _derivatives(lab: Lab, part: int = _part, in_place: bool = bool(_kind)) -> None:
         """gradcheck passes in forward and backward mode for every fourth foreach operator of the database."""

@@ -101,7 +101,7 @@ def compare_with_loop(
     return True
 
 
-@behaviour("foreach", dtypes=_DTYPES, level="core", sees=("value",))
+@behaviour("foreach", dtypes=_DTYPES, level="core", must_detect=("value",))
 def one_list(lab: Lab) -> None:
     """Each foreach operator of one list returns the operator's result for each tensor, contiguous or not. Its
     in-place form writes to each tensor and increases its version.
@@ -136,7 +136,7 @@ def one_list(lab: Lab) -> None:
     lab.same("zero_", zeroed)
 
 
-@behaviour("foreach", dtypes=_DTYPES, level="core", sees=("value",))
+@behaviour("foreach", dtypes=_DTYPES, level="core", must_detect=("value",))
 def two_lists(lab: Lab) -> None:
     """Each foreach operator of two lists, of a list and a number, or of a list and numbers returns the
     operator's result for each pair. Its in-place form writes to the first list.
@@ -254,7 +254,9 @@ def _check_ternary(lab: Lab, name: str, gaps: bool) -> None:
     )
 
 
-@behaviour("foreach", dtypes=("float32", "float64", "complex64", "bfloat16"), level="core", sees=("value",))
+@behaviour(
+    "foreach", dtypes=("float32", "float64", "complex64", "bfloat16"), level="core", must_detect=("value",)
+)
 def three_lists(lab: Lab) -> None:
     """addcmul, addcdiv and lerp of three lists return the operator's result for each tensor, also in place.
     They accept one value, a list of values or a tensor of values. Tensors broadcast.

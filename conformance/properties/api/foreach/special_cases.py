@@ -24,7 +24,9 @@ from conformance.properties.api.foreach.lists import (
 )
 
 
-@behaviour("foreach", dtypes=("float32", "float64", "float16", "bfloat16"), level="core", sees=("value",))
+@behaviour(
+    "foreach", dtypes=("float32", "float64", "float16", "bfloat16"), level="core", must_detect=("value",)
+)
 def norms_of_lists(lab: Lab) -> None:
     """norm and max of a list return the results of each tensor, for any number of tensors and any magnitude.
     A norm does not overflow if its result fits.
@@ -64,7 +66,7 @@ def norms_of_lists(lab: Lab) -> None:
         lab.expect("norm of large halves", norm, 40000.0, roundings=4.0)
 
 
-@behaviour("foreach", dtypes=("float32", "float64", "bfloat16"), level="core", sees=("value",))
+@behaviour("foreach", dtypes=("float32", "float64", "bfloat16"), level="core", must_detect=("value",))
 def special_values_in_lists(lab: Lab) -> None:
     """foreach operators treat infinities, NaNs, empty tensors and expanded tensors as the single-tensor
     operators do.
@@ -120,7 +122,7 @@ def special_values_in_lists(lab: Lab) -> None:
     )
 
 
-@behaviour("foreach", level="core", sees=("error", "message"))
+@behaviour("foreach", level="core", must_detect=("error", "message"))
 def lists_that_do_not_fit(lab: Lab) -> None:
     """foreach operators raise errors for empty lists, lists of different lengths, and a tensor of several
     elements in place of a number.
@@ -159,7 +161,7 @@ def lists_that_do_not_fit(lab: Lab) -> None:
     )
 
 
-@behaviour("foreach", capabilities=("autograd",), level="training", sees=("value", "error"))
+@behaviour("foreach", capabilities=("autograd",), level="training", must_detect=("value", "error"))
 def gradients_of_lists(lab: Lab) -> None:
     """Each tensor of a list gets its own gradient, which equals the gradient of the single-tensor operator. A
     leaf that requires grad cannot be written in place. A graph that saves its result is freed together
@@ -213,7 +215,9 @@ def gradients_of_lists(lab: Lab) -> None:
     lab.holds("the graph is gone with its result", lab.gone(watch))
 
 
-@behaviour("foreach", dtypes=("float32", "float64", "bfloat16", "int64"), level="core", sees=("value",))
+@behaviour(
+    "foreach", dtypes=("float32", "float64", "bfloat16", "int64"), level="core", must_detect=("value",)
+)
 def lists_of_two_devices(lab: Lab) -> None:
     """A list may contain tensors of two devices if the operands of each element are on one device. copy_
     converts between devices and dtypes. A dimensionless host tensor may scale a list.

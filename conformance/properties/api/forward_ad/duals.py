@@ -9,7 +9,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("forward-ad", dtypes=("float32", "float64", "complex64"), level="training", sees=("value",))
+@behaviour("forward-ad", dtypes=("float32", "float64", "complex64"), level="training", must_detect=("value",))
 def tangents(lab: Lab) -> None:
     """A dual tensor carries its tangent through operators, views and in-place writes within its level."""
     x, t = lab.integers(2, 3), lab.integers(2, 3)
@@ -43,7 +43,7 @@ def _double_a_row(base: torch.Tensor) -> torch.Tensor:
     return base
 
 
-@behaviour("forward-ad", sees=("value", "error"))
+@behaviour("forward-ad", must_detect=("value", "error"))
 def levels(lab: Lab) -> None:
     """Forward mode needs a level, allows one level at a time, and discards tangents when the level ends."""
     x, t = lab.integers(3), lab.integers(3)
@@ -69,7 +69,7 @@ def levels(lab: Lab) -> None:
     lab.raises("left too often", lambda: forward.exit_dual_level(level=0), match="level")
 
 
-@behaviour("forward-ad", sees=("error", "message"))
+@behaviour("forward-ad", must_detect=("error", "message"))
 def wrong_tangents(lab: Lab) -> None:
     """A tangent must have the shape of its primal. Integer tensors cannot have tangents, and a tangent cannot
     have a tangent.
@@ -89,7 +89,7 @@ def wrong_tangents(lab: Lab) -> None:
         lab.raises("no tensors", lambda: forward.make_dual(3.0, 1.0), TypeError, AttributeError, RuntimeError)
 
 
-@behaviour("forward-ad", sees=("value",))
+@behaviour("forward-ad", must_detect=("value",))
 def forward_gradients_switched_off(lab: Lab) -> None:
     """no_grad does not stop tangents. inference_mode and set_fwd_grad_enabled(False) stop them."""
     x, t = lab.integers(3), lab.integers(3)
@@ -112,7 +112,7 @@ def forward_gradients_switched_off(lab: Lab) -> None:
     lab.same("tangents", tangents)
 
 
-@behaviour("forward-ad", sees=("value", "alias"))
+@behaviour("forward-ad", must_detect=("value", "alias"))
 def tangents_of_changed_tensors(lab: Lab) -> None:
     """In-place writes propagate tangents from a view to its base and from a base to its views."""
     t = lab.integers(2, 3)
@@ -154,7 +154,7 @@ def tangents_of_changed_tensors(lab: Lab) -> None:
         )
 
 
-@behaviour("forward-ad", sees=("value", "error"))
+@behaviour("forward-ad", must_detect=("value", "error"))
 def tangents_and_out(lab: Lab) -> None:
     """out= rejects dual tensors. An operator without a derivative passes no tangent, or raises an error that
     says so.
@@ -175,7 +175,7 @@ def tangents_and_out(lab: Lab) -> None:
         lab.expect("tangent of zero", zero, [0.0, 0.0, 0.0])
 
 
-@behaviour("forward-ad", sees=("value",))
+@behaviour("forward-ad", must_detect=("value",))
 def tangents_with_lazy_bits(lab: Lab) -> None:
     """Primals and tangents that are lazily conjugated or negated give the same tangents as materialized
     tensors.
@@ -201,7 +201,7 @@ def tangents_with_lazy_bits(lab: Lab) -> None:
             lab.same(f"negated {name}", [unpacked.primal.resolve_neg(), unpacked.tangent.resolve_neg()])
 
 
-@behaviour("forward-ad", sees=("value",))
+@behaviour("forward-ad", must_detect=("value",))
 def tangents_of_odd_layouts(lab: Lab) -> None:
     """Primals with gaps, with storage offsets or without elements accept tangents of other layouts."""
     base = lab.integers(4, 6)

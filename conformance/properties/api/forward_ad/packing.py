@@ -9,7 +9,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("forward-ad", sees=("value", "alias"))
+@behaviour("forward-ad", must_detect=("value", "alias"))
 def memory_of_duals(lab: Lab) -> None:
     """A dual tensor shares memory and version with its primal, and its tangent is the tensor passed to
     make_dual. Writes to primal and tangent are visible in the dual tensor. The primal and the unpacked
@@ -47,7 +47,7 @@ def memory_of_duals(lab: Lab) -> None:
             lab.same(f"base of a view written by {name}", [*forward.unpack_dual(base)])
 
 
-@behaviour("forward-ad", sees=("value",))
+@behaviour("forward-ad", must_detect=("value",))
 def graphs_of_duals(lab: Lab) -> None:
     """Gradients of an unpacked primal and tangent flow to the packed primal and tangent, each to its own. A
     dual tensor that was detached, also in place, has no tangent.
@@ -74,7 +74,7 @@ def graphs_of_duals(lab: Lab) -> None:
             lab.expect("in inference mode the primal is written through", primal_ones, [2.0, 2.0])
 
 
-@behaviour("forward-ad", sees=("value", "error"))
+@behaviour("forward-ad", must_detect=("value", "error"))
 def primals_within_larger_memory(lab: Lab) -> None:
     """A primal that is part of a larger tensor accepts a tangent of its own size. as_strided may view it
     beyond that size.

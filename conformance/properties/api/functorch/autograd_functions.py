@@ -144,7 +144,7 @@ def _identity_function(save: str, saved_tensor: str, dirty: bool) -> Any:
     return Returning
 
 
-@behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), sees=("error", "value"))
+@behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), must_detect=("error", "value"))
 def functions_that_return_their_input(lab: Lab) -> None:
     """A Function with setup_context may return its input, under grad and jvp and without them. It may save
     the input or output only if the input is marked as dirty.
@@ -221,7 +221,7 @@ class _Keyword(torch.autograd.Function):
         return args[0] + options["y"], 0
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",), sees=("value", "error"))
+@behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value", "error"))
 def rules_of_functions(lab: Lab) -> None:
     """The vmap rule of an autograd.Function receives in_dims as a tuple, also for one input. It may return
     None as out_dims of results that all elements share. Tensors passed as keyword arguments raise an

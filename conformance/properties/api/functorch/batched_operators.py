@@ -115,16 +115,14 @@ def batches_of_bounds(lab: Lab) -> None:
     )(x)
     lab.same("what an element says of itself", records)
     vmap(
-        lambda a: records.append((torch.result_type(a, 1.0), torch.result_type(a, a.long()), a.stride())) or a
-    )(  # type: ignore[func-returns-value]
-        x
-    )
+        lambda a: records.append((torch.result_type(a, 1.0), torch.result_type(a, a.long()), a.stride())) or a  # type: ignore[func-returns-value]
+    )(x)
     lab.same("result types and strides", records)
     check_vmap(lab, "all", lambda a: (a > -9).all(), x)
     check_vmap(lab, "any", lambda a: (a > 2).any(), x)
 
 
-@behaviour("functorch", level="full", sees=("value",))
+@behaviour("functorch", level="full", must_detect=("value",))
 def batches_of_views(lab: Lab) -> None:
     """Views of an element of a batch equal the views of the single element, for any mapped dimension."""
     x, wide = lab.integers(3, 2, 4), lab.integers(2, 4, 3)

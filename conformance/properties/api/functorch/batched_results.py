@@ -18,7 +18,7 @@ from conformance.properties.api.functorch.training import trees_agree
 vmap = torch.vmap
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",), sees=("value",))
+@behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value",))
 def batches_of_engine_calls(lab: Lab) -> None:
     """vmap inside checkpointing returns the gradients that it returns without checkpointing. Under anomaly
     detection, the error names the operator that returned NaN. vmap maps torch.autograd.grad over
@@ -63,7 +63,7 @@ class Point(NamedTuple):
     y: torch.Tensor
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",), sees=("value",))
+@behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value",))
 def batches_of_several_results(lab: Lab) -> None:
     """var_mean, mode, cross, slogdet, losses, silu, group_norm and namedtuple results act on each element of
     a batch, at several levels. None in out_dims returns a result that is not mapped without a batch
@@ -135,7 +135,7 @@ def batches_of_several_results(lab: Lab) -> None:
     lab.expect("ones_like", ones, torch.ones(2, 3, 4, 2, 2))
 
 
-@behaviour("functorch", level="full", sees=("value",))
+@behaviour("functorch", level="full", must_detect=("value",))
 def batches_of_strides(lab: Lab) -> None:
     """as_strided in a batch counts from the start of each element. It reads only the memory of the element,
     and raises an error for any other memory.
@@ -149,7 +149,7 @@ def batches_of_strides(lab: Lab) -> None:
     lab.raises("too far", lambda: vmap(lambda a: a.as_strided((2, 2), (40, 1)))(x))
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",), sees=("value",))
+@behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value",))
 def batches_of_normalization(lab: Lab) -> None:
     """batch_norm acts on each element of a batch, in training and in evaluation, with mapped statistics,
     which it updates, and with shared weights.
@@ -178,7 +178,7 @@ def batches_of_normalization(lab: Lab) -> None:
     lab.holds("without statistics", trees_agree(without_statistics, each))
 
 
-@behaviour("functorch", level="full", sees=("error",))
+@behaviour("functorch", level="full", must_detect=("error",))
 def batches_of_vectors_are_no_matrices(lab: Lab) -> None:
     """Matrix functions of torch.linalg raise an error for a batch of vectors under vmap, although the batch
     has the shape of a matrix.
@@ -200,7 +200,7 @@ def batches_of_vectors_are_no_matrices(lab: Lab) -> None:
     )
 
 
-@behaviour("functorch", level="full", sees=("value",))
+@behaviour("functorch", level="full", must_detect=("value",))
 def batches_in_several_chunks(lab: Lab) -> None:
     """vmap in chunks returns the result of vmap in one piece, also inside another chunked vmap and for any
     mapped dimension.

@@ -11,7 +11,7 @@ from conformance.properties.api.functorch.training import trees_agree
 vmap = torch.vmap
 
 
-@behaviour("functorch", level="full", sees=("value", "alias"))
+@behaviour("functorch", level="full", must_detect=("value", "alias"))
 def batches_of_writes_by_methods(lab: Lab) -> None:
     """An in-place method in a batch writes into the mapped tensor and returns it, at several levels. A second
     tensor may be mapped over other dimensions or not at all. With out_dims the result is a view.
@@ -55,7 +55,7 @@ def batches_of_writes_by_methods(lab: Lab) -> None:
     )
 
 
-@behaviour("functorch", level="full", sees=("error",))
+@behaviour("functorch", level="full", must_detect=("error",))
 def batches_refuse_writes(lab: Lab) -> None:
     """vmap raises an error for a batched write into a tensor that is not mapped at that level, for out=
     arguments and for random numbers into out=. It also rejects results that are not tensors, backward, and
@@ -88,7 +88,7 @@ def batches_refuse_writes(lab: Lab) -> None:
     lab.raises("data", lambda: vmap(lambda a: a.data)(y), match="data")
 
 
-@behaviour("functorch", level="full", capabilities=("random",), sees=("error", "message"))
+@behaviour("functorch", level="full", capabilities=("random",), must_detect=("error", "message"))
 def batches_refuse_random_writes(lab: Lab) -> None:
     """vmap raises an error for random numbers into out=, for any randomness option."""
     x = lab.floats(3)

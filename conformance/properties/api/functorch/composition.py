@@ -116,7 +116,7 @@ def _use_an_element_after_vmap(x: torch.Tensor) -> torch.Tensor:
     return elements[0].sin()
 
 
-@behaviour("functorch", level="full", sees=("value", "alias"))
+@behaviour("functorch", level="full", must_detect=("value", "alias"))
 def functionalize_keeps_meaning(lab: Lab) -> None:
     """functionalize returns the results of the function, with views and writes inside and to inputs, and
     under grad, vmap and jvp. The graph of a functionalized function contains no writes.

@@ -66,7 +66,7 @@ def jvp_of_many_functions(lab: Lab) -> None:
     )
 
 
-@behaviour("functorch", level="full", capabilities=("forward_ad",), sees=("error", "message"))
+@behaviour("functorch", level="full", capabilities=("forward_ad",), must_detect=("error", "message"))
 def jvp_refuses(lab: Lab) -> None:
     """jvp raises an error for outputs that do not depend on the inputs if strict=True, and for auxiliary
     results that are not tensors. It also rejects writes of dual values into a captured tensor.
@@ -90,7 +90,7 @@ def jvp_refuses(lab: Lab) -> None:
     lab.raises("a write under grad", lambda: grad(writes)(x), match="mutate")
 
 
-@behaviour("functorch", level="full", capabilities=("forward_ad",), sees=("value", "alias"))
+@behaviour("functorch", level="full", capabilities=("forward_ad",), must_detect=("value", "alias"))
 def batches_of_dual_writes(lab: Lab) -> None:
     """In a batch, a write into a dual tensor carries its tangent, for any mapped dimension. The tangent
     passes from a view to its base, from a base to its views, and into tensors without a tangent.

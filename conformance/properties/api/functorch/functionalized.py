@@ -19,7 +19,7 @@ def _operator_names(graph: Any) -> list[str]:
     return [str(node.target) for node in graph.graph.nodes if str(node.target).startswith("aten.")]
 
 
-@behaviour("functorch", level="full", sees=("value",))
+@behaviour("functorch", level="full", must_detect=("value",))
 def functionalize_more(lab: Lab) -> None:
     """functionalize preserves the results of views of several outputs, list indices, resized inputs, captured
     constants and fake tensors.
@@ -75,7 +75,7 @@ def functionalize_more(lab: Lab) -> None:
     lab.same("a constant of the graph", graph())
 
 
-@behaviour("functorch", level="full", capabilities=("fake_tensors",), sees=())
+@behaviour("functorch", level="full", capabilities=("fake_tensors",), must_detect=())
 def functionalize_of_fake_tensors(lab: Lab) -> None:
     """functionalize of a function of fake tensors returns a fake tensor on the device."""
     with torch_testing_internals.fake_tensor_mode():

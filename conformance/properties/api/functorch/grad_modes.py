@@ -79,7 +79,7 @@ def no_grad_and_transforms(lab: Lab) -> None:
     lab.same("the graph of the pull", torch.autograd.grad(pulled, x))
 
 
-@behaviour("functorch", level="full", capabilities=("random", "autograd"), sees=("value",))
+@behaviour("functorch", level="full", capabilities=("random", "autograd"), must_detect=("value",))
 def seeds_inside_of_transforms(lab: Lab) -> None:
     """A seed set inside a transform gives the random numbers that it gives outside."""
     x = lab.integers(4)
@@ -96,7 +96,7 @@ def seeds_inside_of_transforms(lab: Lab) -> None:
     lab.same("times zero", grad(noisy)(x) * 0)
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",), sees=("error", "message"))
+@behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("error", "message"))
 def engine_calls_inside_of_transforms(lab: Lab) -> None:
     """requires_grad_, retain_grad and the functions of torch.autograd.functional raise an error inside a
     transform.
@@ -132,7 +132,7 @@ def engine_calls_inside_of_transforms(lab: Lab) -> None:
     )
 
 
-@behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), sees=("error", "value"))
+@behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), must_detect=("error", "value"))
 def saved_tensor_hooks_and_transforms(lab: Lab) -> None:
     """grad, vjp, jacrev and hessian raise an error under hooks on saved tensors, outside and inside. jvp
     works under such hooks.

@@ -65,7 +65,7 @@ def grad_argnums(lab: Lab) -> None:
     lab.raises("a word", lambda: grad(function, argnums="0")(x, y, z), RuntimeError, match="argnum")  # type: ignore[arg-type]
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",), sees=("error",))
+@behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("error",))
 def grad_refuses(lab: Lab) -> None:
     """grad raises an error for functions whose result is not a scalar tensor, and for inputs that are not
     tensors.
@@ -215,7 +215,7 @@ def transforms_and_the_engine(lab: Lab) -> None:
     )
 
 
-@behaviour("functorch", level="full", capabilities=("autograd",), sees=("value", "alias"))
+@behaviour("functorch", level="full", capabilities=("autograd",), must_detect=("value", "alias"))
 def transforms_and_writes(lab: Lab) -> None:
     """In-place writes and views inside grad, vjp and jvp are differentiated."""
     x, t = lab.integers(4), lab.integers(4)

@@ -60,7 +60,7 @@ def jacobian_forms(lab: Lab) -> None:
         lab.same(f"{transform_name} beside a tree", result_with_auxiliary)
 
 
-@behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), sees=("error",))
+@behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), must_detect=("error",))
 def jacobians_refuse(lab: Lab) -> None:
     """jacrev and jacfwd raise errors for functions without an output and for auxiliary results that are not
     tensors. argnums must not be empty, out of range, repeated or other than integers.
@@ -103,7 +103,7 @@ def jacobians_refuse(lab: Lab) -> None:
     dtypes=("complex64",),
     level="full",
     capabilities=("autograd", "forward_ad"),
-    sees=("error", "message"),
+    must_detect=("error", "message"),
 )
 def jacobians_refuse_complex(lab: Lab) -> None:
     """jacrev and jacfwd raise errors for complex inputs and complex outputs."""

@@ -235,7 +235,9 @@ def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
         )
 
 
-@behaviour("functorch", level="full", capabilities=("forward_ad", "autograd"), sees=("error", "message"))
+@behaviour(
+    "functorch", level="full", capabilities=("forward_ad", "autograd"), must_detect=("error", "message")
+)
 def transforms_refuse_captured_views(lab: Lab) -> None:
     """Under vjp and jvp, a write through a view of a captured tensor raises an error, whichever operator made
     the view. An assignment to .data raises an error too.

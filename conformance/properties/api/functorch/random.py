@@ -38,7 +38,7 @@ def check_randomness_options(lab: Lab, name: str, draw: Draw, *, mapped: bool = 
     lab.holds(f"{name}: same draws", len(set(same[0].flatten().tolist())) > 1)
 
 
-@behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
+@behaviour("functorch", level="full", capabilities=("random",), must_detect=("error",))
 def batches_of_drawn_tensors(lab: Lab) -> None:
     """rand, randn, randint, randperm and similar calls inside vmap follow the randomness option."""
     device = lab.device
@@ -56,7 +56,7 @@ def batches_of_drawn_tensors(lab: Lab) -> None:
         check_randomness_options(lab, name, draw)
 
 
-@behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
+@behaviour("functorch", level="full", capabilities=("random",), must_detect=("error",))
 def batches_of_draws_by_value(lab: Lab) -> None:
     """bernoulli, normal, poisson, multinomial and exponential draws from the elements of a batch, in place
     and out of place, follow the randomness option.
@@ -90,15 +90,18 @@ def batches_of_draws_by_value(lab: Lab) -> None:
     )
 
 
-@behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
+@behaviour("functorch", level="full", capabilities=("random",), must_detect=("error",))
 def batches_of_dropout(lab: Lab) -> None:
     """Every kind of dropout inside vmap follows the randomness option. Feature dropout drops whole features.
     Outside training, dropout draws nothing.
     """
     for name in ("dropout", "alpha_dropout"):
         check_randomness_options(
-            lab, name, lambda a, f=getattr(F, name): f(a, 0.5, training=True), mapped=True
-        )  # type: ignore[misc]
+            lab,
+            name,
+            lambda a, f=getattr(F, name): f(a, 0.5, training=True),
+            mapped=True,  # type: ignore[misc]
+        )
     for name in ("dropout2d", "feature_alpha_dropout"):
 
         def features(a: torch.Tensor, f: Any = getattr(F, name)) -> torch.Tensor:

@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("functorch", level="training", sees=("value",))
+@behaviour("functorch", level="training", must_detect=("value",))
 def vmap_maps_calls(lab: Lab) -> None:
     """vmap returns the results of a separate call for each element, for one and for several inputs and
     outputs.
@@ -32,7 +32,7 @@ def vmap_maps_calls(lab: Lab) -> None:
     lab.same("partial", vmap(functools.partial(torch.add, alpha=2))(x, y))
 
 
-@behaviour("functorch", level="training", sees=("value",))
+@behaviour("functorch", level="training", must_detect=("value",))
 def vmap_dimensions_in(lab: Lab) -> None:
     """in_dims selects the mapped dimension of each input. None passes an input whole, and negative numbers
     count from the end.
@@ -49,7 +49,7 @@ def vmap_dimensions_in(lab: Lab) -> None:
     lab.same("a keyword is mapped by its first dimension", vmap(lambda a, *, b: a * b)(y, b=y))
 
 
-@behaviour("functorch", level="full", sees=("value",))
+@behaviour("functorch", level="full", must_detect=("value",))
 def vmap_dimensions_out(lab: Lab) -> None:
     """out_dims sets the position of the mapped dimension in each output."""
     x = lab.integers(2, 3, 5)
@@ -62,7 +62,7 @@ def vmap_dimensions_out(lab: Lab) -> None:
     lab.same("none", vmap(lambda a, b: b.sum(), in_dims=(0, None), out_dims=None)(x, x))
 
 
-@behaviour("functorch", level="full", sees=("value",))
+@behaviour("functorch", level="full", must_detect=("value",))
 def vmap_keeps_trees(lab: Lab) -> None:
     """Inputs and outputs may be nested tuples, lists and dicts. Outputs keep their structure."""
     x = lab.integers(3, 2)
@@ -77,7 +77,7 @@ def vmap_keeps_trees(lab: Lab) -> None:
     lab.same("a result with names", (result.values, result.indices))
 
 
-@behaviour("functorch", level="full", sees=("value",))
+@behaviour("functorch", level="full", must_detect=("value",))
 def vmap_nests(lab: Lab) -> None:
     """vmap inside vmap maps one dimension after the other, over the same inputs or over different ones."""
     x, y = lab.integers(2, 3, 4), lab.integers(5, 4)
@@ -91,7 +91,7 @@ def vmap_nests(lab: Lab) -> None:
     lab.same("diagonals", vmap(vmap(torch.diag_embed))(x))
 
 
-@behaviour("functorch", level="full", sees=("error", "message"))
+@behaviour("functorch", level="full", must_detect=("error", "message"))
 def vmap_refuses_arguments(lab: Lab) -> None:
     """Arguments that vmap cannot map raise ValueErrors that name the problem."""
     x = lab.integers(3, 2)
@@ -108,7 +108,7 @@ def vmap_refuses_arguments(lab: Lab) -> None:
     lab.raises("none of them", lambda: vmap(torch.mul, in_dims=(None, None))(x, x), ValueError)
 
 
-@behaviour("functorch", level="full", sees=("error", "message"))
+@behaviour("functorch", level="full", must_detect=("error", "message"))
 def vmap_refuses_results(lab: Lab) -> None:
     """Results that are not tensors, and out_dims that do not match the results, raise ValueErrors."""
     x = lab.integers(3, 2)
@@ -121,7 +121,7 @@ def vmap_refuses_results(lab: Lab) -> None:
     lab.raises("None for a mapped one", lambda: vmap(lambda a: a, out_dims=None)(x), ValueError, match="None")
 
 
-@behaviour("functorch", level="full", sees=("error",))
+@behaviour("functorch", level="full", must_detect=("error",))
 def vmap_refuses_values(lab: Lab) -> None:
     """Operations that need the value of one element (item, control flow, a data-dependent shape) raise an
     error in a batch.
@@ -149,7 +149,7 @@ def vmap_refuses_values(lab: Lab) -> None:
     lab.raises("allclose", lambda: vmap(torch.allclose)(x, x), RuntimeError)
 
 
-@behaviour("functorch", level="full", sees=("value", "alias"))
+@behaviour("functorch", level="full", must_detect=("value", "alias"))
 def vmap_writes_in_place(lab: Lab) -> None:
     """An in-place write inside vmap changes the mapped tensor and its base."""
     x = lab.integers(3, 2)
@@ -169,7 +169,7 @@ def vmap_writes_in_place(lab: Lab) -> None:
     lab.same("another dimension", wide)
 
 
-@behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("autograd",), sees=("value",))
+@behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("autograd",), must_detect=("value",))
 def vmap_differentiates(lab: Lab) -> None:
     """A backward pass through vmap returns the gradients of the single calls. is_grads_batched runs a batch
     of backward passes.
@@ -188,7 +188,7 @@ def vmap_differentiates(lab: Lab) -> None:
     lab.close("a Jacobian of batched gradients", jacobian)
 
 
-@behaviour("functorch", level="full", sees=("value",))
+@behaviour("functorch", level="full", must_detect=("value",))
 def vmap_indexes(lab: Lab) -> None:
     """Indexing with tensors, masked fills and index writes act on each element of a batch."""
     x = lab.integers(3, 4)
@@ -208,7 +208,7 @@ def vmap_indexes(lab: Lab) -> None:
     lab.same("bucketize", vmap(lambda v: torch.bucketize(v, edges))(x))
 
 
-@behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
+@behaviour("functorch", level="full", capabilities=("random",), must_detect=("error",))
 def vmap_randomness(lab: Lab) -> None:
     """Random numbers inside vmap raise an error unless randomness is "different" or "same"."""
     x = lab.integers(64, 2)
@@ -231,7 +231,7 @@ def vmap_randomness(lab: Lab) -> None:
     lab.same("its shape", list(dropped.shape))
 
 
-@behaviour("functorch", level="full", sees=("value",))
+@behaviour("functorch", level="full", must_detect=("value",))
 def vmap_in_chunks(lab: Lab) -> None:
     """chunk_size computes the same results in chunks, for any size of the last chunk."""
     x = lab.integers(7, 3)
@@ -242,7 +242,7 @@ def vmap_in_chunks(lab: Lab) -> None:
     lab.raises("no chunk", lambda: vmap(torch.sum, chunk_size=0)(x), ValueError, match="chunk")
 
 
-@behaviour("functorch", level="full", sees=("value",))
+@behaviour("functorch", level="full", must_detect=("value",))
 def vmap_of_modules(lab: Lab) -> None:
     """Modules can be mapped over inputs and, by functional_call, over stacked parameters as an ensemble."""
     torch.manual_seed(0)

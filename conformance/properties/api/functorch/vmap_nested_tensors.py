@@ -70,7 +70,7 @@ def batches_of_nested_parts(lab: Lab) -> None:
         )
 
 
-@behaviour("functorch", level="full", capabilities=("nested",), sees=("error", "message"))
+@behaviour("functorch", level="full", capabilities=("nested",), must_detect=("error", "message"))
 def batches_refuse_nested(lab: Lab) -> None:
     """vmap maps nested tensors only over dimension 0, in and out, and only at one level."""
     x = nested_tensor(lab, (3, 2), (4, 2))

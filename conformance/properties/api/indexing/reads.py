@@ -98,7 +98,7 @@ def index_with_arrays(index: Any) -> Any:
     return numpy.array(index, dtype=bool if truth else numpy.int64)
 
 
-@behaviour("indexing", dtypes=ALL, level="bringup", sees=("alias", "shape"))
+@behaviour("indexing", dtypes=ALL, level="bringup", must_detect=("alias", "shape"))
 def basic_indices(lab: Lab) -> None:
     """Integers, slices, Ellipsis and None select the elements that NumPy selects, as views."""
     base = lab.integers(4, 3, 5, low=0, high=6)
@@ -114,7 +114,7 @@ def basic_indices(lab: Lab) -> None:
     lab.same("True and False", [base[0, 0][True], base[0, 0][False], base[0, 0, 0][None, True]])
 
 
-@behaviour("indexing", dtypes=ALL, level="core", sees=("value", "shape"))
+@behaviour("indexing", dtypes=ALL, level="core", must_detect=("value", "shape"))
 def advanced_indices(lab: Lab) -> None:
     """Tensors and lists of integers or booleans select the elements that NumPy selects, combined with each
     other and with basic indices, from tensors of any strides.
@@ -149,7 +149,7 @@ def advanced_indices(lab: Lab) -> None:
     dtypes=("float32", "int64", "bool", "complex64"),
     level="core",
     capabilities=("data_dependent_shapes",),
-    sees=("value", "shape", "error"),
+    must_detect=("value", "shape", "error"),
 )
 def masks(lab: Lab) -> None:
     """A mask selects the elements for which it is true, over one dimension or several, alone or with other
@@ -200,7 +200,7 @@ def masks(lab: Lab) -> None:
     lab.raises("another inner size", lambda: base[by_element[:, :2]], IndexError, match="(?i)mask|shape")
 
 
-@behaviour("indexing", sees=("value",))
+@behaviour("indexing", must_detect=("value",))
 def masks_of_bytes(lab: Lab) -> None:
     """An index of uint8 acts as a mask, with a deprecation warning."""
     base = lab.integers(3, 4)
@@ -216,7 +216,7 @@ def masks_of_bytes(lab: Lab) -> None:
     lab.same("after writing", base)
 
 
-@behaviour("indexing", dtypes=("float32", "int64", "bool"), level="core", sees=("error",))
+@behaviour("indexing", dtypes=("float32", "int64", "bool"), level="core", must_detect=("error",))
 def indices_out_of_range(lab: Lab) -> None:
     """An index that is out of range, of a wrong type or in excess raises an IndexError. A step that is not
     positive raises a ValueError.
@@ -250,7 +250,7 @@ def indices_out_of_range(lab: Lab) -> None:
     lab.raises("writing to [::-1]", lambda: base.__setitem__(_S(None, None, -1), 1), ValueError)
 
 
-@behaviour("indexing", dtypes=("float32", "int64"), level="core", sees=("value", "error"))
+@behaviour("indexing", dtypes=("float32", "int64"), level="core", must_detect=("value", "error"))
 def index_functions_read(lab: Lab) -> None:
     """index_select, gather, take, take_along_dim and masked_select read the selected elements. A wrong dtype
     of the index or an index out of range raises an error.
@@ -322,7 +322,7 @@ def index_functions_read(lab: Lab) -> None:
     )
 
 
-@behaviour("indexing", sees=("value",))
+@behaviour("indexing", must_detect=("value",))
 def indices_of_the_host(lab: Lab) -> None:
     """CPU indices can read and write a tensor on the device. A dimensionless CPU tensor can be written into
     it.
@@ -342,7 +342,7 @@ def indices_of_the_host(lab: Lab) -> None:
     lab.same("after index_put_", base)
 
 
-@behaviour("indexing", dtypes=("float32", "int64"), sees=("value",))
+@behaviour("indexing", dtypes=("float32", "int64"), must_detect=("value",))
 def combined_indices_at_random(lab: Lab) -> None:
     """Any combination of slices, None, lists and masks selects the elements that NumPy selects."""
     chooser = random.Random(5)

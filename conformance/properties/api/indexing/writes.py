@@ -19,7 +19,7 @@ def _writes_each_element_once(index: Any) -> bool:
     return len(set(elements.tolist())) == len(elements)
 
 
-@behaviour("indexing", dtypes=ALL, level="core", sees=("value",))
+@behaviour("indexing", dtypes=ALL, level="core", must_detect=("value",))
 def assignment_to_indices(lab: Lab) -> None:
     """Assignment to an index sets the selected elements from numbers, from tensors of the same shape and from
     tensors that broadcast. Other elements do not change.
@@ -45,7 +45,7 @@ def assignment_to_indices(lab: Lab) -> None:
             lab.expect(f"[{index}] = a row", base, array)
 
 
-@behaviour("indexing", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "error"))
+@behaviour("indexing", dtypes=("float32", "int64", "bool"), level="core", must_detect=("value", "error"))
 def what_may_be_assigned(lab: Lab) -> None:
     """A tensor without dimensions, a number, a list and leading dimensions of size 1 can be assigned. Values
     that do not broadcast raise an error and nothing is written.
@@ -100,7 +100,10 @@ def _first_rows(count: int) -> slice:
 
 
 @behaviour(
-    "indexing", dtypes=("float32", "float64", "int64", "int32", "bool"), level="core", sees=("value", "error")
+    "indexing",
+    dtypes=("float32", "float64", "int64", "int32", "bool"),
+    level="core",
+    must_detect=("value", "error"),
 )
 def index_put_sets_and_adds(lab: Lab) -> None:
     """index_put_ sets elements, or adds with accumulate even if an index repeats. Values may broadcast, be
@@ -175,7 +178,7 @@ def index_put_sets_and_adds(lab: Lab) -> None:
     )
 
 
-@behaviour("indexing", dtypes=("float32", "int64"), sees=("value",))
+@behaviour("indexing", dtypes=("float32", "int64"), must_detect=("value",))
 def adding_at_many_indices(lab: Lab) -> None:
     """Addition at indices that repeat many times returns the sums, for any number of repetitions."""
     positions = lab.integers(5000, low=0, high=37, dtype=torch.int64)
@@ -194,7 +197,7 @@ def adding_at_many_indices(lab: Lab) -> None:
     lab.expect("rows by index_add", zeros.index_add(0, rows, matrix), total)
 
 
-@behaviour("indexing", dtypes=("float32", "int64", "complex64"), level="core", sees=("value", "error"))
+@behaviour("indexing", dtypes=("float32", "int64", "complex64"), level="core", must_detect=("value", "error"))
 def index_functions_write(lab: Lab) -> None:
     """index_copy, index_fill, index_add, put, masked_fill and masked_scatter write at the given positions.
     Wrong positions, dtypes and sizes raise errors.
@@ -253,7 +256,7 @@ def index_functions_write(lab: Lab) -> None:
     )
 
 
-@behaviour("indexing", sees=("error",))
+@behaviour("indexing", must_detect=("error",))
 def indices_of_another_device(lab: Lab) -> None:
     """Written values and the indices of gather, take_along_dim and index_select must be on the tensor's
     device. A CPU tensor cannot be indexed by a tensor of the device.
@@ -277,7 +280,7 @@ def indices_of_another_device(lab: Lab) -> None:
     lab.raises("an index of meta", lambda: base.take_along_dim(meta, 0), match="(?i)device")
 
 
-@behaviour("indexing", capabilities=("autograd",), level="training", sees=("value",))
+@behaviour("indexing", capabilities=("autograd",), level="training", must_detect=("value",))
 def backward_through_indices(lab: Lab) -> None:
     """Gradients through an index flow to the elements that were read. They are summed for elements read twice
     and zero for overwritten elements.

@@ -48,7 +48,7 @@ EQUATIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
 )
 
 
-@behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value",))
+@behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value",))
 def einsum_by_equation(lab: Lab) -> None:
     """einsum sums products as NumPy does, for equations with repeated, missing and reordered letters,
     ellipses and several operands of any strides.
@@ -89,7 +89,7 @@ def einsum_by_equation(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=_DTYPES, sees=("value",))
+@behaviour("linalg", dtypes=_DTYPES, must_detect=("value",))
 def einsum_by_lists(lab: Lab) -> None:
     """einsum accepts lists of integers instead of letters, with Ellipsis and an output list. Results equal
     the results of equations, also for random equations.
@@ -141,7 +141,7 @@ def einsum_by_lists(lab: Lab) -> None:
         )
 
 
-@behaviour("linalg", level="core", sees=("error", "message"))
+@behaviour("linalg", level="core", must_detect=("error", "message"))
 def einsum_refuses(lab: Lab) -> None:
     """Equations that do not match their operands raise errors that name the problem."""
     x, y = lab.integers(2), lab.integers(2, 3)
@@ -169,7 +169,7 @@ def einsum_refuses(lab: Lab) -> None:
     lab.raises("a letter above 51", lambda: torch.einsum(x, [52]), ValueError, match="(?i)range")
 
 
-@behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value", "error"))
 def chains_of_products(lab: Lab) -> None:
     """multi_dot and chain_matmul multiply any number of matrices. multi_dot accepts vectors at the ends.
     tensordot sums over the chosen dimensions.
@@ -238,7 +238,7 @@ def chains_of_products(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=(*_DTYPES, "int64"), level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=(*_DTYPES, "int64"), level="core", must_detect=("value", "error"))
 def cross_products(lab: Lab) -> None:
     """cross and linalg.cross agree with NumPy along any dimension of size 3, broadcast, and write into out=.
     Any other size raises an error.
@@ -273,7 +273,7 @@ def cross_products(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value", "error"))
 def matrix_powers(lab: Lab) -> None:
     """matrix_power multiplies a matrix with itself. It returns the identity for 0 and the power of the
     inverse for negative numbers, also for batches.
@@ -319,7 +319,7 @@ def matrix_powers(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=_DTYPES, level="core", must_detect=("value", "error"))
 def matrix_exponentials(lab: Lab) -> None:
     """matrix_exp is the identity at zero, exp on diagonals, a polynomial for nilpotent matrices, and the
     product with exp(t) for matrices shifted by t. A batch gives the results of its matrices.
@@ -401,7 +401,7 @@ def matrix_exponentials(lab: Lab) -> None:
     lab.raises("not square", lambda: torch.linalg.matrix_exp(zero[:2]), match="(?i)square")
 
 
-@behaviour("linalg", dtypes=(*WIDE_FLOATS, *COMPLEX), level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=(*WIDE_FLOATS, *COMPLEX), level="core", must_detect=("value", "error"))
 def renormalising(lab: Lab) -> None:
     """renorm scales down the slices whose p-norm exceeds the bound and does not change other slices."""
     base = tensor_from_array(lab, numpy.array([[3.0, 4, 0, 0], [0.5, 0, 0, 0.5], [1, 1, 1, 1], [0, 0, 0, 0]]))

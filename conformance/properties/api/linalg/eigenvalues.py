@@ -26,7 +26,7 @@ from conformance.properties.api.linalg._matrices import (
 _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def hermitian_eigenvalues(lab: Lab) -> None:
     """eigh and eigvalsh return the eigenvalues of Hermitian matrices in ascending order with orthonormal
     eigenvectors. They read the triangle that UPLO names, work for batches and empty matrices, and write
@@ -109,7 +109,7 @@ def hermitian_eigenvalues(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def general_eigenvalues(lab: Lab) -> None:
     """eig and eigvals return the complex eigenvalues in any order, and eig returns vectors that the matrix
     scales. A matrix that contains NaN or infinity, or is not square, raises an error.
@@ -167,7 +167,7 @@ def general_eigenvalues(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
+@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value",))
 def singular_values(lab: Lab) -> None:
     """svd, svdvals and torch.svd return singular values in descending order with orthonormal factors that
     multiply back, reduced or full, for batches, any strides and empty matrices.
@@ -240,7 +240,7 @@ def singular_values(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=("float64", "complex128"), sees=("value",))
+@behaviour("linalg", dtypes=("float64", "complex128"), must_detect=("value",))
 def low_rank_factors(lab: Lab) -> None:
     """svd_lowrank and pca_lowrank find the factors of a matrix of low rank. lobpcg finds the extreme
     eigenvalues.
@@ -300,7 +300,7 @@ def low_rank_factors(lab: Lab) -> None:
                 lab.holds(f"vectors by {method} {largest} are scaled", residue < 1e-4)
 
 
-@behaviour("linalg", dtypes=("complex128",), capabilities=("autograd",), sees=("error",))
+@behaviour("linalg", dtypes=("complex128",), capabilities=("autograd",), must_detect=("error",))
 def free_phases_have_no_gradient(lab: Lab) -> None:
     """The backward pass of a function that depends on the free phase of eigenvectors or singular vectors
     raises an error.

@@ -24,7 +24,7 @@ from conformance.properties.api.linalg._matrices import (
 )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def least_squares(lab: Lab) -> None:
     """lstsq solves overdetermined systems of full rank in the least-squares sense, for batches that
     broadcast, vectors and empty matrices.
@@ -79,7 +79,7 @@ def least_squares(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def systems_of_tensors(lab: Lab) -> None:
     """tensorsolve and tensorinv solve and invert tensors that are square matrices after reshaping. Other
     shapes and singular matrices raise errors.
@@ -171,7 +171,7 @@ def systems_of_tensors(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=DTYPES, sees=("value",))
+@behaviour("linalg", dtypes=DTYPES, must_detect=("value",))
 def symmetric_factors(lab: Lab) -> None:
     """ldl_factor returns a unit lower factor and a diagonal that multiply back to a matrix that needs no
     pivots. ldl_solve solves with these factors, symmetric or Hermitian.

@@ -30,7 +30,7 @@ def _norm_by_definition(array: Array, order: float, dim: Any, keep: bool) -> Arr
         return (size**order).sum(axes, keepdims=keep) ** (1 / order)
 
 
-@behaviour("linalg", dtypes=(*FLOATS, *COMPLEX), level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=(*FLOATS, *COMPLEX), level="core", must_detect=("value", "error"))
 def vector_norms(lab: Lab) -> None:
     """vector_norm, linalg.norm and torch.norm agree with the definition for every order, over all elements,
     one dimension or several, with keepdim or not, into out= and with dtype=.
@@ -121,7 +121,7 @@ def vector_norms(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=("float32", "float64", "complex64"), level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=("float32", "float64", "complex64"), level="core", must_detect=("value", "error"))
 def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
     """The norm of no elements is 0, or an error for an order without an identity. Infinities and NaNs
     propagate.
@@ -168,7 +168,7 @@ def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
                 )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def matrix_norms(lab: Lab) -> None:
     """matrix_norm, linalg.norm, torch.norm and nuclear_norm agree with NumPy for every order and pair of
     dimensions, with keepdim or not. Invalid orders and dimensions raise errors.
@@ -264,7 +264,7 @@ def matrix_norms(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def condition_numbers(lab: Lab) -> None:
     """cond is the norm of the matrix times the norm of its inverse, or the quotient of singular values. It is
     infinite for a singular matrix and 0 for an empty matrix.

@@ -17,7 +17,7 @@ from conformance.properties.api._numpy_values import expect_error_for_two_device
 _PRODUCTS = (*FLOATS, *COMPLEX)
 
 
-@behaviour("linalg", dtypes=_PRODUCTS, level="bringup", sees=("value", "shape"))
+@behaviour("linalg", dtypes=_PRODUCTS, level="bringup", must_detect=("value", "shape"))
 def matrix_products(lab: Lab) -> None:
     """matmul multiplies vectors, matrices and batches of any dimensions that broadcast, for any strides and
     into out=.
@@ -50,7 +50,7 @@ def matrix_products(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value",))
+@behaviour("linalg", dtypes=_PRODUCTS, level="core", must_detect=("value",))
 def mm_and_bmm_of_any_strides(lab: Lab) -> None:
     """mm, bmm and mv accept transposed, sliced, expanded and overlapping operands, write into an out= of any
     strides, and return zeros for an empty sum.
@@ -124,7 +124,7 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
         )
 
 
-@behaviour("linalg", dtypes=("int8", "int16", "int32", "int64", "uint8"), sees=("value",))
+@behaviour("linalg", dtypes=("int8", "int16", "int32", "int64", "uint8"), must_detect=("value",))
 def integer_products(lab: Lab) -> None:
     """mm, matmul, mv, dot and bmm of integers are exact, or raise an error that says that they are not
     implemented or supported.
@@ -149,7 +149,7 @@ def integer_products(lab: Lab) -> None:
         lab.holds(f"{name} is exact, or the refusal names the dtype or the operator", sound)
 
 
-@behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=_PRODUCTS, level="core", must_detect=("value", "error"))
 def sums_of_products(lab: Lab) -> None:
     """addmm, addmv, addr, addbmm and baddbmm add alpha times a product to beta times a tensor that
     broadcasts, also in place and into out=. With beta=0 the tensor is ignored, even if it contains NaN.
@@ -221,7 +221,7 @@ def sums_of_products(lab: Lab) -> None:
         lab.expect("the old order of addbmm_", old, old_values + cases["addbmm"][1])
 
 
-@behaviour("linalg", dtypes=(*_PRODUCTS, "int64", "int32"), level="core", sees=("value",))
+@behaviour("linalg", dtypes=(*_PRODUCTS, "int64", "int32"), level="core", must_detect=("value",))
 def products_over_nothing(lab: Lab) -> None:
     """If the summed dimension is empty, a product is zero, and addmm and related functions return beta times
     their tensor. If another dimension is empty, the result is empty.
@@ -288,7 +288,7 @@ def products_over_nothing(lab: Lab) -> None:
         )
 
 
-@behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=_PRODUCTS, level="core", must_detect=("value", "error"))
 def inner_products(lab: Lab) -> None:
     """dot, vdot, inner and vecdot of vectors of any strides are exact. vdot and vecdot conjugate the first
     operand. Operands of other lengths, dtypes or dimensions raise errors.
@@ -361,7 +361,7 @@ def inner_products(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=ALL, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=ALL, level="core", must_detect=("value", "error"))
 def outer_products(lab: Lab) -> None:
     """outer, ger and kron agree with NumPy for vectors of any strides and batches of any dimensions. An out=
     of another shape is resized with a warning. An out= of a lower dtype raises an error.
@@ -405,7 +405,7 @@ def outer_products(lab: Lab) -> None:
     lab.raises("addr of a number", lambda: torch.addr(matrix, a[0], b))
 
 
-@behaviour("linalg", dtypes=(*NUMBERS, "bool"), level="core", sees=("value", "dtype"))
+@behaviour("linalg", dtypes=(*NUMBERS, "bool"), level="core", must_detect=("value", "dtype"))
 def addr_by_dtype(lab: Lab) -> None:
     """addr and outer return the common dtype of their operands. beta and alpha scale numbers and mask
     booleans.

@@ -22,7 +22,7 @@ from conformance.properties.api.linalg._matrices import (
 _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def orthogonal_factors(lab: Lab) -> None:
     """qr in each of its modes, and geqrf with householder_product and ormqr, give an orthonormal and an upper
     triangular factor that multiply back.
@@ -118,7 +118,7 @@ def orthogonal_factors(lab: Lab) -> None:
     lab.raises("ormqr of other batches", lambda: torch.ormqr(a[None], a[0], a[None]), match="(?i)dimension")
 
 
-@behaviour("linalg", capabilities=("autograd",), sees=("error",))
+@behaviour("linalg", capabilities=("autograd",), must_detect=("error",))
 def gradients_of_orthogonal_factors(lab: Lab) -> None:
     """qr is differentiable in mode reduced, not in mode r, and in mode complete only for matrices with at
     most as many rows as columns.
@@ -137,7 +137,7 @@ def gradients_of_orthogonal_factors(lab: Lab) -> None:
                 lab.holds(f"{name} has a finite gradient", bool(torch.isfinite(a.grad).all()))
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def ranks(lab: Lab) -> None:
     """matrix_rank counts singular values (of Hermitian matrices: eigenvalues) above the larger of atol and
     rtol times the largest. The rank of an empty matrix is 0.
@@ -189,7 +189,7 @@ def ranks(lab: Lab) -> None:
 
 # Real matrices only: under a TorchDispatchMode, torch's pinv loses a conjugate bit of complex matrices. The
 # tests could then not recognize injected faults. ``value/linalg.pinv`` covers complex matrices.
-@behaviour("linalg", dtypes=WIDE_FLOATS, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=WIDE_FLOATS, level="core", must_detect=("value", "error"))
 def pseudo_inverses(lab: Lab) -> None:
     """pinv and pinverse meet the four conditions of a pseudo-inverse for matrices of any shape and rank. They
     treat small singular values as zero and accept hermitian=True.

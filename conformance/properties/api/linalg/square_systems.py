@@ -35,7 +35,7 @@ def _identities_with_one_singular(
     return tensor_from_array(lab, array)
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
+@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value",))
 def solving_systems(lab: Lab) -> None:
     """linalg.solve and solve_ex return x with A x = b, or x A = b with left=False. They accept vectors,
     matrices, batches that broadcast and any strides, and write into out=.
@@ -89,7 +89,7 @@ def solving_systems(lab: Lab) -> None:
         )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def inverses(lab: Lab) -> None:
     """inverse, linalg.inv and inv_ex invert matrices in batches and of any strides. A singular matrix raises
     a LinAlgError that names the batch element, or sets info to a nonzero value.
@@ -165,7 +165,7 @@ def inverses(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def lu_factorisations(lab: Lab) -> None:
     """lu_factor, lu_factor_ex, linalg.lu and torch.lu multiply back to the matrix. lu_solve solves with the
     factors from either side and with the adjoint. lu_unpack omits the parts that its options switch off.
@@ -267,7 +267,7 @@ def lu_factorisations(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def determinants(lab: Lab) -> None:
     """det, logdet and slogdet of integer matrices are exact, and change correctly when rows are scaled and
     exchanged. They are 1, 0 and (1, 0) for empty matrices.
@@ -353,7 +353,7 @@ def determinants(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
+@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value", "error"))
 def cholesky_factorisations(lab: Lab) -> None:
     """cholesky returns the lower (or upper) factor for batches and any strides. cholesky_ex returns info
     instead of raising errors. cholesky_solve and cholesky_inverse work with the factor. A matrix that is
@@ -421,8 +421,8 @@ def cholesky_factorisations(lab: Lab) -> None:
         )
     bad, batch = (
         _identities_with_one_singular(lab, 3),
-        _identities_with_one_singular(lab, 3, 5, where=(3,), index=1),
-    )  # type: ignore[assignment]
+        _identities_with_one_singular(lab, 3, 5, where=(3,), index=1),  # type: ignore[assignment]
+    )
     error = torch.linalg.LinAlgError  # type: ignore[attr-defined]
     lab.expect("info of a bad matrix", torch.linalg.cholesky_ex(bad).info, 3)
     lab.expect("info of a batch", torch.linalg.cholesky_ex(batch).info, [0, 0, 0, 2, 0])

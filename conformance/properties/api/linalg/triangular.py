@@ -19,7 +19,7 @@ from conformance.properties.api.linalg._matrices import (
 )
 
 
-@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
+@behaviour("linalg", dtypes=DTYPES, level="core", must_detect=("value",))
 def triangular_systems(lab: Lab) -> None:
     """solve_triangular and triangular_solve read only one triangle, or assume a diagonal of ones, from either
     side, for transposed, conjugated, expanded and broadcast operands.
@@ -98,7 +98,7 @@ def triangular_systems(lab: Lab) -> None:
     )
 
 
-@behaviour("linalg", sees=("value",))
+@behaviour("linalg", must_detect=("value",))
 def large_systems(lab: Lab) -> None:
     """Matrices with many rows, and batches of more than 65,536 small matrices, are solved correctly."""
     size = 64

@@ -14,7 +14,7 @@ from conformance.properties.api.memory import _host_memory_model
 MEBIBYTE = 1 << 20
 
 
-@behaviour("memory", level="core", sees=())
+@behaviour("memory", level="core", must_detect=())
 def statistics_add_up(lab: Lab) -> None:
     """Allocated bytes grow by the size of each allocation and shrink when it is freed. Reserved bytes are not
     fewer than allocated bytes. Peaks persist until they are reset.
@@ -40,7 +40,7 @@ def statistics_add_up(lab: Lab) -> None:
     lab.holds("an emptied cache keeps what is allocated", memory.reserved() >= memory.allocated() == before)
 
 
-@behaviour("memory", level="core", sees=())
+@behaviour("memory", level="core", must_detect=())
 def tables_of_statistics(lab: Lab) -> None:
     """memory_stats reports the current, peak and cumulative bytes. The numbers agree with each other and with
     the getters.
@@ -87,7 +87,7 @@ def tables_of_statistics(lab: Lab) -> None:
     )
 
 
-@behaviour("memory", level="training", capabilities=("autograd",), sees=())
+@behaviour("memory", level="training", capabilities=("autograd",), must_detect=())
 def nothing_is_lost(lab: Lab) -> None:
     """A thousand training steps with views, copies and errors leave no more memory allocated than ten."""
     memory = _host_memory_model.memory_of(lab)
@@ -116,7 +116,7 @@ def nothing_is_lost(lab: Lab) -> None:
     lab.same("the weight", weight)
 
 
-@behaviour("memory", level="core", capabilities=("memory_limit",), sees=())
+@behaviour("memory", level="core", capabilities=("memory_limit",), must_detect=())
 def running_out_of_memory(lab: Lab) -> None:
     """A request that cannot be met raises torch.OutOfMemoryError and allocates nothing. Work can continue."""
     memory = _host_memory_model.memory_of(lab)
@@ -134,7 +134,7 @@ def running_out_of_memory(lab: Lab) -> None:
     lab.holds("it is a RuntimeError", issubclass(torch.OutOfMemoryError, RuntimeError))
 
 
-@behaviour("memory", sees=())
+@behaviour("memory", must_detect=())
 def memory_is_reused(lab: Lab) -> None:
     """Repeated allocation and freeing of the same sizes does not increase reserved memory and does not change
     live tensors.

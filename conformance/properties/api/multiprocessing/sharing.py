@@ -70,7 +70,7 @@ def _add_three(tensor: torch.Tensor) -> bytes:
     return b"done"
 
 
-@behaviour("multiprocessing", sees=())
+@behaviour("multiprocessing", must_detect=())
 def host_memory_is_shared(lab: Lab) -> None:
     """While a device is in use, writes of a forked child to shared host tensors are visible in its parent.
     Writes to other tensors are not.
@@ -105,7 +105,7 @@ def _through_pickle(value: Any) -> Any:
     return pickle.loads(bytes(multiprocessing.reduction.ForkingPickler.dumps(value)))
 
 
-@behaviour("multiprocessing", sees=())
+@behaviour("multiprocessing", must_detect=())
 def tensors_through_queues(lab: Lab) -> None:
     """Host tensors pass through a queue in shared memory. Views, parameters and flags are preserved. A tensor
     with a graph raises an error.
@@ -145,7 +145,7 @@ def _work_on_host() -> bytes:
     return b"done" if float((x * x).sum()) == 285.0 else b"wrong"
 
 
-@behaviour("multiprocessing", level="core", capabilities=("fork",), sees=())
+@behaviour("multiprocessing", level="core", capabilities=("fork",), must_detect=())
 def forks_beside_a_device(lab: Lab) -> None:
     """A forked child can use the device, or gets a clear error that it cannot. The child's work on the host
     succeeds, and the parent continues.

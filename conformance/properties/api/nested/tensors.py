@@ -22,7 +22,7 @@ def _detached_parts(value: torch.Tensor) -> list[torch.Tensor]:
     return [part.detach() for part in value.unbind()]
 
 
-@behaviour("nested", dtypes=("float32", "float64"), level="core", sees=("value", "error"))
+@behaviour("nested", dtypes=("float32", "float64"), level="core", must_detect=("value", "error"))
 def nested_construction(lab: Lab) -> None:
     """nested_tensor copies its parts, and as_nested_tensor passes gradients to them. unbind, sizes and
     padding recover the parts.
@@ -62,7 +62,7 @@ def nested_construction(lab: Lab) -> None:
     lab.raises("its shape", lambda: torch.nested.nested_tensor(_make_parts(lab)).size(1))
 
 
-@behaviour("nested", dtypes=("float32",), level="core", sees=("value",))
+@behaviour("nested", dtypes=("float32",), level="core", must_detect=("value",))
 def nested_arithmetic(lab: Lab) -> None:
     """Functions, sums and products of nested tensors act on each part, with numbers or nested tensors."""
     for layout in (torch.strided, torch.jagged):
@@ -91,7 +91,7 @@ def nested_arithmetic(lab: Lab) -> None:
         lab.same(f"and back, {layout}", _detached_parts(nested.cpu().to(lab.device)))
 
 
-@behaviour("nested", dtypes=("float32",), level="core", sees=("value",))
+@behaviour("nested", dtypes=("float32",), level="core", must_detect=("value",))
 def nested_gradients(lab: Lab) -> None:
     """Gradients flow through functions, linear layers and padding of nested tensors to parts and weights."""
     for layout in (torch.strided, torch.jagged):
@@ -104,7 +104,7 @@ def nested_gradients(lab: Lab) -> None:
         lab.same(f"of the weight, {layout}", weight.grad)
 
 
-@behaviour("nested", dtypes=("float32",), sees=("value",))
+@behaviour("nested", dtypes=("float32",), must_detect=("value",))
 def jagged_layout(lab: Lab) -> None:
     """A jagged tensor consists of values and offsets and shares the memory of the values. It can be saved,
     copied and reduced.

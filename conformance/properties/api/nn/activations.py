@@ -18,7 +18,7 @@ from conformance.properties.api._exact_modules import with_whole_number_state
 NAN, INF = math.nan, math.inf
 
 
-@behaviour("nn", level="core", dtypes=("float32", "bfloat16"), sees=("value",))
+@behaviour("nn", level="core", dtypes=("float32", "bfloat16"), must_detect=("value",))
 def activations_of_nan(lab: Lab) -> None:
     """Activations return NaN for NaN, and their limits at infinity."""
     x = lab.put([NAN, INF, -INF, 0.0], dtype=lab.dtype)
@@ -53,7 +53,7 @@ def activations_of_nan(lab: Lab) -> None:
     lab.expect("softshrink", F.softshrink(lab.put([-2.0, 0.25, 2.0], dtype=lab.dtype), 0.5), [-1.5, 0.0, 1.5])
 
 
-@behaviour("nn", level="training", capabilities=("autograd", "inplace"), sees=("value", "error"))
+@behaviour("nn", level="training", capabilities=("autograd", "inplace"), must_detect=("value", "error"))
 def activations_in_place(lab: Lab) -> None:
     """In-place activations write to views with correct gradients. They refuse overlapping memory, and slopes
     and alphas that make the gradient ambiguous.
@@ -115,7 +115,7 @@ def activations_in_place(lab: Lab) -> None:
     lab.same("prelu of a frozen weight", (x.grad, frozen.weight.grad))
 
 
-@behaviour("nn", level="core", capabilities=("autograd",), sees=("value",))
+@behaviour("nn", level="core", capabilities=("autograd",), must_detect=("value",))
 def softmax_of_large_input(lab: Lab) -> None:
     """Softmax and its logarithm are stable for large numbers, 1 for a single element, and empty for no
     elements. Gradients are correct.
@@ -149,7 +149,7 @@ def softmax_of_large_input(lab: Lab) -> None:
     lab.close("of long rows", (F.softmax(wide, 1), F.log_softmax(wide, 1)), roundings=64)
 
 
-@behaviour("nn", capabilities=("random",), sees=("value",))
+@behaviour("nn", capabilities=("random",), must_detect=("value",))
 def gumbel_softmax(lab: Lab) -> None:
     """Gumbel softmax draws probabilities, or one-hot rows with the gradient of the probabilities. Classes
     occur with the frequencies that the logits give.
@@ -170,7 +170,7 @@ def gumbel_softmax(lab: Lab) -> None:
     lab.holds("a seed repeats it", torch.equal(first, F.gumbel_softmax(logits, dim=0)))
 
 
-@behaviour("nn", level="core", capabilities=("autograd",), sees=("value",))
+@behaviour("nn", level="core", capabilities=("autograd",), must_detect=("value",))
 def second_gradients_of_activations(lab: Lab) -> None:
     """First and second gradients of smooth and piecewise activations are correct away from their kinks."""
     x = lab.put([-4.0, -1.0, 0.5, 2.0, 5.0], dtype=lab.dtype, requires_grad=True)
@@ -200,7 +200,7 @@ def second_gradients_of_activations(lab: Lab) -> None:
         lab.close(f"second of {call.__name__}", torch.autograd.grad(first.sum(), x), roundings=1024)
 
 
-@behaviour("nn", level="core", capabilities=("autograd",), sees=("shape",))
+@behaviour("nn", level="core", capabilities=("autograd",), must_detect=("shape",))
 def layers_of_nothing(lab: Lab) -> None:
     """Linear, bilinear and other layers return results and gradients of the correct shapes for an empty
     batch.

@@ -21,7 +21,7 @@ untyped_functions: Any = torch._C._nn
 untyped_threshold: Any = F.threshold
 
 
-@behaviour("nn", capabilities=("autograd",), sees=("value", "shape"))
+@behaviour("nn", capabilities=("autograd",), must_detect=("value", "shape"))
 def losses_of_broadcast_targets(lab: Lab) -> None:
     """Pointwise losses broadcast input and target with a warning. The unreduced loss has the broadcast shape,
     also if the target requires a gradient. The reduced loss is its sum or mean.
@@ -60,7 +60,7 @@ def losses_of_broadcast_targets(lab: Lab) -> None:
         lab.close(f"{name}: gradient of the target", torch.autograd.grad(result.sum(), target)[0])
 
 
-@behaviour("nn", capabilities=("autograd", "forward_ad"), sees=("error",))
+@behaviour("nn", capabilities=("autograd", "forward_ad"), must_detect=("error",))
 def refused_by_losses(lab: Lab) -> None:
     """Losses refuse shapes that do not fit and probabilities outside of [0, 1]. A derivative that is not
     implemented raises an error.
@@ -105,7 +105,7 @@ def refused_by_losses(lab: Lab) -> None:
             )
 
 
-@behaviour("nn", sees=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"))
 def activations_into_overlapping_memory(lab: Lab) -> None:
     """An activation that writes into a tensor whose elements share memory is refused. threshold is an
     exception, because writing twice gives the same result.
@@ -122,7 +122,7 @@ def activations_into_overlapping_memory(lab: Lab) -> None:
         lab.same(f"threshold {name}", row * 1)
 
 
-@behaviour("nn", dtypes=("float64",), capabilities=("autograd",), sees=("value",))
+@behaviour("nn", dtypes=("float64",), capabilities=("autograd",), must_detect=("value",))
 def activations_keep_gradients_whole(lab: Lab) -> None:
     """The backward pass of an in-place module does not change the gradient that it gets. softplus with a low
     threshold has the derivative of its values.
@@ -147,7 +147,7 @@ def activations_keep_gradients_whole(lab: Lab) -> None:
     lab.holds("gradcheck of softplus passes", gradcheck(soft, point))
 
 
-@behaviour("nn", sees=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"))
 def options_and_pickles_of_modules(lab: Lab) -> None:
     """Padding can be a list or a tuple. Lists and dicts of parameters are created without a warning. A module
     with a spectral norm refuses pickling and names the state dict. State-dict pre-hooks of a lazy module run.

@@ -19,7 +19,7 @@ def _linear_layers(lab: Lab, count: int) -> list[nn.Linear]:
     return [with_whole_number_state(lab, nn.Linear(2, 2)) for _ in range(count)]
 
 
-@behaviour("nn", level="core", sees=("value", "error"))
+@behaviour("nn", level="core", must_detect=("value", "error"))
 def sequential_edits(lab: Lab) -> None:
     """A Sequential can be read, changed, sliced, joined and repeated like a list, and calls its layers in
     list order.
@@ -76,7 +76,7 @@ def sequential_edits(lab: Lab) -> None:
     lab.raises("multiplying by zero", lambda: net * 0, ValueError)
 
 
-@behaviour("nn", sees=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"))
 def module_lists_and_dicts(lab: Lab) -> None:
     """ModuleList and ModuleDict store modules like a list and a dict. Their modules are
     registered and saved.
@@ -133,7 +133,7 @@ def module_lists_and_dicts(lab: Lab) -> None:
     lab.raises("a pair of three", lambda: table.update([("a", first, 1)]), ValueError)  # type: ignore[arg-type]
 
 
-@behaviour("nn", sees=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"))
 def parameter_lists_and_dicts(lab: Lab) -> None:
     """ParameterList and ParameterDict register tensors as parameters and also store other values."""
     tensors = [lab.integers(2, 2) for _ in range(4)]
@@ -191,7 +191,7 @@ class Counted(nn.Module):
         self.note = [1, 2]
 
 
-@behaviour("nn", sees=("alias",))
+@behaviour("nn", must_detect=("alias",))
 def copies_of_containers(lab: Lab) -> None:
     """deepcopy and pickle return containers with equal values and new parameters. copy.copy shares the
     modules.
@@ -212,7 +212,7 @@ def copies_of_containers(lab: Lab) -> None:
     lab.holds("moving returns the module", moved is module)
 
 
-@behaviour("nn", sees=("shape",))
+@behaviour("nn", must_detect=("shape",))
 def parameter_lists_on_meta(lab: Lab) -> None:
     """Lists of meta parameters can be printed. to_empty allocates them on the device."""
     items = nn.ParameterList(

@@ -10,7 +10,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._exact_modules import gradients_by_name, with_whole_number_state
 
 
-@behaviour("nn", level="core", sees=("value", "error"))
+@behaviour("nn", level="core", must_detect=("value", "error"))
 def casting_modules(lab: Lab) -> None:
     """to, float, half, bfloat16 and type cast floating-point parameters and buffers in place and return the
     module.
@@ -43,7 +43,7 @@ def casting_modules(lab: Lab) -> None:
     lab.raises("to a memory format by place", lambda: net.to(lab.device, 1), TypeError)  # type: ignore[call-overload]
 
 
-@behaviour("nn", dtypes=("complex64",), sees=("value",))
+@behaviour("nn", dtypes=("complex64",), must_detect=("value",))
 def complex_modules(lab: Lab) -> None:
     """A module with complex parameters can be called. Casting a real module to a complex dtype gives a
     warning.
@@ -61,7 +61,7 @@ def complex_modules(lab: Lab) -> None:
     lab.same("gradient", net.weight.grad)
 
 
-@behaviour("nn", level="core", sees=("value",))
+@behaviour("nn", level="core", must_detect=("value",))
 def parameters_keep_their_identity(lab: Lab) -> None:
     """Moving or casting a module keeps its Parameter objects, so that optimizers still update them. The
     parameters stay leaves.
@@ -93,7 +93,7 @@ def parameters_keep_their_identity(lab: Lab) -> None:
         torch.__future__.set_overwrite_module_params_on_conversion(overwrite)
 
 
-@behaviour("nn", sees=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"))
 def views_in_modules(lab: Lab) -> None:
     """In-place writes to parameters in apply change the parameters and their version counters."""
     net = with_whole_number_state(lab, nn.Linear(3, 2))
@@ -113,7 +113,7 @@ def views_in_modules(lab: Lab) -> None:
     lab.raises("backward after a write", lambda: torch.autograd.grad(y.sum(), x), match="(?i)inplace")
 
 
-@behaviour("nn", level="core", sees=("shape", "error"))
+@behaviour("nn", level="core", must_detect=("shape", "error"))
 def modules_from_meta(lab: Lab) -> None:
     """to_empty allocates the memory of a meta module, and of its submodules if recurse is set. skip_init
     creates a module without initialization.

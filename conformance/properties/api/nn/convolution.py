@@ -20,7 +20,9 @@ FUNCTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 MODULES = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 
-@behaviour("nn", dtypes=("float32", "complex64"), level="core", capabilities=("autograd",), sees=("value",))
+@behaviour(
+    "nn", dtypes=("float32", "complex64"), level="core", capabilities=("autograd",), must_detect=("value",)
+)
 def same_and_valid_padding(lab: Lab) -> None:
     """padding="valid" adds no padding. padding="same" preserves the size, with the odd element at the end.
     Values and gradients are correct.
@@ -58,7 +60,7 @@ def same_and_valid_padding(lab: Lab) -> None:
         lab.raises(f"an unknown word: {dims}", lambda: call(x, w, padding="full"))
 
 
-@behaviour("nn", level="core", sees=("value", "error"))
+@behaviour("nn", level="core", must_detect=("value", "error"))
 def padding_of_convolution_modules(lab: Lab) -> None:
     """Modules pad with zeros, by reflection, by replication or circularly, like the padding functions. They
     refuse impossible padding.
@@ -102,7 +104,7 @@ def padding_of_convolution_modules(lab: Lab) -> None:
     level="training",
     dtypes=("float32", "float64", "complex64"),
     capabilities=("autograd",),
-    sees=("value",),
+    must_detect=("value",),
 )
 def grouped_convolutions(lab: Lab) -> None:
     """A grouped convolution equals one convolution per group, in values and gradients, including depthwise
@@ -150,7 +152,7 @@ def grouped_convolutions(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
+@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
 def convolution_gradients(lab: Lab) -> None:
     """First and second gradients of convolutions are correct for strides, paddings, dilations and groups.
     torch.nn.grad returns the same gradients.
@@ -210,7 +212,7 @@ def convolution_gradients(lab: Lab) -> None:
     show_close_convolution(lab, "of time, batch, channels", (y, torch.autograd.grad(y.sum(), tbc)))
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), sees=("error",))
+@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("error",))
 def backward_of_a_convolution_twice(lab: Lab) -> None:
     """A second backward pass through a freed graph of a convolution is an error. So is a missing input."""
     module = with_whole_number_state(lab, nn.Conv2d(2, 3, 3))
@@ -220,7 +222,7 @@ def backward_of_a_convolution_twice(lab: Lab) -> None:
     lab.raises("no input", lambda: module(None), TypeError)
 
 
-@behaviour("nn", level="core", dtypes=("float32", "bfloat16", "complex64"), sees=("error", "message"))
+@behaviour("nn", level="core", dtypes=("float32", "bfloat16", "complex64"), must_detect=("error", "message"))
 def refusals_of_convolutions(lab: Lab) -> None:
     """Convolutions refuse kernels that are too large, strides and dilations that are not positive, negative
     padding, and wrong channels, dtypes or numbers of dimensions.
@@ -282,7 +284,7 @@ def refusals_of_convolutions(lab: Lab) -> None:
         )
 
 
-@behaviour("nn", level="core", sees=("value", "error"))
+@behaviour("nn", level="core", must_detect=("value", "error"))
 def sizes_of_transposed_convolutions(lab: Lab) -> None:
     """A transposed convolution inverts the shape of a convolution. output_size selects one of the sizes that
     the stride allows.

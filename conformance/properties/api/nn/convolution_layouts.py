@@ -16,7 +16,7 @@ FUNCTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
-@behaviour("nn", dtypes=("float32", "complex64"), level="core", sees=("shape", "error"))
+@behaviour("nn", dtypes=("float32", "complex64"), level="core", must_detect=("shape", "error"))
 def convolutions_of_nothing(lab: Lab) -> None:
     """Convolutions without samples or channels return results of the correct shape and gradients of zero."""
     for name, module, shape in (
@@ -53,7 +53,11 @@ def convolutions_of_nothing(lab: Lab) -> None:
 
 
 @behaviour(
-    "nn", level="core", dtypes=("float32", "complex64"), capabilities=("non_contiguous",), sees=("value",)
+    "nn",
+    level="core",
+    dtypes=("float32", "complex64"),
+    capabilities=("non_contiguous",),
+    must_detect=("value",),
 )
 def strided_convolutions(lab: Lab) -> None:
     """Convolutions of strided, expanded or permuted inputs, weights and biases equal the convolutions of
@@ -106,7 +110,7 @@ def strided_convolutions(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def memory_formats_of_weights(lab: Lab) -> None:
     """convert_conv2d_weight_memory_format and convert_conv3d_weight_memory_format change the memory format of
     convolution weights and no value.

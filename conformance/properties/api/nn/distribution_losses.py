@@ -18,7 +18,7 @@ untyped_functional: Any = F
 REDUCTIONS = ("none", "mean", "sum")
 
 
-@behaviour("nn", sees=("value", "warning"))
+@behaviour("nn", must_detect=("value", "warning"))
 def kl_divergence(lab: Lab) -> None:
     """KL divergence accepts probabilities and logarithms as targets, with any floating-point dtype.
     reduction="batchmean" averages over the batch.
@@ -55,7 +55,7 @@ def kl_divergence(lab: Lab) -> None:
     lab.close("gradient of the target", needs.grad, roundings=64)
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def losses_between_vectors(lab: Lab) -> None:
     """Cosine embedding, margin ranking and triplet losses agree with their definitions for each reduction and
     margin.
@@ -131,7 +131,7 @@ def losses_between_vectors(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def gaussian_losses(lab: Lab) -> None:
     """Gaussian NLL accepts one variance per element or per row, and clamps small variances."""
     x, t = lab.floats(4, 3), lab.floats(4, 3)
@@ -164,7 +164,7 @@ def gaussian_losses(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def distances(lab: Lab) -> None:
     """Pairwise distance, cosine similarity and pdist agree with their definitions, broadcast, and accept
     empty inputs.
@@ -210,7 +210,7 @@ def distances(lab: Lab) -> None:
     lab.raises("pdist of three dimensions", lambda: F.pdist(lab.floats(2, 3, 4)))
 
 
-@behaviour("nn", sees=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"))
 def connectionist_temporal_classification(lab: Lab) -> None:
     """CTC loss gives equal results for all forms of targets and lengths. It is infinite if no path exists,
     and refuses invalid lengths.
@@ -281,7 +281,7 @@ def connectionist_temporal_classification(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", sees=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"))
 def adaptive_log_softmax(lab: Lab) -> None:
     """The adaptive softmax returns log probabilities whose exponentials add up to one. It refuses invalid
     cutoffs and targets.

@@ -20,7 +20,7 @@ FEATURES = {2: F.dropout1d, 3: F.dropout1d, 4: F.dropout2d, 5: F.dropout3d}
 SIGMAS = 6.0
 
 
-@behaviour("nn", level="core", capabilities=("random",), sees=("value", "error"))
+@behaviour("nn", level="core", capabilities=("random",), must_detect=("value", "error"))
 def ends_of_dropout(lab: Lab) -> None:
     """Dropout is the identity with p=0 and in eval mode, and zero with p=1. A probability outside of [0, 1]
     is refused.
@@ -57,7 +57,9 @@ def ends_of_dropout(lab: Lab) -> None:
     lab.same("of nothing", F.dropout(lab.integers(0)).shape)
 
 
-@behaviour("nn", level="core", dtypes=("float32", "bfloat16"), capabilities=("random",), sees=("value",))
+@behaviour(
+    "nn", level="core", dtypes=("float32", "bfloat16"), capabilities=("random",), must_detect=("value",)
+)
 def shares_of_dropout(lab: Lab) -> None:
     """Dropout zeroes elements with the requested probability and scales the remaining elements. Gradients use
     the same mask, and the input's memory format is preserved.
@@ -89,7 +91,7 @@ def shares_of_dropout(lab: Lab) -> None:
     lab.same("a tiny probability drops nothing", tiny)
 
 
-@behaviour("nn", level="core", capabilities=("random",), sees=("warning", "error"))
+@behaviour("nn", level="core", capabilities=("random",), must_detect=("warning", "error"))
 def dropout_of_features(lab: Lab) -> None:
     """Feature dropout zeroes whole channels, with and without a batch. It warns about or refuses other
     numbers of dimensions.
@@ -128,7 +130,7 @@ def dropout_of_features(lab: Lab) -> None:
     lab.warns("Dropout3d of three", lambda: nn.Dropout3d()(lab.floats(1, 2, 2)), match="3-D")
 
 
-@behaviour("nn", capabilities=("random",), sees=("value",))
+@behaviour("nn", capabilities=("random",), must_detect=("value",))
 def alpha_dropout(lab: Lab) -> None:
     """Alpha dropout preserves a mean of zero and a variance of one."""
     x = lab.put(torch.randn(20_000, generator=torch.Generator().manual_seed(3)))
@@ -143,7 +145,7 @@ def alpha_dropout(lab: Lab) -> None:
     lab.same("in eval mode", nn.AlphaDropout(0.5).eval()(x))
 
 
-@behaviour("nn", level="core", sees=("value", "error", "warning"))
+@behaviour("nn", level="core", must_detect=("value", "error", "warning"))
 def constant_initialization(lab: Lab) -> None:
     """constant_, ones_, zeros_, eye_ and dirac_ fill their argument, record no graph, and return the
     argument.
@@ -213,7 +215,7 @@ def constant_initialization(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", sees=("error",))
+@behaviour("nn", must_detect=("error",))
 def gains_of_nonlinearities(lab: Lab) -> None:
     """calculate_gain returns the gain of each nonlinearity. It refuses unknown names and slopes that are not
     numbers.
@@ -272,7 +274,7 @@ def _check_normal(lab: Lab, name: str, tensor: torch.Tensor, mean: float, deviat
     )
 
 
-@behaviour("nn", level="core", capabilities=("random",), sees=("value",))
+@behaviour("nn", level="core", capabilities=("random",), must_detect=("value",))
 def random_initialization(lab: Lab) -> None:
     """Random initialization draws from the documented distributions, scaled by fans and gains."""
     for shape in ((2000,), (50, 40), (20, 10, 3, 4)):
@@ -330,7 +332,9 @@ def random_initialization(lab: Lab) -> None:
     lab.expect("at last", init.ones_(x).sum(), 2400.0)
 
 
-@behaviour("nn", level="core", dtypes=("float32", "float16", "bfloat16"), capabilities=("random",), sees=())
+@behaviour(
+    "nn", level="core", dtypes=("float32", "float16", "bfloat16"), capabilities=("random",), must_detect=()
+)
 def truncated_normal_initialization(lab: Lab) -> None:
     """trunc_normal_ draws many different values between its bounds, from the truncated normal
     distribution.

@@ -22,7 +22,7 @@ MODES = ("sum", "mean", "max")
     level="core",
     dtypes=("float32", "bfloat16", "float64"),
     capabilities=("autograd",),
-    sees=("value", "error"),
+    must_detect=("value", "error"),
 )
 def embeddings(lab: Lab) -> None:
     """An embedding selects rows. The gradients of repeated rows are added, and the padding row gets no
@@ -76,7 +76,7 @@ def embeddings(lab: Lab) -> None:
         )
 
 
-@behaviour("nn", capabilities=("sparse", "autograd"), sees=("value",))
+@behaviour("nn", capabilities=("sparse", "autograd"), must_detect=("value",))
 def sparse_embeddings(lab: Lab) -> None:
     """With sparse=True the gradient is a COO tensor with one entry for each selected row, including
     repetitions.
@@ -102,7 +102,7 @@ def sparse_embeddings(lab: Lab) -> None:
         lab.close(f"of bags by {mode}", bag.weight.grad.to_dense(), roundings=8)
 
 
-@behaviour("nn", capabilities=("autograd",), sees=("value",))
+@behaviour("nn", capabilities=("autograd",), must_detect=("value",))
 def norms_of_embeddings(lab: Lab) -> None:
     """max_norm rescales only the selected rows, in place, before they are returned."""
     table = lab.put([[3.0, 4.0], [0.5, 0.5], [6.0, 8.0], [0.0, 2.0]], dtype=lab.dtype)
@@ -127,7 +127,11 @@ def norms_of_embeddings(lab: Lab) -> None:
 
 
 @behaviour(
-    "nn", level="core", dtypes=("float32", "float64", "bfloat16"), capabilities=("autograd",), sees=("value",)
+    "nn",
+    level="core",
+    dtypes=("float32", "float64", "bfloat16"),
+    capabilities=("autograd",),
+    must_detect=("value",),
 )
 def bags_of_embeddings(lab: Lab) -> None:
     """A bag is the sum, mean or maximum of its rows, or zeros if it is empty. Each row gets its gradient."""
@@ -196,7 +200,9 @@ def bags_of_embeddings(lab: Lab) -> None:
     lab.close("a last offset before the end", cut(lab.put([0, 1, 2, 3]), lab.put([0, 3, 4])), roundings=8)
 
 
-@behaviour("nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
+@behaviour(
+    "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",)
+)
 def weights_of_samples(lab: Lab) -> None:
     """per_sample_weights scale the rows before the sum and have their own gradients."""
     for index_type in (torch.int32, torch.int64):
@@ -237,7 +243,7 @@ def weights_of_samples(lab: Lab) -> None:
             lab.same(f"needs {bag_needs}, {scale_needs}", (y, y.requires_grad))
 
 
-@behaviour("nn", sees=("error", "message"))
+@behaviour("nn", must_detect=("error", "message"))
 def refusals_of_bags(lab: Lab) -> None:
     """Bags refuse offsets with a two-dimensional index, a flat index without offsets, invalid offsets and
     padding, and weights that do not fit.

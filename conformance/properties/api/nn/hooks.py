@@ -21,7 +21,7 @@ def _two_linear_layers(lab: Lab) -> nn.Sequential:
     )
 
 
-@behaviour("nn", level="core", sees=("value",))
+@behaviour("nn", level="core", must_detect=("value",))
 def forward_hooks(lab: Lab) -> None:
     """Forward hooks run in order of registration, prepended hooks first. They get the module, its input and
     its output, and can change input and output.
@@ -76,7 +76,7 @@ class _ShiftModule(nn.Module):
         return input if shift is None else input + shift
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def hooks_with_keywords(lab: Lab) -> None:
     """Hooks with with_kwargs=True get the keyword arguments and can change them. Hooks with always_call=True
     also run if forward fails.
@@ -111,7 +111,7 @@ def hooks_with_keywords(lab: Lab) -> None:
     lab.same("and of one that does not", calls)
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
+@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
 def backward_hooks(lab: Lab) -> None:
     """Full backward hooks get the gradients of inputs and outputs and can replace the input gradients.
     Pre-hooks can change the output gradients.
@@ -132,8 +132,8 @@ def backward_hooks(lab: Lab) -> None:
         net.register_forward_hook(note("f")),
         net.register_forward_pre_hook(note("p")),
         net[0].register_full_backward_hook(
-            lambda module, grad_input, grad_output: gradients_seen.append((grad_input[0], grad_output[0]))
-        ),  # type: ignore[index]
+            lambda module, grad_input, grad_output: gradients_seen.append((grad_input[0], grad_output[0]))  # type: ignore[index]
+        ),
     ]
     net(x).sum().backward()
     lab.same("order", order)
@@ -150,8 +150,8 @@ def backward_hooks(lab: Lab) -> None:
     x.grad = None
     before = net[1].register_full_backward_pre_hook(lambda module, grad_output: (grad_output[0] * 3,))  # type: ignore[index]
     after = net[1].register_full_backward_hook(
-        lambda module, grad_input, grad_output: gradients_seen.append(grad_output[0])
-    )  # type: ignore[index]
+        lambda module, grad_input, grad_output: gradients_seen.append(grad_output[0])  # type: ignore[index]
+    )
     with before, after:
         net(x).sum().backward()
     lab.same("a changed output gradient", (x.grad, gradients_seen[-1]))
@@ -192,7 +192,7 @@ class _InPlaceModule(nn.Module):
         return input.clone()
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error", "message"))
+@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value", "error", "message"))
 def corners_of_backward_hooks(lab: Lab) -> None:
     """Backward hooks preserve requires_grad and get None for arguments that are not tensors. Wrong numbers of
     gradients are refused, and so are in-place writes to the input or output.
@@ -262,7 +262,7 @@ class _DictModule(nn.Module):
         return {"x": table["x"] * 2}
 
 
-@behaviour("nn", sees=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"))
 def hooks_for_all_modules(lab: Lab) -> None:
     """Global hooks run for every module, before local hooks. Registration hooks get each registered object
     and can replace it.
@@ -298,8 +298,8 @@ def hooks_for_all_modules(lab: Lab) -> None:
     finally:
         handle.remove()
     handle = registry.register_module_full_backward_hook(
-        lambda module, grad_input, grad_output: (grad_input[0] * 2,)
-    )  # type: ignore[index]
+        lambda module, grad_input, grad_output: (grad_input[0] * 2,)  # type: ignore[index]
+    )
     try:
         x.grad = None
         nn.ReLU()(x).sum().backward()
@@ -343,7 +343,7 @@ def _double_output(module: nn.Module, args: Any, output: torch.Tensor) -> torch.
     return output * 2
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def hooks_of_copies(lab: Lab) -> None:
     """Copies of a module by deepcopy and pickle keep its hooks."""
     net, x = _two_linear_layers(lab), lab.integers(3, 2)

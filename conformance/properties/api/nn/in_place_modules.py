@@ -12,7 +12,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("nn", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
+@behaviour("nn", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",))
 def modules_in_place(lab: Lab) -> None:
     """Each module of the module database that has an option inplace gives the same results and gradients with
     and without it. It writes into its input only with inplace=True.

@@ -40,7 +40,7 @@ def _is_norm(make: Any) -> bool:
     return "Norm" in make.__name__
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def lazy_modules_become_real(lab: Lab) -> None:
     """The first input determines a lazy module's sizes and class and initializes its parameters on the
     device. Then the module computes like its class.
@@ -79,7 +79,7 @@ def lazy_modules_become_real(lab: Lab) -> None:
     lab.same("one after another", [list(parameter.shape) for parameter in chain.parameters()])
 
 
-@behaviour("nn", sees=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"))
 def states_of_lazy_modules(lab: Lab) -> None:
     """A lazy module can take its sizes from a state dict. The state of an uninitialized module cannot be
     loaded into an initialized one.
@@ -106,7 +106,7 @@ def states_of_lazy_modules(lab: Lab) -> None:
         lab.holds(f"{make.__name__} goes on waiting for one that waits", second.has_uninitialized_params())
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def copies_of_lazy_modules(lab: Lab) -> None:
     """Lazy modules can be pickled while they are uninitialized, and copied and pickled once they are
     initialized.
@@ -147,7 +147,7 @@ class _Uninitialized(nn.modules.lazy.LazyModuleMixin, nn.Module):
         return input * 2
 
 
-@behaviour("nn", sees=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"))
 def parameters_that_wait(lab: Lab) -> None:
     """Uninitialized parameters can be moved, cast and materialized in place. They refuse computation and
     sharing.

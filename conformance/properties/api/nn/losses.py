@@ -14,7 +14,7 @@ from conformance.behaviours.lab import Lab
 REDUCTIONS = ("none", "mean", "sum")
 
 
-@behaviour("nn", level="core", sees=("value",))
+@behaviour("nn", level="core", must_detect=("value",))
 def losses_of_differences(lab: Lab) -> None:
     """L1, MSE, Huber and smooth L1 losses of integers equal their definitions, with gradients
     and reductions.
@@ -52,7 +52,7 @@ def losses_of_differences(lab: Lab) -> None:
     lab.same("a target of integers", F.smooth_l1_loss(x.detach(), whole, reduction="none"))
 
 
-@behaviour("nn", sees=("warning", "error", "message"))
+@behaviour("nn", must_detect=("warning", "error", "message"))
 def refusals_of_losses(lab: Lab) -> None:
     """Losses refuse invalid reductions, parameters and sizes. They warn about targets of another size and
     deprecated arguments.
@@ -129,7 +129,7 @@ def refusals_of_losses(lab: Lab) -> None:
     lab.raises("triplets of a negative margin", lambda: nn.TripletMarginLoss(margin=-1.0), ValueError)
 
 
-@behaviour("nn", level="core", sees=("value",))
+@behaviour("nn", level="core", must_detect=("value",))
 def negative_log_likelihood(lab: Lab) -> None:
     """NLL selects the target's entry, multiplies it by the class weight, skips the ignored index, and divides
     the mean by the weights.
@@ -173,7 +173,7 @@ def negative_log_likelihood(lab: Lab) -> None:
     lab.expect("one sample", F.nll_loss(x.detach()[1], target[1]), 32.0)
 
 
-@behaviour("nn", sees=("error", "message"))
+@behaviour("nn", must_detect=("error", "message"))
 def refusals_of_nll(lab: Lab) -> None:
     """NLL refuses targets of another batch size, targets with too many dimensions, and weights whose number
     differs from the classes.
@@ -197,7 +197,7 @@ def refusals_of_nll(lab: Lab) -> None:
     lab.raises("images and flat targets", lambda: F.nll_loss(lab.floats(2, 3, 2, 2), lab.put([0, 1])))
 
 
-@behaviour("nn", level="core", sees=("value",))
+@behaviour("nn", level="core", must_detect=("value",))
 def cross_entropy_of_targets(lab: Lab) -> None:
     """Cross entropy accepts class indices or probabilities. One-hot, smoothed, weighted and ignored targets
     give consistent results.
@@ -277,7 +277,7 @@ def cross_entropy_of_targets(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", sees=("error", "message"))
+@behaviour("nn", must_detect=("error", "message"))
 def refusals_of_cross_entropy(lab: Lab) -> None:
     """Cross entropy refuses a smoothing above 1, integers as probabilities, and ignore_index with
     probabilities.
@@ -303,7 +303,7 @@ def refusals_of_cross_entropy(lab: Lab) -> None:
     lab.raises("another batch", lambda: F.cross_entropy(x, lab.put([0, 1, 2])), ValueError, match="(?i)batch")
 
 
-@behaviour("nn", level="core", sees=("value",))
+@behaviour("nn", level="core", must_detect=("value",))
 def binary_cross_entropy(lab: Lab) -> None:
     """BCE is never negative, has the documented values at 0 and 1, is stable for large logits, and broadcasts
     its weights.
@@ -360,7 +360,7 @@ def binary_cross_entropy(lab: Lab) -> None:
     lab.close("gradient of BCE", half.grad, roundings=64)
 
 
-@behaviour("nn", sees=("error", "message"))
+@behaviour("nn", must_detect=("error", "message"))
 def ranges_of_probabilities(lab: Lab) -> None:
     """BCE refuses targets of another size and weights that do not fit."""
     target = lab.put([1.0, 0.0])

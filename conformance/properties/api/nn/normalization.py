@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._exact_modules import gradients_by_name, with_whole_number_state
 
 
-@behaviour("nn", level="core", sees=("value",))
+@behaviour("nn", level="core", must_detect=("value",))
 def batch_norm_statistics(lab: Lab) -> None:
     """Batch norm updates its statistics by its momentum, or averages over all batches, in train mode only. It
     counts the batches.
@@ -56,7 +56,7 @@ def batch_norm_statistics(lab: Lab) -> None:
     lab.expect("one of zero leaves them", mean, [1.0, 6.0])
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
+@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
 def batch_norm_gradients(lab: Lab) -> None:
     """Gradients of batch norm are correct in train and eval mode, with and without affine parameters, in one
     to three dimensions.
@@ -81,7 +81,7 @@ def batch_norm_gradients(lab: Lab) -> None:
     lab.close("one row of many", norm(lab.floats(1, 3, 5, 5)), roundings=64)
 
 
-@behaviour("nn", dtypes=("bfloat16", "float16"), sees=("dtype",))
+@behaviour("nn", dtypes=("bfloat16", "float16"), must_detect=("dtype",))
 def mixed_batch_norm(lab: Lab) -> None:
     """Batch norm of a low-precision input with float32 parameters and statistics returns the
     input's dtype.
@@ -103,7 +103,7 @@ def mixed_batch_norm(lab: Lab) -> None:
         lab.close("layer norm of a reduced dtype", layer.to(lab.dtype)(x), roundings=8)
 
 
-@behaviour("nn", sees=("error", "message"))
+@behaviour("nn", must_detect=("error", "message"))
 def refusals_of_normalization(lab: Lab) -> None:
     """Normalization refuses single values in train mode, statistics and parameters of wrong sizes, and wrong
     numbers of channels or groups.
@@ -182,7 +182,7 @@ def refusals_of_normalization(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", level="core", sees=("value",))
+@behaviour("nn", level="core", must_detect=("value",))
 def instance_norm(lab: Lab) -> None:
     """Instance norm normalizes each channel of each sample to mean zero and variance one. It can track
     statistics.
@@ -206,7 +206,7 @@ def instance_norm(lab: Lab) -> None:
         lab.close(f"without a batch, {dims}", norm(x.detach()[0]), roundings=128)
 
 
-@behaviour("nn", level="core", sees=("value",))
+@behaviour("nn", level="core", must_detect=("value",))
 def layer_and_group_norm(lab: Lab) -> None:
     """Layer norm normalizes over the last dimensions, group norm over groups of channels. Both accept empty
     and strided input.

@@ -11,7 +11,7 @@ from conformance.behaviours.behaviour import INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("nn", dtypes=("float32", *INTEGERS), level="core", sees=("value",))
+@behaviour("nn", dtypes=("float32", *INTEGERS), level="core", must_detect=("value",))
 def padding_sequences(lab: Lab) -> None:
     """pad_sequence stacks sequences and pads the short ones on either side. unpad_sequence removes the
     padding.
@@ -44,7 +44,7 @@ def padding_sequences(lab: Lab) -> None:
     lab.same("a tensor of sequences", (rnn.pad_sequence(stacked), rnn.pad_sequence(tuple(stacked))))  # type: ignore[arg-type]
 
 
-@behaviour("nn", dtypes=("float32", "int64"), level="core", sees=("value", "error", "message"))
+@behaviour("nn", dtypes=("float32", "int64"), level="core", must_detect=("value", "error", "message"))
 def packing_sequences(lab: Lab) -> None:
     """Packing stores sequences step by step, longest first, with their original order. Unpacking is the
     inverse.
@@ -107,7 +107,7 @@ def packing_sequences(lab: Lab) -> None:
         )
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
+@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
 def gradients_through_packing(lab: Lab) -> None:
     """Gradients through packing go to the packed elements and not to the padding."""
     padded = lab.integers(4, 3, 2, requires_grad=True)
@@ -120,7 +120,7 @@ def gradients_through_packing(lab: Lab) -> None:
     lab.expect("through padding", parts[0].grad, [2.0, 2.0])
 
 
-@behaviour("nn", dtypes=("float32", "int32"), sees=("value",))
+@behaviour("nn", dtypes=("float32", "int32"), must_detect=("value",))
 def moving_packed_sequences(lab: Lab) -> None:
     """A packed sequence can be cast and moved like a tensor, with its order. If nothing changes, the same
     object is returned.

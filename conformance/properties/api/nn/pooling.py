@@ -28,7 +28,9 @@ ADAPTIVE_MAXIMUM: dict[int, Any] = {
 }
 
 
-@behaviour("nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
+@behaviour(
+    "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",)
+)
 def average_pooling(lab: Lab) -> None:
     """Average pooling divides the sum over a window by its size or by a divisor, with or
     without the padding.
@@ -68,7 +70,11 @@ def average_pooling(lab: Lab) -> None:
 
 
 @behaviour(
-    "nn", level="core", dtypes=("float32", "bfloat16", "float64"), capabilities=("autograd",), sees=("value",)
+    "nn",
+    level="core",
+    dtypes=("float32", "bfloat16", "float64"),
+    capabilities=("autograd",),
+    must_detect=("value",),
 )
 def maximum_pooling(lab: Lab) -> None:
     """Max pooling returns the maximum of each window and its index in the input. The gradient goes to that
@@ -132,7 +138,7 @@ def maximum_pooling(lab: Lab) -> None:
     lab.holds("every place has a gradient", (flat.grad == 1).all())  # type: ignore[union-attr]
 
 
-@behaviour("nn", level="core", sees=("value",))
+@behaviour("nn", level="core", must_detect=("value",))
 def extremes_in_pooling(lab: Lab) -> None:
     """NaN propagates through max pooling, minus infinity is an ordinary value, and the indices
     are in range.
@@ -174,7 +180,7 @@ def extremes_in_pooling(lab: Lab) -> None:
         lab.holds(f"negative integers in {layout} are pooled, or the refusal names the dtype", sound)
 
 
-@behaviour("nn", level="core", sees=("value", "error"))
+@behaviour("nn", level="core", must_detect=("value", "error"))
 def unpooling(lab: Lab) -> None:
     """Unpooling writes values to the indices that pooling returned and zeros elsewhere, for any output size
     that fits.
@@ -230,7 +236,11 @@ def unpooling(lab: Lab) -> None:
 
 
 @behaviour(
-    "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value", "error")
+    "nn",
+    level="core",
+    dtypes=("float32", "float64"),
+    capabilities=("autograd",),
+    must_detect=("value", "error"),
 )
 def adaptive_pooling(lab: Lab) -> None:
     """Adaptive pooling returns the requested size, and None preserves a dimension. A size of one returns the
@@ -278,7 +288,11 @@ def adaptive_pooling(lab: Lab) -> None:
 
 
 @behaviour(
-    "nn", level="core", dtypes=("float32", "bfloat16"), capabilities=("channels_last",), sees=("value",)
+    "nn",
+    level="core",
+    dtypes=("float32", "bfloat16"),
+    capabilities=("channels_last",),
+    must_detect=("value",),
 )
 def channels_last_pooling(lab: Lab) -> None:
     """Pooling of channels-last input, contiguous or sliced, equals pooling of contiguous input, including the
@@ -317,7 +331,7 @@ def channels_last_pooling(lab: Lab) -> None:
                     lab.close(f"gradients of {name} of {source_name}, cut={cut}", both, roundings=16)
 
 
-@behaviour("nn", sees=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"))
 def fractional_pooling(lab: Lab) -> None:
     """Fractional max pooling with given random samples is deterministic, also without a batch. Impossible
     sizes are refused.
@@ -358,7 +372,7 @@ def fractional_pooling(lab: Lab) -> None:
     lab.raises("a ratio of one and a half", lambda: nn.FractionalMaxPool2d(2, output_ratio=1.5), ValueError)
 
 
-@behaviour("nn", level="core", sees=("value", "error"))
+@behaviour("nn", level="core", must_detect=("value", "error"))
 def sizes_of_pooling(lab: Lab) -> None:
     """Sizes of pooled results follow from kernel size, stride, padding and ceil_mode. An empty batch gives an
     empty result, and invalid sizes are errors.

@@ -10,7 +10,7 @@ from conformance.behaviours.behaviour import FLOATS, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("nn", capabilities=("autograd",), sees=("error",))
+@behaviour("nn", capabilities=("autograd",), must_detect=("error",))
 def pooling_to_nothing(lab: Lab) -> None:
     """Adaptive and fractional pooling to a size of zero returns a result without elements. The gradient of
     adaptive pooling to zero is refused.
@@ -33,7 +33,7 @@ def pooling_to_nothing(lab: Lab) -> None:
     lab.same("fractional, of a volume", F.fractional_max_pool3d(volume, 2, output_size=(0, 2, 2)).shape)
 
 
-@behaviour("nn", dtypes=FLOATS, sees=("value", "error"))
+@behaviour("nn", dtypes=FLOATS, must_detect=("value", "error"))
 def wide_windows(lab: Lab) -> None:
     """A pooling window as wide as its input returns the single mean or maximum. A wider window is refused."""
     x = lab.integers(1, 2, 60, 60)

@@ -16,7 +16,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._exact_modules import with_whole_number_state
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def masks_of_pruning_containers(lab: Lab) -> None:
     """A pruning container applies its latest method to the entries that earlier masks left, along the
     method's dimension.
@@ -40,7 +40,7 @@ def masks_of_pruning_containers(lab: Lab) -> None:
     lab.same("how many methods", len(container))
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def pruning_by_scores(lab: Lab) -> None:
     """Importance scores replace the values as the criterion of pruning, in one module and over several.
     Scores equal to the values change nothing.
@@ -78,7 +78,7 @@ def pruning_by_scores(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", capabilities=("serialization",), sees=("value", "error"))
+@behaviour("nn", capabilities=("serialization",), must_detect=("value", "error"))
 def pruned_modules_saved(lab: Lab) -> None:
     """A pruned module, or its state dict, keeps original and mask through pickle and torch.save. The state
     dict loads into a pruned module.
@@ -124,7 +124,7 @@ def pruned_modules_saved(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", capabilities=("autograd",), sees=("value", "error"))
+@behaviour("nn", capabilities=("autograd",), must_detect=("value", "error"))
 def pruning_methods_of_ones_own(lab: Lab) -> None:
     """A mask of ones from a custom method changes neither results nor gradients. A method that fails leaves
     the module unchanged.

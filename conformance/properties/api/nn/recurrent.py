@@ -27,7 +27,7 @@ def _with_small_weights(lab: Lab, module: nn.Module) -> nn.Module:
     return module
 
 
-@behaviour("nn", level="core", sees=("value",))
+@behaviour("nn", level="core", must_detect=("value",))
 def recurrent_modules(lab: Lab) -> None:
     """RNN, LSTM and GRU give correct results for all layouts, without a batch, with and without initial
     states, and for several layers, directions and biases.
@@ -83,7 +83,7 @@ def recurrent_modules(lab: Lab) -> None:
     lab.close("projections", (y, h, c), roundings=256, matrix=True)
 
 
-@behaviour("nn", level="core", sees=("value",))
+@behaviour("nn", level="core", must_detect=("value",))
 def recurrent_cells(lab: Lab) -> None:
     """Cells compute one step of their modules, with and without a state, with and without a batch, and with a
     state of size zero.
@@ -120,7 +120,7 @@ def recurrent_cells(lab: Lab) -> None:
     lab.close("gradient of the cell alone", torch.autograd.grad(c.sum(), x), roundings=512, matrix=True)
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
+@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
 def recurrent_gradients_again(lab: Lab) -> None:
     """Backward passes of recurrent modules can be repeated with a retained graph. Second gradients are
     correct.
@@ -144,7 +144,7 @@ def recurrent_gradients_again(lab: Lab) -> None:
         lab.close(f"{make.__name__}: added up", x.grad, roundings=1024, matrix=True)
 
 
-@behaviour("nn", level="core", sees=("value", "error"))
+@behaviour("nn", level="core", must_detect=("value", "error"))
 def packed_sequences_in_modules(lab: Lab) -> None:
     """A packed batch gives for each sequence the result of the sequence alone, in sorted and
     unsorted order.
@@ -180,7 +180,7 @@ def packed_sequences_in_modules(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def dropout_in_recurrent_modules(lab: Lab) -> None:
     """Dropout between layers applies in train mode only. With p=0 it changes nothing, and with p=1 it cuts
     off the layers above.
@@ -208,7 +208,7 @@ def dropout_in_recurrent_modules(lab: Lab) -> None:
     lab.warns("dropout with one layer", lambda: nn.LSTM(2, 2, dropout=0.5), match="(?i)num_layers")
 
 
-@behaviour("nn", sees=("error", "message"))
+@behaviour("nn", must_detect=("error", "message"))
 def refusals_of_recurrent_modules(lab: Lab) -> None:
     """Recurrent modules refuse invalid options, sizes of input and state, dtypes, and empty sequences."""
     for make in MODULES:
@@ -291,7 +291,7 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
             lab.raises(f"{kind.__name__}: a state of {size}", lambda: cell(lab.floats(4, 2), state))
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def weights_of_recurrent_modules(lab: Lab) -> None:
     """Weights of recurrent modules can be replaced, shared, omitted and moved. Copies compute the same
     results.

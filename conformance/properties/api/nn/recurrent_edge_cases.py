@@ -23,7 +23,7 @@ def _with_fixed_weights(lab: Lab, module: nn.Module) -> Any:
     return lab.to(module)
 
 
-@behaviour("nn", capabilities=("autograd",), sees=("value", "shape"))
+@behaviour("nn", capabilities=("autograd",), must_detect=("value", "shape"))
 def recurrence_over_empty_batches(lab: Lab) -> None:
     """RNN, GRU and LSTM with an empty batch return empty results. The gradients of their weights are zero."""
     for kind in (nn.RNN, nn.GRU, nn.LSTM):
@@ -40,7 +40,7 @@ def recurrence_over_empty_batches(lab: Lab) -> None:
             lab.holds(f"gradients of {name} are zeros", all(not bool(g.any()) for g in gradients))
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def dropout_between_recurrent_layers(lab: Lab) -> None:
     """In training, dropout between layers with a probability between 0 and 1 draws a new mask for each call,
     also after a copy. In evaluation it changes nothing.
@@ -66,7 +66,7 @@ def dropout_between_recurrent_layers(lab: Lab) -> None:
         lab.holds(f"{probability}: evaluation draws nothing", torch.equal(evaluated, module(x)[0].detach()))
 
 
-@behaviour("nn", sees=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"))
 def states_of_projected_lstms(lab: Lab) -> None:
     """An LSTM with projections accepts initial states of its sizes and uses zeros by default. It refuses
     states of any other size.
@@ -95,7 +95,7 @@ def states_of_projected_lstms(lab: Lab) -> None:
     lab.raises("a projection of an RNN", lambda: nn.RNN(10, 20, proj_size=5), ValueError)
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def lstms_without_projections_in_pickles(lab: Lab) -> None:
     """An LSTM pickled before projections existed loads with proj_size=0 and gives the same results."""
     module = _with_fixed_weights(lab, nn.LSTM(2, 3))

@@ -12,7 +12,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._exact_modules import with_whole_number_state
 
 
-@behaviour("nn", level="core", sees=("value", "error"))
+@behaviour("nn", level="core", must_detect=("value", "error"))
 def registering_parameters(lab: Lab) -> None:
     """Parameters can be registered by assignment and by name, replaced, and set to None. Invalid names and
     values are refused.
@@ -49,7 +49,7 @@ def registering_parameters(lab: Lab) -> None:
     lab.raises("a number for a parameter", lambda: setattr(module, "none", 5), TypeError)
 
 
-@behaviour("nn", level="core", sees=("value", "error"))
+@behaviour("nn", level="core", must_detect=("value", "error"))
 def registering_buffers(lab: Lab) -> None:
     """Buffers can be registered by name and looked up by name. They are in the state dict unless
     persistent=False.
@@ -102,7 +102,7 @@ def registering_buffers(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", sees=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"))
 def registering_modules(lab: Lab) -> None:
     """Modules can be registered by assignment and by name, replaced, set to None, and looked up by path."""
     first, second = (
@@ -161,7 +161,7 @@ class _SharedLayerNet(nn.Module):
         self.deep = nn.Sequential(self.shared, nn.ReLU())
 
 
-@behaviour("nn", level="core", sees=("value",))
+@behaviour("nn", level="core", must_detect=("value",))
 def names_and_iteration(lab: Lab) -> None:
     """Parameters, buffers, children and modules are listed once, by path, unless remove_duplicate=False."""
     net = _SharedLayerNet(lab)
@@ -189,7 +189,7 @@ def names_and_iteration(lab: Lab) -> None:
     lab.same("apply goes from the inside", class_names)
 
 
-@behaviour("nn", level="training", sees=("value", "error"))
+@behaviour("nn", level="training", must_detect=("value", "error"))
 def switches_of_modules(lab: Lab) -> None:
     """train, eval, requires_grad_ and zero_grad apply to every submodule. train, eval and requires_grad_
     return the module.
@@ -230,7 +230,7 @@ class _DictModule(nn.Module):
         return {"twice": input * 2, "same": input}
 
 
-@behaviour("nn", sees=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"))
 def calls_of_modules(lab: Lab) -> None:
     """Calling a module returns the value of forward. A module without forward cannot be called."""
     x = lab.integers(3, requires_grad=True)

@@ -17,7 +17,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._exact_modules import gradients_by_name, with_whole_number_state
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error"))
+@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value", "error"))
 def vectors_of_parameters(lab: Lab) -> None:
     """Parameters can be converted to one vector in their order, and set from a vector."""
     net = nn.Sequential(
@@ -35,7 +35,7 @@ def vectors_of_parameters(lab: Lab) -> None:
     lab.expect("a gradient of one each", net[1].bias.grad, [1.0, 1.0])
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error"))
+@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value", "error"))
 def clipped_gradients(lab: Lab) -> None:
     """Clipping scales gradients in place to a norm of any order and returns the earlier norm, or limits them
     to a range.
@@ -81,7 +81,7 @@ def clipped_gradients(lab: Lab) -> None:
     lab.close("get_total_norm", nn.utils.get_total_norm([lab.put([3.0, 4.0], dtype=lab.dtype)]), roundings=8)
 
 
-@behaviour("nn", capabilities=("autograd",), sees=("value", "error"))
+@behaviour("nn", capabilities=("autograd",), must_detect=("value", "error"))
 def weight_normalization(lab: Lab) -> None:
     """Weight norm stores length and direction, reproduces the original weight, trains both, and can be
     removed and copied.
@@ -132,7 +132,7 @@ def weight_normalization(lab: Lab) -> None:
     lab.close("its state, pickled", dict(by_pickle), roundings=16)
 
 
-@behaviour("nn", capabilities=("autograd",), sees=("value", "error"))
+@behaviour("nn", capabilities=("autograd",), must_detect=("value", "error"))
 def spectral_normalization(lab: Lab) -> None:
     """Spectral norm divides by the largest singular value, which power iteration in train mode approximates.
     Eval mode does not iterate.
@@ -181,7 +181,7 @@ def spectral_normalization(lab: Lab) -> None:
         )
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error"))
+@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value", "error"))
 def pruned_modules(lab: Lab) -> None:
     """Pruning masks the smallest entries, the smallest rows or given positions. It keeps the original and can
     be made permanent.
@@ -275,7 +275,7 @@ def pruned_modules(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", capabilities=("random",), sees=("value",))
+@behaviour("nn", capabilities=("random",), must_detect=("value",))
 def random_pruning(lab: Lab) -> None:
     """Random pruning masks the requested number of entries or rows and keeps the original. Identity pruning
     changes nothing.
@@ -310,7 +310,7 @@ def random_pruning(lab: Lab) -> None:
     lab.same("and after removal", sorted(n for n, _ in recurrent.named_parameters()))
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def fused_layers(lab: Lab) -> None:
     """A convolution or linear layer fused with its batch norm computes the same result and preserves
     requires_grad.

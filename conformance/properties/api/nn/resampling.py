@@ -19,7 +19,9 @@ MODES = {
 }
 
 
-@behaviour("nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
+@behaviour(
+    "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",)
+)
 def interpolation(lab: Lab) -> None:
     """Interpolation preserves constants, gives known intermediate values, is symmetric in space, and agrees
     by size and by scale factor.
@@ -100,7 +102,7 @@ def interpolation(lab: Lab) -> None:
     lab.same("a small factor", tiny.shape)
 
 
-@behaviour("nn", sees=("error",))
+@behaviour("nn", must_detect=("error",))
 def refusals_of_resampling(lab: Lab) -> None:
     """Interpolation, grids, padding, folding and shuffling refuse invalid sizes, modes and dtypes."""
     x = lab.floats(1, 2, 4, 4)
@@ -166,7 +168,9 @@ def refusals_of_resampling(lab: Lab) -> None:
     lab.raises("unflattening without a size", lambda: nn.Unflatten("a", 5), TypeError)  # type: ignore[arg-type]
 
 
-@behaviour("nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
+@behaviour(
+    "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), must_detect=("value",)
+)
 def sampled_grids(lab: Lab) -> None:
     """Sampling with an affine grid rotates and moves images with known values, for every padding mode.
     Coordinates that are NaN or far outside do not fail.
@@ -229,7 +233,7 @@ def sampled_grids(lab: Lab) -> None:
     )
 
 
-@behaviour("nn", level="core", dtypes=("float32", "complex64", "int64"), sees=("value",))
+@behaviour("nn", level="core", dtypes=("float32", "complex64", "int64"), must_detect=("value",))
 def paddings(lab: Lab) -> None:
     """Padding with a constant, by reflection, by replication or circularly copies the correct elements.
     Negative amounts crop.
@@ -259,7 +263,7 @@ def paddings(lab: Lab) -> None:
     lab.same("a list", F.pad(row, [1, 1]))
 
 
-@behaviour("nn", level="core", capabilities=("autograd",), sees=("value",))
+@behaviour("nn", level="core", capabilities=("autograd",), must_detect=("value",))
 def folding_and_shuffling(lab: Lab) -> None:
     """Unfolding extracts blocks and folding adds them. Shuffles move channels to space and back."""
     x = lab.integers(2, 3, 4, 5, requires_grad=True)

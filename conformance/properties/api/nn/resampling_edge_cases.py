@@ -12,7 +12,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("nn", capabilities=("autograd",), sees=("value",))
+@behaviour("nn", capabilities=("autograd",), must_detect=("value",))
 def resampling_by_small_scales(lab: Lab) -> None:
     """Bilinear halving of a 2x2 image returns the mean. Nearest resampling to fewer elements reads inside the
     input, and its gradient marks the elements that were read.
@@ -31,7 +31,7 @@ def resampling_by_small_scales(lab: Lab) -> None:
         )
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def exact_nearest_positions(lab: Lab) -> None:
     """nearest-exact resampling reads the element at the center of each output element, for upsampling and
     downsampling, by scale and by size.
@@ -50,7 +50,7 @@ def exact_nearest_positions(lab: Lab) -> None:
         )
 
 
-@behaviour("nn", dtypes=("bfloat16", "float16"), capabilities=("autograd",), sees=("value",))
+@behaviour("nn", dtypes=("bfloat16", "float16"), capabilities=("autograd",), must_detect=("value",))
 def resampling_in_reduced_precision(lab: Lab) -> None:
     """Resampling in reduced precision returns the rounded values and gradients of float32."""
     for mode, shape in (
@@ -80,7 +80,7 @@ def resampling_in_reduced_precision(lab: Lab) -> None:
             lab.holds(f"the gradient of {mode} of {shape}, {format} is that of float32", agree)
 
 
-@behaviour("nn", sees=("error",))
+@behaviour("nn", must_detect=("error",))
 def refused_resampling(lab: Lab) -> None:
     """Scale factors that are negative or so large that the output size overflows are refused."""
     x = torch.ones(1, 1, 16, 16, device=lab.device)
@@ -89,7 +89,7 @@ def refused_resampling(lab: Lab) -> None:
             lab.raises(f"{mode} by {scale}", lambda s=scale, m=mode: F.interpolate(x, scale_factor=s, mode=m))  # type: ignore[misc]
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def shuffled_channels_of_none(lab: Lab) -> None:
     """channel_shuffle of an empty tensor returns an empty tensor of the same shape. With one group it
     preserves all elements.

@@ -26,7 +26,7 @@ def _net_with_shared_layer(lab: Lab) -> nn.Module:
     return net
 
 
-@behaviour("nn", level="core", sees=("value", "alias"))
+@behaviour("nn", level="core", must_detect=("value", "alias"))
 def contents_of_state_dicts(lab: Lab) -> None:
     """A state dict lists parameters and buffers by path, detached but with shared memory, unless
     keep_vars=True.
@@ -49,7 +49,7 @@ def contents_of_state_dicts(lab: Lab) -> None:
     lab.same("versions of modules are noted", entries._metadata["norm"])
 
 
-@behaviour("nn", level="core", sees=("value", "error", "message"))
+@behaviour("nn", level="core", must_detect=("value", "error", "message"))
 def loading_state_dicts(lab: Lab) -> None:
     """Loading copies entries by name. Missing and unexpected entries are errors, or are reported if
     strict=False. Entries of a wrong shape are always errors.
@@ -103,7 +103,7 @@ def loading_state_dicts(lab: Lab) -> None:
     lab.same("after a prefix was taken off", sorted(prefixed) == sorted(state_by_name(net)))
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def older_state_dicts(lab: Lab) -> None:
     """The state of a batch norm from before num_batches_tracked existed can be loaded. The count is kept or
     set to its initial value.
@@ -129,7 +129,7 @@ def older_state_dicts(lab: Lab) -> None:
     lab.same("what stays", state_by_name(norm))
 
 
-@behaviour("nn", sees=("value", "error", "message"))
+@behaviour("nn", must_detect=("value", "error", "message"))
 def assigned_state_dicts(lab: Lab) -> None:
     """With assign=True the entries become the parameters. They can replace meta parameters and can have other
     strides and dtypes.
@@ -163,7 +163,7 @@ def assigned_state_dicts(lab: Lab) -> None:
     lab.holds("it stays meta", lost.weight.is_meta)
 
 
-@behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
+@behaviour("nn", level="training", capabilities=("autograd",), must_detect=("value",))
 def assigned_states_and_optimizers(lab: Lab) -> None:
     """An optimizer over assigned parameters, with a loaded state, continues like the saved optimizer."""
     net = with_whole_number_state(lab, nn.Linear(2, 3))
@@ -229,7 +229,7 @@ class _CustomSaving(nn.Module):
             self.value.copy_(state_dict[prefix + "form"] - 1)
 
 
-@behaviour("nn", sees=("value", "error"))
+@behaviour("nn", must_detect=("value", "error"))
 def state_of_another_form(lab: Lab) -> None:
     """Extra state, and overridden saving and loading, work through state dicts, including nested modules."""
     for extra in ({"a": 1}, lab.integers(3), "word", 7):
@@ -255,7 +255,7 @@ def state_of_another_form(lab: Lab) -> None:
     lab.same("loaded", [loaded[0].value, loaded[0].inner.weight])
 
 
-@behaviour("nn", sees=("value", "error", "message"))
+@behaviour("nn", must_detect=("value", "error", "message"))
 def hooks_of_state_dicts(lab: Lab) -> None:
     """Hooks run before and after saving and loading, get the correct prefix and entries, can change the
     entries, and can be removed.
@@ -316,7 +316,7 @@ def hooks_of_state_dicts(lab: Lab) -> None:
     lab.same("copies keep their hooks", keys.unexpected_keys)
 
 
-@behaviour("nn", sees=("value",))
+@behaviour("nn", must_detect=("value",))
 def loading_children(lab: Lab) -> None:
     """Each submodule gets its own part of a state dict. Loading leaves no reference cycles."""
     net: Any = nn.Sequential(

@@ -45,7 +45,7 @@ LOSSES = (
 )
 
 
-@behaviour("nn", capabilities=("autograd",), sees=("value", "shape"))
+@behaviour("nn", capabilities=("autograd",), must_detect=("value", "shape"))
 def modules_of_scalars_and_of_none(lab: Lab) -> None:
     """Elementwise modules accept tensors without dimensions and without elements. Results and gradients have
     the same shape.
@@ -65,7 +65,7 @@ def modules_of_scalars_and_of_none(lab: Lab) -> None:
             lab.holds(f"its gradient keeps {shape}", leaf.grad.shape == leaf.shape)
 
 
-@behaviour("nn", capabilities=("autograd",), sees=("value", "shape"))
+@behaviour("nn", capabilities=("autograd",), must_detect=("value", "shape"))
 def losses_of_scalars(lab: Lab) -> None:
     """Losses of tensors without dimensions return a tensor without dimensions for each reduction, and
     gradients of that shape.
@@ -82,7 +82,7 @@ def losses_of_scalars(lab: Lab) -> None:
             lab.close(f"gradient of {name}, {reduction}", leaf.grad, roundings=64)
 
 
-@behaviour("nn", capabilities=("autograd",), sees=("value", "shape"))
+@behaviour("nn", capabilities=("autograd",), must_detect=("value", "shape"))
 def layers_of_empty_batches(lab: Lab) -> None:
     """Encoder and decoder layers of transformers preserve the shape of an empty batch, in training and in
     evaluation. With probabilities as targets, the unreduced cross entropy of inputs without classes is zero.

@@ -51,7 +51,7 @@ def _parameters(lab: Lab) -> list[nn.Parameter]:
     return [nn.Parameter(lab.floats(3, 2)), nn.Parameter(lab.floats(4))]
 
 
-@behaviour("optim", level="training", sees=("value",))
+@behaviour("optim", level="training", must_detect=("value",))
 def steps_without_gradients(lab: Lab) -> None:
     """A step with zero gradients does not change parameters. step returns the value of its closure."""
     for name in DENSE_OPTIMIZERS:
@@ -80,7 +80,7 @@ def steps_without_gradients(lab: Lab) -> None:
     lab.expect("upwards", best.detach() + 0, [1.5])
 
 
-@behaviour("optim", level="training", sees=("value",))
+@behaviour("optim", level="training", must_detect=("value",))
 def older_states_of_optimizers(lab: Lab) -> None:
     """A state without newer flags, or with steps stored as numbers, can be loaded. The next step equals the
     original optimizer's step.
@@ -118,7 +118,7 @@ def older_states_of_optimizers(lab: Lab) -> None:
             lab.holds(f"{name}, {state_name}: as the original", same)
 
 
-@behaviour("optim", level="training", sees=("value", "error"))
+@behaviour("optim", level="training", must_detect=("value", "error"))
 def copies_and_hooks_of_optimizers(lab: Lab) -> None:
     """Optimizers can be printed and copied with all their attributes. They run hooks around steps and state
     changes, and reject invalid groups.
@@ -171,7 +171,7 @@ def copies_and_hooks_of_optimizers(lab: Lab) -> None:
     lab.raises("a negative rate", lambda: torch.optim.SGD(parameters, lr=-1.0), ValueError)
 
 
-@behaviour("optim", level="training", sees=("value",))
+@behaviour("optim", level="training", must_detect=("value",))
 def rates_by_schedule(lab: Lab) -> None:
     """Schedules set the learning rates that their formulas give, alone, in sequence and combined. They resume
     from a saved state.
@@ -252,7 +252,7 @@ def rates_by_schedule(lab: Lab) -> None:
     lab.same("each group from its own", [group["lr"] for group in two.param_groups])
 
 
-@behaviour("optim", level="training", sees=("value",))
+@behaviour("optim", level="training", must_detect=("value",))
 def averaged_models(lab: Lab) -> None:
     """An averaged model holds the mean or the moving average of the models that it received. update_bn
     recomputes its batch-norm statistics.

@@ -15,7 +15,7 @@ from conformance.properties.api._numpy_values import expect_error_for_two_device
 _INF, _NAN = math.inf, math.nan
 
 
-@behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value",))
+@behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", must_detect=("value",))
 def rounded_division(lab: Lab) -> None:
     """//, remainder, fmod and div with rounding down or towards zero agree with Python for every combination
     of signs. This includes tensors and numbers, in-place forms and reversed operands.
@@ -56,7 +56,7 @@ def rounded_division(lab: Lab) -> None:
         lab.holds("// 0 raises", True)
 
 
-@behaviour("pointwise", dtypes=FLOATS, level="core", sees=("value",))
+@behaviour("pointwise", dtypes=FLOATS, level="core", must_detect=("value",))
 def division_by_zero_and_infinity(lab: Lab) -> None:
     """Quotients and remainders by zero, of infinities and of NaN follow IEEE 754 and Python's rounding."""
     a = lab.put([1.0, -1, 0, _INF, -_INF, _NAN, 5, -5], dtype=lab.dtype)
@@ -80,7 +80,9 @@ def division_by_zero_and_infinity(lab: Lab) -> None:
     lab.expect("fmod by infinity", torch.fmod(a[[0, 1, 6]], inf[:3]), [1.0, -1, 5])
 
 
-@behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS, "complex64"), level="core", sees=("value", "error"))
+@behaviour(
+    "pointwise", dtypes=(*FLOATS, *INTEGERS, "complex64"), level="core", must_detect=("value", "error")
+)
 def powers(lab: Lab) -> None:
     """pow of tensors and numbers in either order, in place and with negative exponents is exact if an exact
     result exists. Integers to negative powers raise an error, and so does an in-place result that does not
@@ -138,7 +140,7 @@ def powers(lab: Lab) -> None:
     )
 
 
-@behaviour("pointwise", dtypes=INTEGERS, level="core", sees=("value", "error"))
+@behaviour("pointwise", dtypes=INTEGERS, level="core", must_detect=("value", "error"))
 def functions_of_two_integers(lab: Lab) -> None:
     """gcd, lcm, shifts and bitwise operators agree with NumPy, for tensors and numbers, in place and as
     Python operators.
@@ -182,7 +184,7 @@ def functions_of_two_integers(lab: Lab) -> None:
     lab.raises("& of floats", lambda: a.float() & b.float(), match="(?i)implemented|bitwise|integ")
 
 
-@behaviour("pointwise", dtypes=FLOATS, level="core", sees=("value", "error"))
+@behaviour("pointwise", dtypes=FLOATS, level="core", must_detect=("value", "error"))
 def functions_of_two_floats(lab: Lab) -> None:
     """copysign, nextafter, heaviside, hypot, atan2, ldexp, logaddexp, xlogy and xlog1py have their known
     values, including special values.
@@ -267,7 +269,7 @@ WIDE_NAMES = tuple(getattr(torch, name) for name in WIDE_FLOATS)
     "pointwise",
     dtypes=("float32", "float64", "int64", "int32", "bool", "complex64"),
     level="core",
-    sees=("value", "error"),
+    must_detect=("value", "error"),
 )
 def operators_between_tensors_and_numbers(lab: Lab) -> None:
     """Python's arithmetic and comparison operators work between tensors that broadcast, with numbers on
@@ -362,7 +364,7 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
     lab.expect("logical_xor at an offset", torch.logical_xor(odd, torch.ones_like(odd)), [True] * 16)
 
 
-@behaviour("pointwise", capabilities=("autograd",), level="training", sees=("value",))
+@behaviour("pointwise", capabilities=("autograd",), level="training", must_detect=("value",))
 def gradients_where_two_are_equal(lab: Lab) -> None:
     """maximum and minimum split the gradient between equal operands. copysign has gradient zero at zero.
     xlogy and lerp have the gradients of their definitions.

@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("pointwise", dtypes=("int8", "int16", "int32", "int64", "uint8"), sees=("value",))
+@behaviour("pointwise", dtypes=("int8", "int16", "int32", "int64", "uint8"), must_detect=("value",))
 def shifts_within_the_width(lab: Lab) -> None:
     """A shift by an amount below the bit width multiplies or divides by a power of two, drops bits outside
     the range and rounds down. Other amounts are undefined (torch.bitwise_right_shift).
@@ -29,7 +29,7 @@ def shifts_within_the_width(lab: Lab) -> None:
         lab.expect(f"right by {shift}", x >> amount, [value >> shift for value in numbers])
 
 
-@behaviour("pointwise", dtypes=("int64",), sees=("value",))
+@behaviour("pointwise", dtypes=("int64",), must_detect=("value",))
 def remainders_of_large_integers(lab: Lab) -> None:
     """The remainder of int64 numbers has the sign of the divisor, also for numbers that no float represents
     exactly.
@@ -43,7 +43,7 @@ def remainders_of_large_integers(lab: Lab) -> None:
     lab.expect("of numbers past 53 bits", large % (2**31), [1, 2**31 - 1])
 
 
-@behaviour("pointwise", dtypes=("bfloat16",), sees=("value",))
+@behaviour("pointwise", dtypes=("bfloat16",), must_detect=("value",))
 def neighbours_in_bfloat16(lab: Lab) -> None:
     """nextafter in bfloat16 returns the next number of that dtype, across zero, at infinity and for NaN."""
     patterns = [0x0000, 0x8000, 0x3F80, 0xBF80, 0x7F7F, 0xFF7F, 0x0001, 0x8001, 0x7F80]
@@ -65,7 +65,7 @@ def neighbours_in_bfloat16(lab: Lab) -> None:
     lab.same("to itself", single.clone().nextafter_(single))
 
 
-@behaviour("pointwise", sees=("dtype",))
+@behaviour("pointwise", must_detect=("dtype",))
 def numbers_in_xlogy(lab: Lab) -> None:
     """A Python number on either side of xlogy and xlog1py does not change the dtype of the result."""
     for shape in ((), (3,)):
@@ -79,7 +79,7 @@ def numbers_in_xlogy(lab: Lab) -> None:
         lab.holds(f"half precision of {shape} stays", torch.xlogy(half, 5.0).dtype == torch.float16)
 
 
-@behaviour("pointwise", dtypes=("float64",), sees=("value",))
+@behaviour("pointwise", dtypes=("float64",), must_detect=("value",))
 def tensors_as_numbers_of_addcmul(lab: Lab) -> None:
     """A dimensionless tensor that does not require grad is accepted as the value of addcmul and addcdiv. A
     tensor that requires grad raises an error.
@@ -92,7 +92,7 @@ def tensors_as_numbers_of_addcmul(lab: Lab) -> None:
     lab.raises("with a gradient", lambda: number.addcmul(y, y, value=needs), Exception)
 
 
-@behaviour("pointwise", dtypes=("bfloat16", "float16"), sees=("value",))
+@behaviour("pointwise", dtypes=("bfloat16", "float16"), must_detect=("value",))
 def lerp_in_reduced_precision(lab: Lab) -> None:
     """lerp in reduced precision computes in float32 and rounds once, for weights of any form."""
     for shape in ((1, 5), (3, 9), (20,)):
@@ -115,7 +115,7 @@ def lerp_in_reduced_precision(lab: Lab) -> None:
             )
 
 
-@behaviour("pointwise", dtypes=("float32", "float64"), sees=("value",))
+@behaviour("pointwise", dtypes=("float32", "float64"), must_detect=("value",))
 def bessel_functions_at_their_limits(lab: Lab) -> None:
     """i0 agrees with NumPy for large and small numbers. It is 1 at 0, not finite at infinity, and NaN for
     NaN.
@@ -144,7 +144,7 @@ def bessel_functions_at_their_limits(lab: Lab) -> None:
     lab.same("of NaN", special[2].isnan())
 
 
-@behaviour("pointwise", dtypes=("float32", "float64", "complex64", "complex128"), sees=("value",))
+@behaviour("pointwise", dtypes=("float32", "float64", "complex64", "complex128"), must_detect=("value",))
 def values_of_one_and_of_many(lab: Lab) -> None:
     """exp of one element equals exp in a larger tensor. Square roots of complex numbers with parts of very
     different magnitude agree with NumPy.

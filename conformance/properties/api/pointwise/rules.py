@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("pointwise", level="core", sees=("value",))
+@behaviour("pointwise", level="core", must_detect=("value",))
 def augmented_assignments(lab: Lab) -> None:
     """Augmented assignments write into their tensor and return the same object."""
     for name, right, expected in (
@@ -41,7 +41,7 @@ def augmented_assignments(lab: Lab) -> None:
     lab.expect("division", halves, [2.5, 4.0])
 
 
-@behaviour("pointwise", level="core", sees=("value", "error"))
+@behaviour("pointwise", level="core", must_detect=("value", "error"))
 def refusals_of_two_operands(lab: Lab) -> None:
     """Comparison of complex numbers, subtraction of booleans, and a result that partly overlaps its operands
     raise errors.
@@ -71,7 +71,7 @@ def refusals_of_two_operands(lab: Lab) -> None:
     lab.expect("the rest stays", memory, [2.0, 4.0, 8.0, 4.0, 5.0, 6.0])
 
 
-@behaviour("pointwise", sees=("value",), capabilities=("forward_ad",))
+@behaviour("pointwise", must_detect=("value",), capabilities=("forward_ad",))
 def rare_arguments_of_two(lab: Lab) -> None:
     """Large dividends, odd lengths, complex bases and tangents of maxima give the defined results."""
     large = lab.put([2.0**30, -(2.0**30), 1e10], dtype=torch.float64)

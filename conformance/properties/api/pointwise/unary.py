@@ -14,7 +14,7 @@ from conformance.properties.api._numpy_values import to_wide_array
 _INF, _NAN = math.inf, math.nan
 
 
-@behaviour("pointwise", dtypes=FLOATS, level="core", sees=("value",))
+@behaviour("pointwise", dtypes=FLOATS, level="core", must_detect=("value",))
 def replacing_special_values(lab: Lab) -> None:
     """nan_to_num replaces NaN by 0 and infinities by the extremes of the dtype, or by given values, out of
     place, in place and into out=.
@@ -31,7 +31,7 @@ def replacing_special_values(lab: Lab) -> None:
     lab.expect("in place", base, [1.0, 2, 3, 1.5])
 
 
-@behaviour("pointwise", dtypes=("complex64", "complex128"), level="core", sees=("value", "dtype"))
+@behaviour("pointwise", dtypes=("complex64", "complex128"), level="core", must_detect=("value", "dtype"))
 def functions_of_complex_numbers(lab: Lab) -> None:
     """nan_to_num works on both parts of complex numbers. abs and angle return real numbers. silu, log1p, exp
     and reciprocal agree with their definitions.
@@ -68,7 +68,7 @@ def functions_of_complex_numbers(lab: Lab) -> None:
     )
 
 
-@behaviour("pointwise", dtypes=(*WIDE_FLOATS, "float16"), level="core", sees=("value", "error"))
+@behaviour("pointwise", dtypes=(*WIDE_FLOATS, "float16"), level="core", must_detect=("value", "error"))
 def mantissas_and_exponents(lab: Lab) -> None:
     """frexp returns a mantissa from 0.5 to 1 and an int32 exponent, which ldexp combines again. Integers
     raise an error.
@@ -100,7 +100,7 @@ def mantissas_and_exponents(lab: Lab) -> None:
     )
 
 
-@behaviour("pointwise", dtypes=WIDE_FLOATS, level="core", sees=("value",))
+@behaviour("pointwise", dtypes=WIDE_FLOATS, level="core", must_detect=("value",))
 def special_functions(lab: Lab) -> None:
     """digamma, polygamma, igamma, igammac, i0, i1, ndtr, log_ndtr, sinc and lgamma have their known values,
     including poles, zero and infinity.
@@ -192,7 +192,7 @@ def special_functions(lab: Lab) -> None:
     lab.expect("sinc close to zero", torch.sinc(put(1e-20, -1e-30)), [1.0, 1])
 
 
-@behaviour("pointwise", dtypes=FLOATS, level="core", capabilities=("autograd",), sees=("value",))
+@behaviour("pointwise", dtypes=FLOATS, level="core", capabilities=("autograd",), must_detect=("value",))
 def activations(lab: Lab) -> None:
     """hardshrink, hardswish, hardsigmoid, threshold, silu and mish agree with their definitions, including
     the bounds of their pieces. The gradients of hardsigmoid do too.
@@ -232,7 +232,7 @@ def activations(lab: Lab) -> None:
     )
 
 
-@behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value", "error"))
+@behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", must_detect=("value", "error"))
 def signs_and_bits(lab: Lab) -> None:
     """abs removes signs, also for zero and large numbers. ~ inverts bits and booleans and raises an error for
     floats. isposinf and isneginf write only into bool.

@@ -15,7 +15,7 @@ def repr_without_device(tensor: torch.Tensor) -> str:
     return " ".join(re.sub(r",?\s*device='[^']*'", "", repr(tensor)).split())
 
 
-@behaviour("printing", dtypes=ALL, level="bringup", sees=("value",))
+@behaviour("printing", dtypes=ALL, level="bringup", must_detect=("value",))
 def printed_values(lab: Lab) -> None:
     """repr shows the values, the dtype unless it is a default dtype, and the shape of an empty tensor."""
     rows = lab.put([[0, 1], [1, 1]], dtype=lab.dtype)
@@ -30,7 +30,7 @@ def printed_values(lab: Lab) -> None:
     lab.same("with a width", f"{rows[1, 1].clone().item()}")
 
 
-@behaviour("printing", level="core", sees=("value",))
+@behaviour("printing", level="core", must_detect=("value",))
 def printed_device(lab: Lab) -> None:
     """repr names the device of a tensor unless it is the default device."""
     numbers = lab.put([0, 1, 2]) + 0
@@ -52,7 +52,7 @@ def printed_device(lab: Lab) -> None:
     )
 
 
-@behaviour("printing", sees=("value",))
+@behaviour("printing", must_detect=("value",))
 def printed_numbers(lab: Lab) -> None:
     """All numbers of a tensor print in one format, scientific if magnitudes differ widely, with signs, NaN
     and infinity.
@@ -96,7 +96,7 @@ def printed_numbers(lab: Lab) -> None:
         torch.set_default_dtype(before)
 
 
-@behaviour("printing", sees=("value",))
+@behaviour("printing", must_detect=("value",))
 def print_options(lab: Lab) -> None:
     """set_printoptions sets the digits, the line width, the number of elements shown, and scientific
     notation.
@@ -124,7 +124,7 @@ def print_options(lab: Lab) -> None:
     lab.same("back to the default", repr_without_device(tensor))
 
 
-@behaviour("printing", capabilities=("autograd",), sees=("value",))
+@behaviour("printing", capabilities=("autograd",), must_detect=("value",))
 def printed_history(lab: Lab) -> None:
     """repr shows that a tensor requires gradients, or the operator that made a result."""
     leaf = lab.put([1.0, 2.0], requires_grad=True)
@@ -136,7 +136,7 @@ def printed_history(lab: Lab) -> None:
     lab.same("a view", repr_without_device((leaf * 2)[0]))
 
 
-@behaviour("printing", sees=("value",), capabilities=("conj_neg_views",))
+@behaviour("printing", must_detect=("value",), capabilities=("conj_neg_views",))
 def printed_lazy_bits(lab: Lab) -> None:
     """Conjugate and negative views print their values."""
     base = lab.put([1 + 2j, -3j], dtype=torch.complex64)
@@ -147,7 +147,7 @@ def printed_lazy_bits(lab: Lab) -> None:
     lab.same("parts", [repr_without_device(base.real + 0), repr_without_device(base.imag + 0)])
 
 
-@behaviour("printing", sees=("value",), capabilities=("sparse", "sparse_compressed"))
+@behaviour("printing", must_detect=("value",), capabilities=("sparse", "sparse_compressed"))
 def printed_sparse(lab: Lab) -> None:
     """Sparse tensors print indices, values, size and number of elements."""
     dense = lab.put([[0.0, 1.0], [2.0, 0.0]]) + 0

@@ -14,7 +14,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.samples import sample_limit
 from conformance.samples.random_programs.generator import DTYPES, programs_of
-from conformance.samples.random_programs.program import Program, run
+from conformance.samples.random_programs.program import Program, run_program
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -86,7 +86,7 @@ def compare_registers(
     annotated = recorder_for_program(recorder, program, turn, marks)
     device = torch.device(target.device)
     for name, actual, expected in zip(
-        program.names, registers, run(program, program.inputs(turn)), strict=True
+        program.names, registers, run_program(program, program.inputs(turn)), strict=True
     ):
         register_label = f"program {program.index}: register {name}{label}"
         if not compare_metadata(

@@ -66,11 +66,11 @@ def _check_call(target: Target, recorder: Recorder, program: Program, call: obje
     outcome = attempt_on(target, work)
     if outcome.ok:
         label = f" compiled, in call {turn},"
-        trial = recorder.trial()
+        trial = recorder.scratch()
         if compare_registers(target, trial, program, outcome.value, turn=turn, label=label) or _agrees_on_cpu(
             target, recorder, program, turn
         ):
-            recorder.absorb(trial)
+            recorder.merge(trial)
             return not trial.failed
         recorder.note(f"program {program.index} gives other values on the CPU too when torch captures it")
         return False
@@ -103,4 +103,4 @@ def _agrees_on_cpu(target: Target, recorder: Recorder, program: Program, turn: i
     """
     outcome = attempt(lambda: _run_compiled_on_cpu(program, turn))
     cpu = target.on_cpu()
-    return outcome.ok and compare_registers(cpu, recorder.trial(), program, outcome.value, turn=turn)
+    return outcome.ok and compare_registers(cpu, recorder.scratch(), program, outcome.value, turn=turn)

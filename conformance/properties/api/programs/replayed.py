@@ -15,7 +15,7 @@ from conformance.properties.api.programs._program_checks import (
     recorder_for_program,
     select_programs,
 )
-from conformance.samples.random_programs.program import Program, run
+from conformance.samples.random_programs.program import Program, run_program
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -102,7 +102,7 @@ def _replay_changes_a_register(program: Program) -> bool:
     data = program.inputs(1)
     before = [tensor.clone() for tensor in data]
     own = {tensor.untyped_storage()._cdata for tensor in data}
-    earlier, later = run(program, program.inputs()), run(program, data)
+    earlier, later = run_program(program, program.inputs()), run_program(program, data)
     pairs = list(zip(before, later, strict=False))
     pairs += [
         pair for pair in zip(earlier, later, strict=True) if pair[1].untyped_storage()._cdata not in own

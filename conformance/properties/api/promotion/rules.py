@@ -65,7 +65,7 @@ def _tensor_of(lab: Lab, dtype: torch.dtype, *shape: int) -> torch.Tensor:
     return lab.integers(*shape, low=1, high=3, dtype=dtype)
 
 
-@behaviour("promotion", dtypes=ANY, level="core", sees=("dtype",))
+@behaviour("promotion", dtypes=ANY, level="core", must_detect=("dtype",))
 def arithmetic_of_mixed_dtypes(lab: Lab) -> None:
     """Sums, differences, products, maxima, comparisons and selections of tensors of two dtypes have the dtype
     of promote_types. True division has a floating dtype.
@@ -88,7 +88,7 @@ def arithmetic_of_mixed_dtypes(lab: Lab) -> None:
             lab.expect(f"order of {name}", (a < b).dtype, torch.bool)
 
 
-@behaviour("promotion", dtypes=ANY, level="core", sees=("dtype",))
+@behaviour("promotion", dtypes=ANY, level="core", must_detect=("dtype",))
 def numbers_without_dimensions(lab: Lab) -> None:
     """A dimensionless tensor or a Python number changes the dtype of a tensor with dimensions only if its
     category is higher.
@@ -131,7 +131,7 @@ def numbers_without_dimensions(lab: Lab) -> None:
     lab.expect("with no elements", (_tensor_of(lab, torch.int32, 2)[:0] + 1.5).dtype, torch.float32)
 
 
-@behaviour("promotion", dtypes=ANY, level="core", sees=("value", "dtype"))
+@behaviour("promotion", dtypes=ANY, level="core", must_detect=("value", "dtype"))
 def values_of_mixed_dtypes(lab: Lab) -> None:
     """Results of mixed dtypes are computed in the common dtype: large with small integers, halves with
     integers, signed with unsigned.
@@ -173,7 +173,7 @@ def values_of_mixed_dtypes(lab: Lab) -> None:
     )
 
 
-@behaviour("promotion", dtypes=ANY, level="core", sees=("value", "error"))
+@behaviour("promotion", dtypes=ANY, level="core", must_detect=("value", "error"))
 def in_place_keeps_the_dtype(lab: Lab) -> None:
     """An in-place operator keeps the dtype of its tensor. A result of a higher category cannot be cast to
     that dtype and raises an error.
@@ -198,7 +198,7 @@ def in_place_keeps_the_dtype(lab: Lab) -> None:
     lab.same("float16 += float64", half)
 
 
-@behaviour("promotion", dtypes=ANY, level="core", sees=("value", "error"))
+@behaviour("promotion", dtypes=ANY, level="core", must_detect=("value", "error"))
 def results_are_cast_into_out(lab: Lab) -> None:
     """A result is computed in its own dtype and then cast to the dtype of out=. An out= of a lower category
     raises an error. The dtype of out= does not change the computation.
@@ -255,7 +255,7 @@ def results_are_cast_into_out(lab: Lab) -> None:
     )
 
 
-@behaviour("promotion", dtypes=ANY, level="core", sees=("value", "error"))
+@behaviour("promotion", dtypes=ANY, level="core", must_detect=("value", "error"))
 def scaling_factors_fit_the_dtype(lab: Lab) -> None:
     """alpha of add and sub must be of a category that the operands have: a fraction for integers and an
     integer for booleans raise errors. Integer addcdiv and subtraction of booleans raise errors too.
@@ -282,7 +282,9 @@ def scaling_factors_fit_the_dtype(lab: Lab) -> None:
     )
 
 
-@behaviour("promotion", dtypes=ANY, capabilities=("autograd",), level="training", sees=("value", "dtype"))
+@behaviour(
+    "promotion", dtypes=ANY, capabilities=("autograd",), level="training", must_detect=("value", "dtype")
+)
 def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
     """In an operation of mixed dtypes, each input gets its gradient in its own dtype."""
     for left, right in itertools.permutations(
@@ -302,7 +304,7 @@ def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
     lab.expect("through cat", (x.grad.dtype, x.grad.tolist()), (torch.float32, [1.0, 1.0]))
 
 
-@behaviour("promotion", dtypes=ANY, sees=("value", "error"))
+@behaviour("promotion", dtypes=ANY, must_detect=("value", "error"))
 def division_of_integers(lab: Lab) -> None:
     """True division of integers and booleans returns the default dtype. With rounding_mode, integers stay
     integers. The quotient cannot be written into an integer out= or in place.
@@ -336,7 +338,7 @@ def division_of_integers(lab: Lab) -> None:
     lab.raises("another mode", lambda: seven.div(two, rounding_mode="up"), match="(?i)rounding_mode")
 
 
-@behaviour("promotion", dtypes=ANY, sees=("value", "error"))
+@behaviour("promotion", dtypes=ANY, must_detect=("value", "error"))
 def joining_mixed_dtypes(lab: Lab) -> None:
     """cat, stack and related functions return the common dtype of all tensors. out= may be of a higher
     category, not of a lower one.
@@ -380,7 +382,7 @@ def joining_mixed_dtypes(lab: Lab) -> None:
     )
 
 
-@behaviour("promotion", dtypes=ANY, sees=("value",))
+@behaviour("promotion", dtypes=ANY, must_detect=("value",))
 def sums_with_numpy_numbers(lab: Lab) -> None:
     """NumPy numbers combined with a tensor promote like Python numbers."""
     cases: dict[str, Any] = {
@@ -396,7 +398,7 @@ def sums_with_numpy_numbers(lab: Lab) -> None:
             lab.same(f"{dtype} * {name}", lab.put([1, 2], dtype=dtype).mul(number))
 
 
-@behaviour("promotion", dtypes=ANY, capabilities=("sparse",), sees=("value",))
+@behaviour("promotion", dtypes=ANY, capabilities=("sparse",), must_detect=("value",))
 def mixed_dtypes_of_sparse_tensors(lab: Lab) -> None:
     """Sums, differences, products and quotients of sparse tensors of two dtypes have the dtype and the values
     of the dense results.

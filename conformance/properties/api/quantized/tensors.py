@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
 
 
-@behaviour("quantized", level="core", sees=("value",))
+@behaviour("quantized", level="core", must_detect=("value",))
 def quantizing(lab: Lab) -> None:
     """quantize_per_tensor and quantize_per_channel round to steps and clamp to the range of the dtype.
     dequantize restores the rounded values.
@@ -48,7 +48,7 @@ def quantizing(lab: Lab) -> None:
     lab.same("axis", by_channel.q_per_channel_axis())
 
 
-@behaviour("quantized", level="core", sees=("value",))
+@behaviour("quantized", level="core", must_detect=("value",))
 def moving_quantized(lab: Lab) -> None:
     """Quantized tensors keep their scale and zero point when they are viewed, copied, saved and moved between
     devices.
@@ -79,7 +79,7 @@ def moving_quantized(lab: Lab) -> None:
     )
 
 
-@behaviour("quantized", sees=("value",))
+@behaviour("quantized", must_detect=("value",))
 def fake_quantization(lab: Lab) -> None:
     """fake_quantize rounds in floating point and passes gradients for values that were not clamped."""
     x = lab.put([-20.0, -1.0, 0.25, 0.5, 3.0, 200.0], requires_grad=True)

@@ -17,7 +17,7 @@ def draw_numbers(lab: Lab, generator: torch.Generator | None = None) -> torch.Te
     return torch.rand(8, device=lab.device, generator=generator)
 
 
-@behaviour("random", level="training", sees=())
+@behaviour("random", level="training", must_detect=())
 def seeds_repeat(lab: Lab) -> None:
     """After the same seed, every random operator draws the same numbers; after another seed, it draws other
     numbers.
@@ -58,7 +58,7 @@ def seeds_repeat(lab: Lab) -> None:
         lab.same(f"what {name} gives", [first.shape, first.dtype])
 
 
-@behaviour("random", level="training", capabilities=("generator",), sees=())
+@behaviour("random", level="training", capabilities=("generator",), must_detect=())
 def generator_objects(lab: Lab) -> None:
     """A generator of the device repeats after its seed, has a state that can be set, and does not change the
     device's default generator.
@@ -112,7 +112,7 @@ def generator_objects(lab: Lab) -> None:
     )
 
 
-@behaviour("random", capabilities=("generator",), sees=("error",))
+@behaviour("random", capabilities=("generator",), must_detect=("error",))
 def generator_refusals(lab: Lab) -> None:
     """Generators of another device, states of another size and arguments of other types raise errors."""
     generator = torch.Generator(device=lab.device)
@@ -140,7 +140,7 @@ def _random_state_module(lab: Lab) -> Any:
     return torch if lab.device.type == "cpu" else torch.get_device_module(lab.device)
 
 
-@behaviour("random", level="training", sees=())
+@behaviour("random", level="training", must_detect=())
 def device_random_state(lab: Lab) -> None:
     """The state of the device's generator can be saved, restored, forked, and seeded by torch.manual_seed."""
     module = _random_state_module(lab)
@@ -181,7 +181,7 @@ def _fork_random_states(lab: Lab) -> Any:
     return torch.random.fork_rng([0], device_type=lab.device.type)
 
 
-@behaviour("random", sees=())
+@behaviour("random", must_detect=())
 def random_in_parts(lab: Lab) -> None:
     """Successive draws differ, also across shapes, dtypes and strides. A restored state reproduces them."""
     torch.manual_seed(2)

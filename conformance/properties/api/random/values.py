@@ -58,7 +58,7 @@ def normal_distribution_function(mean: float, deviation: float) -> Callable[[tor
     return lambda x: 0.5 * (1 + torch.erf((x - mean) / (deviation * math.sqrt(2))))
 
 
-@behaviour("random", dtypes=FLOATS, level="training", sees=("dtype",))
+@behaviour("random", dtypes=FLOATS, level="training", must_detect=("dtype",))
 def uniform_numbers(lab: Lab) -> None:
     """rand, rand_like and uniform_ draw evenly from [0, 1) or the given range, and never the upper end."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
@@ -87,7 +87,7 @@ def uniform_numbers(lab: Lab) -> None:
     )
 
 
-@behaviour("random", dtypes=FLOATS, level="training", sees=("dtype",))
+@behaviour("random", dtypes=FLOATS, level="training", must_detect=("dtype",))
 def normal_numbers(lab: Lab) -> None:
     """randn, normal and normal_ draw normal numbers with the given mean and standard deviation, which may be
     tensors.
@@ -133,7 +133,7 @@ def normal_numbers(lab: Lab) -> None:
     )
 
 
-@behaviour("random", dtypes=(*INTEGERS, "float32", "float64"), level="training", sees=("dtype",))
+@behaviour("random", dtypes=(*INTEGERS, "float32", "float64"), level="training", must_detect=("dtype",))
 def random_integers(lab: Lab) -> None:
     """randint and random_ draw every whole number of their range evenly, and no other number."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
@@ -178,7 +178,9 @@ def random_integers(lab: Lab) -> None:
     lab.same("into out", torch.randint(0, 5, (3,), out=torch.empty(0, **where)).dtype)
 
 
-@behaviour("random", dtypes=("float64", "float32", "int64", "int32"), level="training", sees=("value",))
+@behaviour(
+    "random", dtypes=("float64", "float32", "int64", "int32"), level="training", must_detect=("value",)
+)
 def permutations_into_out(lab: Lab) -> None:
     """randperm with a generator writes a permutation into out= and nothing outside it. The same seed gives
     the same permutation, and the next call gives another one.
@@ -204,7 +206,7 @@ def permutations_into_out(lab: Lab) -> None:
         lab.holds(f"it is not the first one shifted by {shift}", equal < 20)
 
 
-@behaviour("random", level="training", sees=("value",))
+@behaviour("random", level="training", must_detect=("value",))
 def permutations(lab: Lab) -> None:
     """randperm returns a permutation in any dtype that can hold it, each equally likely. A dtype that cannot
     hold it raises an error.
@@ -232,7 +234,7 @@ def permutations(lab: Lab) -> None:
     lab.raises("more than a byte can count", lambda: torch.randperm(300, dtype=torch.uint8, device=device))
 
 
-@behaviour("random", dtypes=("float32", "float64", "float16"), sees=("error",))
+@behaviour("random", dtypes=("float32", "float64", "float16"), must_detect=("error",))
 def special_distributions(lab: Lab) -> None:
     """exponential_, cauchy_, log_normal_ and geometric_ follow their distributions and ranges. They reject
     invalid parameters.
@@ -282,7 +284,7 @@ def special_distributions(lab: Lab) -> None:
     lab.raises("cauchy_ of integers", lambda: whole.cauchy_(), RuntimeError, NotImplementedError)
 
 
-@behaviour("random", dtypes=(*FLOATS, "int64", "uint8", "bool"), level="training", sees=("error",))
+@behaviour("random", dtypes=(*FLOATS, "int64", "uint8", "bool"), level="training", must_detect=("error",))
 def bernoulli_draws(lab: Lab) -> None:
     """bernoulli returns ones with the given probability, a number or a tensor of any dtype. Probabilities 0
     and 1 are exact.
@@ -316,7 +318,7 @@ def bernoulli_draws(lab: Lab) -> None:
         )
 
 
-@behaviour("random", dtypes=("float32", "float64", "float16"), level="training", sees=("error",))
+@behaviour("random", dtypes=("float32", "float64", "float16"), level="training", must_detect=("error",))
 def multinomial_draws(lab: Lab) -> None:
     """multinomial draws indices in proportion to their weights. It never draws an index of weight zero, and
     without replacement never an index twice.

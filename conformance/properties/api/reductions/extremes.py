@@ -29,7 +29,7 @@ def _distinct_values(lab: Lab, *shape: int) -> torch.Tensor:
     )
 
 
-@behaviour("reductions", dtypes=(*FLOATS, *INTEGERS), level="bringup", sees=("value", "error"))
+@behaviour("reductions", dtypes=(*FLOATS, *INTEGERS), level="bringup", must_detect=("value", "error"))
 def greatest_and_smallest(lab: Lab) -> None:
     """max, min, amax, amin, aminmax, argmax and argmin find the extremes of all elements and of rows, and
     their indices. This holds with and without keepdim and for any strides.
@@ -102,7 +102,7 @@ def greatest_and_smallest(lab: Lab) -> None:
     )
 
 
-@behaviour("reductions", dtypes=FLOATS, level="core", sees=("value",))
+@behaviour("reductions", dtypes=FLOATS, level="core", must_detect=("value",))
 def extremes_of_special_values(lab: Lab) -> None:
     """A row that contains NaN has the extreme NaN, with the index of the first NaN. Infinities are ordinary
     values.
@@ -143,7 +143,7 @@ def extremes_of_special_values(lab: Lab) -> None:
     )
 
 
-@behaviour("reductions", dtypes=(*FLOATS, *INTEGERS, "bool"), level="core", sees=("value",))
+@behaviour("reductions", dtypes=(*FLOATS, *INTEGERS, "bool"), level="core", must_detect=("value",))
 def greater_of_two(lab: Lab) -> None:
     """maximum, minimum, fmax, fmin and the two-tensor forms of max and min select element by element and
     broadcast.
@@ -196,7 +196,7 @@ def greater_of_two(lab: Lab) -> None:
             )
 
 
-@behaviour("reductions", dtypes=("float32", "int64", "bool"), level="core", sees=("error", "shape"))
+@behaviour("reductions", dtypes=("float32", "int64", "bool"), level="core", must_detect=("error", "shape"))
 def extremes_of_nothing(lab: Lab) -> None:
     """Reductions without an identity raise for an empty dimension, and return an empty result if another
     dimension is empty. Reductions with an identity return the identity.
@@ -249,7 +249,7 @@ def extremes_of_nothing(lab: Lab) -> None:
         )
 
 
-@behaviour("reductions", dtypes=("float32", "int32", "int64"), sees=("value",))
+@behaviour("reductions", dtypes=("float32", "int32", "int64"), must_detect=("value",))
 def extremes_of_many(lab: Lab) -> None:
     """Extremes and their indices are correct in long rows, in many rows and along the first of
     many columns.
@@ -266,7 +266,7 @@ def extremes_of_many(lab: Lab) -> None:
         )
 
 
-@behaviour("reductions", dtypes=("bool",), level="core", sees=("value",))
+@behaviour("reductions", dtypes=("bool",), level="core", must_detect=("value",))
 def extremes_of_truth_values(lab: Lab) -> None:
     """max and min accept booleans and raise for complex numbers."""
     base = lab.put([[True, False, True], [False, False, False]])
@@ -284,7 +284,7 @@ def extremes_of_truth_values(lab: Lab) -> None:
         )
 
 
-@behaviour("reductions", sees=("error",))
+@behaviour("reductions", must_detect=("error",))
 def reductions_of_too_many_dimensions(lab: Lab) -> None:
     """Reductions along a dimension of a tensor of more than 64 dimensions are refused."""
     many = torch.ones([1] * 65, device=lab.device)

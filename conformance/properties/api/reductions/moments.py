@@ -16,7 +16,7 @@ from conformance.properties.api._numpy_values import to_wide_array
 _MOMENTS = ("float32", "float64", "complex64", "complex128")
 
 
-@behaviour("reductions", dtypes=_MOMENTS, level="core", sees=("value", "error"))
+@behaviour("reductions", dtypes=_MOMENTS, level="core", must_detect=("value", "error"))
 def variances(lab: Lab) -> None:
     """var, std, var_mean and std_mean agree with NumPy for every correction and dimension, with and without
     keepdim, and into out=. They return NaN with a warning if no degree of freedom remains.
@@ -83,7 +83,7 @@ def variances(lab: Lab) -> None:
     lab.raises("the same dimension twice", lambda: base.var((0, 0)), match="(?i)multiple times")
 
 
-@behaviour("reductions", dtypes=WIDE_FLOATS, level="core", sees=("value",))
+@behaviour("reductions", dtypes=WIDE_FLOATS, level="core", must_detect=("value",))
 def variances_are_stable(lab: Lab) -> None:
     """The variance of numbers far from zero, and of many numbers, is not lost to cancellation."""
     base = lab.put([65536.0, 65538, 65540, 65542], dtype=lab.dtype)
@@ -103,7 +103,7 @@ def variances_are_stable(lab: Lab) -> None:
     lab.holds("the variance of equal numbers is next to nothing", 0 <= equal.item() < 1e-12)
 
 
-@behaviour("reductions", dtypes=(*FLOATS, "int64", "int32", "uint8"), level="core", sees=("value",))
+@behaviour("reductions", dtypes=(*FLOATS, "int64", "int32", "uint8"), level="core", must_detect=("value",))
 def medians(lab: Lab) -> None:
     """median returns the middle element, or the lower of the two middle elements, over all elements or along
     a dimension with an index of that element. It is NaN if any element is NaN or the tensor is empty.
@@ -142,7 +142,10 @@ def medians(lab: Lab) -> None:
 
 
 @behaviour(
-    "reductions", dtypes=(*FLOATS, "int64", "int32", "uint8", "bool"), level="core", sees=("value", "error")
+    "reductions",
+    dtypes=(*FLOATS, "int64", "int32", "uint8", "bool"),
+    level="core",
+    must_detect=("value", "error"),
 )
 def modes(lab: Lab) -> None:
     """mode returns a most frequent element, any of several, and an index at which it occurs."""
@@ -179,7 +182,7 @@ def modes(lab: Lab) -> None:
     lab.raises("a dimension that does not exist", lambda: base.mode(2), IndexError)
 
 
-@behaviour("reductions", dtypes=WIDE_FLOATS, level="core", sees=("value", "error"))
+@behaviour("reductions", dtypes=WIDE_FLOATS, level="core", must_detect=("value", "error"))
 def quantiles(lab: Lab) -> None:
     """quantile and nanquantile agree with NumPy for one or several q, every interpolation and every
     dimension. NaN propagates through quantile. q must be between 0 and 1.
@@ -242,7 +245,7 @@ def quantiles(lab: Lab) -> None:
     )
 
 
-@behaviour("reductions", capabilities=("autograd",), level="training", sees=("value",))
+@behaviour("reductions", capabilities=("autograd",), level="training", must_detect=("value",))
 def backward_through_reductions(lab: Lab) -> None:
     """The gradient of quantile goes to the two neighbouring elements. The gradients of median and amax go to
     the selected elements. The gradient of prod is correct even if a factor is zero.
@@ -283,7 +286,7 @@ def backward_through_reductions(lab: Lab) -> None:
     dtypes=("int64", "int32", "int16", "int8", "uint8"),
     level="core",
     capabilities=("data_dependent_shapes",),
-    sees=("value", "error"),
+    must_detect=("value", "error"),
 )
 def counts_by_value(lab: Lab) -> None:
     """bincount counts integers, or adds weights. It refuses negative integers and tensors of
@@ -317,7 +320,9 @@ def counts_by_value(lab: Lab) -> None:
         )
 
 
-@behaviour("reductions", dtypes=("float32", "float64", "bfloat16"), level="core", sees=("value", "error"))
+@behaviour(
+    "reductions", dtypes=("float32", "float64", "bfloat16"), level="core", must_detect=("value", "error")
+)
 def histograms(lab: Lab) -> None:
     """histc counts elements in bins of equal width between two bounds, by default the extremes of the data.
     It counts elements on the upper bound and ignores elements outside the bounds.

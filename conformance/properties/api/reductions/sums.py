@@ -17,7 +17,10 @@ _DIMS: tuple[Any, ...] = (None, 0, 1, -1, (0, 2), (1, -1), (0, 1, 2))
 
 
 @behaviour(
-    "reductions", dtypes=(*FLOATS, *INTEGERS, *COMPLEX), level="bringup", sees=("value", "error", "shape")
+    "reductions",
+    dtypes=(*FLOATS, *INTEGERS, *COMPLEX),
+    level="bringup",
+    must_detect=("value", "error", "shape"),
 )
 def sums_by_dimension(lab: Lab) -> None:
     """sum and mean add along no, one or several dimensions, with and without keepdim, for any strides and
@@ -55,7 +58,7 @@ def sums_by_dimension(lab: Lab) -> None:
     )
 
 
-@behaviour("reductions", dtypes=(*INTEGERS, "bool"), level="core", sees=("value", "dtype"))
+@behaviour("reductions", dtypes=(*INTEGERS, "bool"), level="core", must_detect=("value", "dtype"))
 def integer_sums_are_wide(lab: Lab) -> None:
     """sum, prod, cumsum, cumprod and nansum of integers and booleans return int64 and do not wrap at the
     input's dtype, unless dtype= is set. mean of integers needs a floating-point dtype=.
@@ -104,7 +107,7 @@ def _expect_or_overflow(lab: Lab, name: str, value: torch.Tensor, expected: floa
     lab.expect(name, value, expected, roundings=2.0)
 
 
-@behaviour("reductions", dtypes=FLOATS, level="core", sees=("value",))
+@behaviour("reductions", dtypes=FLOATS, level="core", must_detect=("value",))
 def sums_of_many(lab: Lab) -> None:
     """Sums and means of many elements do not lose small terms, for long rows, long columns and elements that
     cancel. A float16 mean is correct or overflows.
@@ -132,7 +135,9 @@ def sums_of_many(lab: Lab) -> None:
         )
 
 
-@behaviour("reductions", dtypes=(*WIDE_FLOATS, "int32", "int64", "complex64"), level="core", sees=("value",))
+@behaviour(
+    "reductions", dtypes=(*WIDE_FLOATS, "int32", "int64", "complex64"), level="core", must_detect=("value",)
+)
 def products_and_scans(lab: Lab) -> None:
     """prod, cumsum, cumprod, diff and trapezoid agree with NumPy along every dimension."""
     base = lab.integers(3, 4, 2, low=-2, high=3)
@@ -230,7 +235,9 @@ def sums_without_nan(lab: Lab) -> None:
     lab.expect("infinities", lab.put([math.inf, 1, math.nan], dtype=lab.dtype).nansum(), math.inf)
 
 
-@behaviour("reductions", dtypes=(*FLOATS, *INTEGERS, *COMPLEX, "bool"), level="core", sees=("value", "error"))
+@behaviour(
+    "reductions", dtypes=(*FLOATS, *INTEGERS, *COMPLEX, "bool"), level="core", must_detect=("value", "error")
+)
 def truth_of_many(lab: Lab) -> None:
     """all, any and count_nonzero treat nonzero values as true, along dimensions, for empty tensors, and into
     out=.
@@ -299,7 +306,7 @@ def truth_of_many(lab: Lab) -> None:
     )
 
 
-@behaviour("reductions", dtypes=("complex64", "complex128"), sees=("value",))
+@behaviour("reductions", dtypes=("complex64", "complex128"), must_detect=("value",))
 def complex_logarithms_of_sums(lab: Lab) -> None:
     """logcumsumexp and logsumexp of complex numbers return the logarithm of the sum of exponentials. The
     imaginary part may differ by multiples of 2π.
@@ -311,7 +318,7 @@ def complex_logarithms_of_sums(lab: Lab) -> None:
     lab.expect("by rows", torch.logcumsumexp(base.t(), 0).exp(), expected.T, roundings=64.0)
 
 
-@behaviour("reductions", dtypes=(*WIDE_FLOATS, "int64", "bool"), level="core", sees=("value",))
+@behaviour("reductions", dtypes=(*WIDE_FLOATS, "int64", "bool"), level="core", must_detect=("value",))
 def logarithms_of_sums(lab: Lab) -> None:
     """logsumexp does not overflow or underflow, accepts integers, propagates infinities, and returns -inf for
     an empty sum.

@@ -38,7 +38,7 @@ def _scatter_reference(base: Array, dim: int, index: Array, source: Array, fold:
     return array
 
 
-@behaviour("scatter", dtypes=ALL, level="core", sees=("value", "error"))
+@behaviour("scatter", dtypes=ALL, level="core", must_detect=("value", "error"))
 def gathering(lab: Lab) -> None:
     """gather reads along a dimension at the positions of an index with any strides, also an expanded index.
     The index must be an integer tensor with the same number of dimensions, and must not be larger in the
@@ -91,7 +91,7 @@ def gathering(lab: Lab) -> None:
     lab.raises("a dimension that does not exist", lambda: base.gather(3, index), IndexError)
 
 
-@behaviour("scatter", dtypes=ALL, level="core", sees=("value", "error"))
+@behaviour("scatter", dtypes=ALL, level="core", must_detect=("value", "error"))
 def scattering(lab: Lab) -> None:
     """scatter writes a source or a number at the positions of an index and leaves the remaining elements
     unchanged, out of place and in place. The source may be larger than the index.
@@ -133,7 +133,7 @@ def scattering(lab: Lab) -> None:
     )
 
 
-@behaviour("scatter", dtypes=(*FLOATS, *INTEGERS, *COMPLEX), level="core", sees=("value",))
+@behaviour("scatter", dtypes=(*FLOATS, *INTEGERS, *COMPLEX), level="core", must_detect=("value",))
 def adding_by_scatter(lab: Lab) -> None:
     """scatter_add adds all values for a position, and so does scatter with reduce="add". scatter with
     reduce="multiply" multiplies. An expanded index adds rows.
@@ -202,7 +202,9 @@ _FOLDS: dict[str, Any] = {
 }
 
 
-@behaviour("scatter", dtypes=(*FLOATS, "int32", "int64", "int16"), level="core", sees=("value", "error"))
+@behaviour(
+    "scatter", dtypes=(*FLOATS, "int32", "int64", "int16"), level="core", must_detect=("value", "error")
+)
 def reducing_by_scatter(lab: Lab) -> None:
     """scatter_reduce and index_reduce combine the values for a position by sum, prod, amax, amin or mean,
     with or without the previous value. Positions without values do not change.
@@ -259,7 +261,7 @@ def reducing_by_scatter(lab: Lab) -> None:
     )
 
 
-@behaviour("scatter", dtypes=FLOATS, level="core", sees=("value",))
+@behaviour("scatter", dtypes=FLOATS, level="core", must_detect=("value",))
 def reducing_special_values_by_scatter(lab: Lab) -> None:
     """NaN and infinities propagate through amax, amin and sum of scatter_reduce."""
     source = lab.put([1.0, math.nan, -math.inf, -math.inf, 2, math.inf], dtype=lab.dtype)
@@ -280,7 +282,7 @@ def reducing_special_values_by_scatter(lab: Lab) -> None:
     lab.expect("sum", zeros.scatter_reduce(0, index, source, "sum"), [math.nan, -math.inf, math.inf])
 
 
-@behaviour("scatter", capabilities=("autograd",), level="training", sees=("value",))
+@behaviour("scatter", capabilities=("autograd",), level="training", must_detect=("value",))
 def backward_through_scatter(lab: Lab) -> None:
     """The gradient of gather goes to the elements that were read, also if none was read. The gradients of
     scatter and scatter_add go to the written and to the kept elements.
@@ -315,7 +317,7 @@ def backward_through_scatter(lab: Lab) -> None:
     lab.expect("amax", [x.grad.tolist(), y.grad.tolist()], [[0.0, 100], [10.0, 0, 0]])  # type: ignore[union-attr]
 
 
-@behaviour("scatter", capabilities=("deterministic",), sees=("value",))
+@behaviour("scatter", capabilities=("deterministic",), must_detect=("value",))
 def scattering_deterministically(lab: Lab) -> None:
     """With deterministic algorithms, scatter and scatter_add give the same values in two calls."""
     before = torch.are_deterministic_algorithms_enabled()
@@ -351,7 +353,7 @@ def scattering_deterministically(lab: Lab) -> None:
         torch.use_deterministic_algorithms(before, warn_only=warn)
 
 
-@behaviour("scatter", dtypes=FLOATS, capabilities=("autograd",), sees=("value", "error"))
+@behaviour("scatter", dtypes=FLOATS, capabilities=("autograd",), must_detect=("value", "error"))
 def reducing_segments(lab: Lab) -> None:
     """segment_reduce combines segments of given lengths by sum, mean, max, min or prod, from an initial value
     or the identity. NaN propagates, and gradients go to the elements that determine the result.

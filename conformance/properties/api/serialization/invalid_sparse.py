@@ -21,7 +21,7 @@ class _Forged:
         return torch._utils._rebuild_sparse_tensor, (self.layout, self.parts)
 
 
-@behaviour("serialization", capabilities=("sparse", "sparse_compressed"), sees=("error", "message"))
+@behaviour("serialization", capabilities=("sparse", "sparse_compressed"), must_detect=("error", "message"))
 def saved_sparse_that_does_not_fit(lab: Lab) -> None:
     """A saved sparse tensor of any layout whose indices or values do not fit its size is refused when it is
     loaded with check_sparse_tensor_invariants, with and without weights_only.

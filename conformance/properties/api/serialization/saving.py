@@ -31,7 +31,7 @@ def save_and_load(value: Any, **options: Any) -> Any:
     return torch.load(saved_to_buffer(value), **options)
 
 
-@behaviour("serialization", dtypes=ALL, level="core", sees=("value",))
+@behaviour("serialization", dtypes=ALL, level="core", must_detect=("value",))
 def saved_tensors(lab: Lab) -> None:
     """A saved tensor loads on its device with its values, dtype, shape and strides, with and without
     weights_only and in both file formats.
@@ -62,7 +62,7 @@ def saved_tensors(lab: Lab) -> None:
     lab.holds("the device is that of the tensor", first.device == base.device)
 
 
-@behaviour("serialization", level="core", sees=("value",))
+@behaviour("serialization", level="core", must_detect=("value",))
 def saved_sharing(lab: Lab) -> None:
     """Tensors that share memory share it after loading, and one object stays one object. The whole storage of
     a view is saved.
@@ -91,7 +91,7 @@ def saved_sharing(lab: Lab) -> None:
     lab.holds("that of its clone is small", save_and_load(views.clone()).untyped_storage().nbytes() == 8)
 
 
-@behaviour("serialization", level="core", sees=("value",))
+@behaviour("serialization", level="core", must_detect=("value",))
 def map_locations(lab: Lab) -> None:
     """map_location moves loaded tensors to a device by name, device, dictionary or function."""
     base = lab.integers(2, 3) * 1
@@ -135,7 +135,7 @@ def map_locations(lab: Lab) -> None:
     )
 
 
-@behaviour("serialization", level="core", sees=("value",))
+@behaviour("serialization", level="core", must_detect=("value",))
 def save_targets(lab: Lab) -> None:
     """torch.save writes to paths, files, buffers and compressed files, also after other data. torch.load
     reads all of them.
@@ -214,7 +214,7 @@ class _Unseekable:
         return self.inner.readline()
 
 
-@behaviour("serialization", sees=("value", "error", "message"))
+@behaviour("serialization", must_detect=("value", "error", "message"))
 def file_like_objects(lab: Lab) -> None:
     """torch.load accepts any object with read, readline, seek and tell, and uses readinto if it exists. An
     object without seek is refused.
@@ -227,8 +227,11 @@ def file_like_objects(lab: Lab) -> None:
         lab.holds(f"readinto is used, zip={zipped}", "readinto" in reader.used)
     data = saved_to_buffer(base).getvalue()
     lab.raises(
-        "a stream that cannot seek", lambda: torch.load(_Unseekable(data)), AttributeError, match="seekable"
-    )  # type: ignore[arg-type]
+        "a stream that cannot seek",
+        lambda: torch.load(_Unseekable(data)),
+        AttributeError,
+        match="seekable",  # type: ignore[arg-type]
+    )
     lab.raises("saving into a tensor", lambda: torch.save("text", base), AttributeError, TypeError)  # type: ignore[arg-type]
     lab.raises("saving into a list", lambda: torch.save(base, []), AttributeError, TypeError)  # type: ignore[arg-type]
     lab.raises("an empty file", lambda: torch.load(io.BytesIO()), EOFError, RuntimeError)
@@ -259,7 +262,7 @@ class Greeting:
 Pair = collections.namedtuple("Pair", ["left", "right"])
 
 
-@behaviour("serialization", level="core", sees=("value", "error"))
+@behaviour("serialization", level="core", must_detect=("value", "error"))
 def weights_only_loading(lab: Lab) -> None:
     """A weights-only load accepts tensors in plain containers, numbers and allowed classes. It refuses any
     other class and names it.
@@ -306,7 +309,7 @@ def weights_only_loading(lab: Lab) -> None:
     lab.same("a module without the limit", whole.weight.detach())
 
 
-@behaviour("serialization", sees=("value",))
+@behaviour("serialization", must_detect=("value",))
 def saved_attributes_and_bits(lab: Lab) -> None:
     """requires_grad, Python attributes, and conjugate and negative bits are the same after loading."""
     base: Any = lab.floats(2, 2) * 1
@@ -346,7 +349,7 @@ def saved_attributes_and_bits(lab: Lab) -> None:
 @behaviour(
     "serialization",
     dtypes=("float8_e4m3fn", "float8_e5m2", "complex32", "uint16", "uint32", "uint64"),
-    sees=("value",),
+    must_detect=("value",),
 )
 def saved_rare_dtypes(lab: Lab) -> None:
     """Tensors of rare dtypes, and views of them, load unchanged."""
@@ -370,7 +373,7 @@ def saved_rare_dtypes(lab: Lab) -> None:
     )
 
 
-@behaviour("serialization", capabilities=("sparse", "sparse_compressed"), sees=("value",))
+@behaviour("serialization", capabilities=("sparse", "sparse_compressed"), must_detect=("value",))
 def saved_sparse(lab: Lab) -> None:
     """Sparse tensors load with their layout, values, size and coalesced state."""
     dense = lab.put([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 2.0, 0.0], [0.0] * 4, [3.0, 0.0, 0.0, 4.0]]) * 1
@@ -394,7 +397,7 @@ def saved_sparse(lab: Lab) -> None:
     lab.same("not coalesced", [save_and_load(loose).is_coalesced(), save_and_load(loose).to_dense()])
 
 
-@behaviour("serialization", level="training", capabilities=("autograd",), sees=("value",))
+@behaviour("serialization", level="training", capabilities=("autograd",), must_detect=("value",))
 def saved_training(lab: Lab) -> None:
     """The states of modules, optimizers and schedulers load on the device and on the host, and training
     continues with the same results.

@@ -38,7 +38,7 @@ class Noted(torch.Tensor):
         self.reloaded = marker
 
 
-@behaviour("serialization", sees=("value",))
+@behaviour("serialization", must_detect=("value",))
 def saved_subclasses(lab: Lab) -> None:
     """Subclasses are saved, copied and loaded with their type and attributes, and with their own state if
     they define one.

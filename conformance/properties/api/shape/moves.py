@@ -17,7 +17,7 @@ from conformance.properties.api._numpy_values import (
 )
 
 
-@behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
+@behaviour("shape", dtypes=ALL, level="core", must_detect=("value", "error"))
 def flipping(lab: Lab) -> None:
     """flip, fliplr and flipud reverse the elements along dimensions into new memory. A dimension that does
     not exist or appears twice is an error.
@@ -47,7 +47,9 @@ def flipping(lab: Lab) -> None:
     lab.raises("flipud of a number", lambda: torch.flipud(base[0, 0, 0]), match="(?i)1")
 
 
-@behaviour("shape", dtypes=("float32", "int64", "complex64", "bool"), level="core", sees=("value", "error"))
+@behaviour(
+    "shape", dtypes=("float32", "int64", "complex64", "bool"), level="core", must_detect=("value", "error")
+)
 def turning_and_rolling(lab: Lab) -> None:
     """rot90 rotates a plane by quarter turns, in both directions and by more than four. roll shifts elements
     cyclically.
@@ -75,7 +77,7 @@ def turning_and_rolling(lab: Lab) -> None:
     lab.raises("roll with too few dimensions", lambda: base.roll((1, 2), 0), match="(?i)align|same")
 
 
-@behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
+@behaviour("shape", dtypes=ALL, level="core", must_detect=("value", "error"))
 def diagonals(lab: Lab) -> None:
     """diag, diagonal, diagflat, diag_embed, trace, tril and triu agree with NumPy for every offset, including
     offsets beyond the matrix.
@@ -114,7 +116,7 @@ def diagonals(lab: Lab) -> None:
     dtypes=ALL,
     level="core",
     capabilities=("data_dependent_shapes",),
-    sees=("value", "shape", "error"),
+    must_detect=("value", "shape", "error"),
 )
 def nonzero_elements(lab: Lab) -> None:
     """nonzero returns the indices of nonzero elements in order, as rows or as one tensor per dimension, for
@@ -166,7 +168,7 @@ def nonzero_elements(lab: Lab) -> None:
     "shape",
     dtypes=("float32", "float64", "bfloat16", "int64", "int32", "uint8"),
     level="core",
-    sees=("value", "error"),
+    must_detect=("value", "error"),
 )
 def clamping(lab: Lab) -> None:
     """clamp limits values to bounds, which are numbers or tensors and can be omitted. If the lower bound is
@@ -201,7 +203,7 @@ def clamping(lab: Lab) -> None:
     lab.raises("clamp by two kinds", lambda: base.clamp(2, base), TypeError)  # type: ignore[call-overload]
 
 
-@behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
+@behaviour("shape", dtypes=ALL, level="core", must_detect=("value", "error"))
 def joining(lab: Lab) -> None:
     """cat, stack, hstack, vstack, dstack, column_stack, block_diag, tile and repeat join elements like NumPy.
     cat skips a one-dimensional tensor without elements.
@@ -248,7 +250,7 @@ def joining(lab: Lab) -> None:
     )
 
 
-@behaviour("shape", dtypes=("float32", "int64", "complex64", "bool"), level="core", sees=("value",))
+@behaviour("shape", dtypes=("float32", "int64", "complex64", "bool"), level="core", must_detect=("value",))
 def as_python_numbers(lab: Lab) -> None:
     """tolist and item return Python numbers of the type that matches the dtype, nested by dimension, for any
     strides.
@@ -266,7 +268,7 @@ def as_python_numbers(lab: Lab) -> None:
     lab.same("types", [type(base[0, 0].tolist()).__name__, type(base[0, 0].item()).__name__])
 
 
-@behaviour("shape", dtypes=COMPLEX, sees=("value",))
+@behaviour("shape", dtypes=COMPLEX, must_detect=("value",))
 def turning_complex_planes(lab: Lab) -> None:
     """rot90 of complex numbers moves them unchanged."""
     base = lab.integers(3, 3)

@@ -10,7 +10,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._numpy_values import to_wide_array
 
 
-@behaviour("shape", dtypes=ALL, level="bringup", sees=("error", "shape"))
+@behaviour("shape", dtypes=ALL, level="bringup", must_detect=("error", "shape"))
 def view_keeps_elements(lab: Lab) -> None:
     """view returns the elements in order with another shape, infers one size of -1, and refuses shapes that
     the strides cannot express.
@@ -32,7 +32,7 @@ def view_keeps_elements(lab: Lab) -> None:
     lab.same("no dimensions", [lab.integers(1).view(()), lab.integers(1)[0].view(1, 1)], strides=True)
 
 
-@behaviour("shape", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "error"))
+@behaviour("shape", dtypes=("float32", "int64", "bool"), level="core", must_detect=("value", "error"))
 def reshape_and_flatten(lab: Lab) -> None:
     """reshape, flatten, unflatten and ravel return the elements in order for any strides. Sizes that do not
     fit and dimensions that do not exist are errors.
@@ -62,7 +62,7 @@ def reshape_and_flatten(lab: Lab) -> None:
     lab.raises("unflatten to another number", lambda: base.unflatten(1, (2, 2)))
 
 
-@behaviour("shape", dtypes=("float32", "int64"), level="core", sees=("shape", "error"))
+@behaviour("shape", dtypes=("float32", "int64"), level="core", must_detect=("shape", "error"))
 def expansion(lab: Lab) -> None:
     """expand and broadcast_to repeat dimensions of size 1 and add leading dimensions. No other size can grow,
     and a leading dimension cannot be -1.
@@ -89,7 +89,7 @@ def expansion(lab: Lab) -> None:
     lab.raises("broadcast_to 3", lambda: torch.broadcast_to(row, (3,)), match="(?i)size")
 
 
-@behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
+@behaviour("shape", dtypes=ALL, level="core", must_detect=("value", "error"))
 def splitting(lab: Lab) -> None:
     """split, chunk, narrow, unbind and tensor_split return the expected parts. The last part of split and
     chunk is smaller if the size is not divisible.
@@ -135,7 +135,7 @@ def splitting(lab: Lab) -> None:
     )
 
 
-@behaviour("shape", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "error"))
+@behaviour("shape", dtypes=("float32", "int64", "bool"), level="core", must_detect=("value", "error"))
 def transposing(lab: Lab) -> None:
     """transpose, permute, t, T, mT, swapdims and movedim agree with NumPy. Dimensions may be negative, must
     exist, and may appear only once.
@@ -175,7 +175,7 @@ def transposing(lab: Lab) -> None:
     lab.raises("movedim out of range", lambda: base.movedim(0, 5), IndexError)
 
 
-@behaviour("shape", dtypes=ALL, level="core", sees=("value",))
+@behaviour("shape", dtypes=ALL, level="core", must_detect=("value",))
 def resizing_in_place(lab: Lab) -> None:
     """resize_ and resize_as_ change shape and strides in place and keep the first elements of the memory.
     They enlarge the memory if it is too small and never shrink it.
@@ -200,7 +200,7 @@ def resizing_in_place(lab: Lab) -> None:
     lab.raises("a negative size", lambda: base.resize_(-1, 2))
 
 
-@behaviour("shape", capabilities=("channels_last",), sees=("error",))
+@behaviour("shape", capabilities=("channels_last",), must_detect=("error",))
 def resizing_to_memory_formats(lab: Lab) -> None:
     """resize_ and resize_as_ accept a memory format. preserve_format copies the other tensor's format in
     resize_as_ and is refused by resize_. A tensor that already has the shape keeps its strides.
@@ -230,7 +230,7 @@ def resizing_to_memory_formats(lab: Lab) -> None:
     )
 
 
-@behaviour("shape", sees=("error",))
+@behaviour("shape", must_detect=("error",))
 def sizes_beyond_memory(lab: Lab) -> None:
     """resize_ refuses sizes whose product or number of bytes does not fit in a 64-bit integer."""
     base = lab.integers(2)
@@ -239,7 +239,7 @@ def sizes_beyond_memory(lab: Lab) -> None:
     lab.expect("shape afterwards", list(lab.integers(2).shape), [2])
 
 
-@behaviour("shape", dtypes=("float32", "int64"), level="core", sees=("value",))
+@behaviour("shape", dtypes=("float32", "int64"), level="core", must_detect=("value",))
 def contiguity(lab: Lab) -> None:
     """is_contiguous depends only on sizes and strides. Dimensions of size 1 and tensors without elements may
     have any stride. contiguous returns elements in row-major order.
@@ -258,7 +258,7 @@ def contiguity(lab: Lab) -> None:
     lab.same("of a row", base[2].contiguous(), strides=True)
 
 
-@behaviour("shape", dtypes=("float32", "int64"), level="core", sees=("shape", "error"))
+@behaviour("shape", dtypes=("float32", "int64"), level="core", must_detect=("shape", "error"))
 def at_least_so_many_dimensions(lab: Lab) -> None:
     """atleast_1d, atleast_2d and atleast_3d add dimensions like NumPy, for one tensor and for several."""
     tensors = [
@@ -279,7 +279,7 @@ def at_least_so_many_dimensions(lab: Lab) -> None:
         lab.raises(f"{name} of a number", lambda: function(3), TypeError, RuntimeError)
 
 
-@behaviour("shape", capabilities=("autograd",), level="training", sees=("value",))
+@behaviour("shape", capabilities=("autograd",), level="training", must_detect=("value",))
 def backward_through_shapes(lab: Lab) -> None:
     """Gradients return to the elements that were moved by atleast_3d, expand, reshape, split, flip, repeat,
     roll, movedim, diagonal, unfold and masked_select.
@@ -303,7 +303,7 @@ def backward_through_shapes(lab: Lab) -> None:
         lab.same(name, x.grad)
 
 
-@behaviour("shape", sees=("shape", "error"))
+@behaviour("shape", must_detect=("shape", "error"))
 def broadcast_shapes_of_sizes(lab: Lab) -> None:
     """broadcast_shapes returns the shape to which tensors of these shapes broadcast, and refuses incompatible
     shapes.

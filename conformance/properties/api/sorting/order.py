@@ -24,7 +24,7 @@ def _distinct_values(lab: Lab, *shape: int) -> torch.Tensor:
     )
 
 
-@behaviour("sorting", dtypes=_ORDERED, level="core", sees=("value",))
+@behaviour("sorting", dtypes=_ORDERED, level="core", must_detect=("value",))
 def sorting_by_dimension(lab: Lab) -> None:
     """sort returns the elements of each row in order and their original indices, ascending or descending,
     along any dimension and for any strides.
@@ -62,7 +62,7 @@ def sorting_by_dimension(lab: Lab) -> None:
     lab.same("nothing", [base[:0].sort(0), base[:, :0].sort(1)])
 
 
-@behaviour("sorting", dtypes=_ORDERED, level="core", sees=("value",))
+@behaviour("sorting", dtypes=_ORDERED, level="core", must_detect=("value",))
 def stable_sorting(lab: Lab) -> None:
     """With stable=True, equal elements keep their order, ascending and descending, in short and
     in long rows.
@@ -93,7 +93,7 @@ def stable_sorting(lab: Lab) -> None:
     )
 
 
-@behaviour("sorting", dtypes=("float32", "int64", "int16"), sees=("value",))
+@behaviour("sorting", dtypes=("float32", "int64", "int16"), must_detect=("value",))
 def sorting_many(lab: Lab) -> None:
     """Long rows and many rows are sorted. Without stable=True, the indices still give the sorted values."""
     for shape in ((20000,), (600, 70), (3, 9000), (2, 100000)):
@@ -113,7 +113,9 @@ def sorting_many(lab: Lab) -> None:
         lab.expect(f"descending values of {shape}", down, -numpy.sort(-array, -1))
 
 
-@behaviour("sorting", dtypes=("float32", "float64", "float16", "bfloat16"), level="core", sees=("value",))
+@behaviour(
+    "sorting", dtypes=("float32", "float64", "float16", "bfloat16"), level="core", must_detect=("value",)
+)
 def sorting_special_values(lab: Lab) -> None:
     """NaN is the largest value in sort, argsort, topk and kthvalue. Infinities are the smallest and largest
     other values.
@@ -133,7 +135,7 @@ def sorting_special_values(lab: Lab) -> None:
     lab.expect("rows", rows.sort(1).values, [[1.0, math.inf, math.nan], [-math.inf, 2, math.nan]])
 
 
-@behaviour("sorting", sees=("stride", "value"))
+@behaviour("sorting", must_detect=("stride", "value"))
 def sorting_keeps_strides(lab: Lab) -> None:
     """The results of sort have the strides of the input if the input has no gaps."""
     base = lab.put(torch.arange(60.0).flip(0).view(3, 4, 5))
@@ -145,7 +147,7 @@ def sorting_keeps_strides(lab: Lab) -> None:
         lab.expect(f"strides of {order}", result.values.stride(), permuted.stride())
 
 
-@behaviour("sorting", dtypes=_ORDERED, level="core", sees=("value", "error"))
+@behaviour("sorting", dtypes=_ORDERED, level="core", must_detect=("value", "error"))
 def largest_and_smallest(lab: Lab) -> None:
     """topk returns the k largest or smallest elements of each row and their indices, sorted unless
     sorted=False. k must not exceed the size.
@@ -189,7 +191,7 @@ def largest_and_smallest(lab: Lab) -> None:
     lab.raises("k of a float", lambda: torch.topk(base, 1.5), TypeError)  # type: ignore[arg-type]
 
 
-@behaviour("sorting", dtypes=_ORDERED, level="core", sees=("value", "error"))
+@behaviour("sorting", dtypes=_ORDERED, level="core", must_detect=("value", "error"))
 def kth_smallest(lab: Lab) -> None:
     """kthvalue returns the k-th smallest element of each row and its index, for k from 1 to the size."""
     base = _distinct_values(lab, 3, 5, 4)
@@ -223,7 +225,7 @@ def kth_smallest(lab: Lab) -> None:
     lab.expect("out", out[0], numpy.sort(array)[..., 1])
 
 
-@behaviour("sorting", dtypes=("bool",), sees=("value",))
+@behaviour("sorting", dtypes=("bool",), must_detect=("value",))
 def sorting_truth_values(lab: Lab) -> None:
     """False sorts before True."""
     base = lab.put([[True, False, True], [False, False, True]])
@@ -233,7 +235,7 @@ def sorting_truth_values(lab: Lab) -> None:
     lab.expect("unique", torch.unique(base), [False, True])
 
 
-@behaviour("sorting", capabilities=("autograd",), level="training", sees=("value",))
+@behaviour("sorting", capabilities=("autograd",), level="training", must_detect=("value",))
 def backward_through_order(lab: Lab) -> None:
     """Gradients of sort, topk, kthvalue, msort, max, min and median go to the selected elements."""
     weights = lab.put([1.0, 10, 100])

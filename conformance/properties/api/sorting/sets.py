@@ -19,7 +19,7 @@ _NUMBERS = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int1
     dtypes=(*_NUMBERS, "bool"),
     level="core",
     capabilities=("data_dependent_shapes",),
-    sees=("value",),
+    must_detect=("value",),
 )
 def unique_elements(lab: Lab) -> None:
     """unique returns each distinct element once, in order. It also returns the index of each input element in
@@ -50,7 +50,7 @@ def unique_elements(lab: Lab) -> None:
     dtypes=("float32", "int64", "uint8", "bool"),
     level="core",
     capabilities=("data_dependent_shapes",),
-    sees=("value", "error"),
+    must_detect=("value", "error"),
 )
 def unique_rows(lab: Lab) -> None:
     """unique with dim= returns each distinct slice once, in lexicographic order."""
@@ -75,7 +75,7 @@ def unique_rows(lab: Lab) -> None:
     dtypes=(*_NUMBERS, "bool"),
     level="core",
     capabilities=("data_dependent_shapes",),
-    sees=("value",),
+    must_detect=("value",),
 )
 def unique_neighbours(lab: Lab) -> None:
     """unique_consecutive removes each element, or slice, that equals the one before it."""
@@ -104,7 +104,9 @@ def unique_neighbours(lab: Lab) -> None:
     lab.expect("of two dimensions", flat.long(), [1, 0, 1, 0])
 
 
-@behaviour("sorting", dtypes=("float32", "float64"), capabilities=("data_dependent_shapes",), sees=("value",))
+@behaviour(
+    "sorting", dtypes=("float32", "float64"), capabilities=("data_dependent_shapes",), must_detect=("value",)
+)
 def unique_special_values(lab: Lab) -> None:
     """NaNs are unequal to each other in unique. Infinities are ordinary values."""
     base = lab.put([math.nan, 1.0, math.inf, math.nan, 1, -math.inf, math.inf], dtype=lab.dtype)
@@ -116,7 +118,7 @@ def unique_special_values(lab: Lab) -> None:
     )
 
 
-@behaviour("sorting", dtypes=_NUMBERS, level="core", sees=("value", "error"))
+@behaviour("sorting", dtypes=_NUMBERS, level="core", must_detect=("value", "error"))
 def membership(lab: Lab) -> None:
     """isin returns for each element whether it is among the test elements, or the opposite with invert=True.
     Elements or test elements can be a number, and dtypes can be mixed.
@@ -151,7 +153,7 @@ def membership(lab: Lab) -> None:
     )
 
 
-@behaviour("sorting", dtypes=_NUMBERS, level="core", sees=("value", "error"))
+@behaviour("sorting", dtypes=_NUMBERS, level="core", must_detect=("value", "error"))
 def places_in_order(lab: Lab) -> None:
     """searchsorted and bucketize return the insertion positions that keep a row sorted, left or right of
     equal elements, as int64 or int32. They accept rows, numbers, sorters and any strides.
@@ -226,7 +228,7 @@ def places_in_order(lab: Lab) -> None:
     )
 
 
-@behaviour("sorting", dtypes=("float32", "float64"), sees=("value",))
+@behaviour("sorting", dtypes=("float32", "float64"), must_detect=("value",))
 def places_of_special_values(lab: Lab) -> None:
     """NaN sorts after all other values in searchsorted. Infinities are the smallest and largest
     other values.

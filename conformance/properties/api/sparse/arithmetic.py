@@ -20,7 +20,7 @@ def _to_dense(value: torch.Tensor) -> torch.Tensor:
     return value.to_dense() if value.layout is not torch.strided else value
 
 
-@behaviour("sparse", dtypes=NUMBERS, level="core", sees=("value",))
+@behaviour("sparse", dtypes=NUMBERS, level="core", must_detect=("value",))
 def sums_of_sparse(lab: Lab) -> None:
     """Sums and differences of sparse tensors, also with dense tensors, equal the sums and differences of
     dense tensors. This holds with factors, in place and for different sparsity patterns.
@@ -54,7 +54,7 @@ def sums_of_sparse(lab: Lab) -> None:
     lab.same("out=", out.to_dense())
 
 
-@behaviour("sparse", level="core", sees=("error",))
+@behaviour("sparse", level="core", must_detect=("error",))
 def refused_sparse_sums(lab: Lab) -> None:
     """Sums of sparse tensors with different sizes or different numbers of sparse dimensions are refused. So
     are divisions by sparse tensors.
@@ -69,7 +69,7 @@ def refused_sparse_sums(lab: Lab) -> None:
     lab.raises("exp of a sparse tensor", lambda: torch.exp(a), RuntimeError, NotImplementedError)
 
 
-@behaviour("sparse", dtypes=NUMBERS, level="core", sees=("value",))
+@behaviour("sparse", dtypes=NUMBERS, level="core", must_detect=("value",))
 def products_of_sparse(lab: Lab) -> None:
     """Sparse tensors can be multiplied by numbers, by sparse and by dense tensors element by element, and
     divided by numbers. The results equal the dense results.
@@ -102,7 +102,7 @@ def products_of_sparse(lab: Lab) -> None:
         lab.same("floor division", (a.coalesce() // 2).to_dense())
 
 
-@behaviour("sparse", level="core", dtypes=("float32", "float64", "complex64"), sees=("value",))
+@behaviour("sparse", level="core", dtypes=("float32", "float64", "complex64"), must_detect=("value",))
 def sparse_matrix_products(lab: Lab) -> None:
     """Products of sparse matrices with dense matrices, vectors, batches and sparse matrices equal the dense
     products.
@@ -143,7 +143,7 @@ def sparse_matrix_products(lab: Lab) -> None:
     lab.raises("a vector that does not fit", lambda: torch.mv(a, lab.integers(3)))
 
 
-@behaviour("sparse", level="core", dtypes=("float32", "float64"), sees=("value",))
+@behaviour("sparse", level="core", dtypes=("float32", "float64"), must_detect=("value",))
 def sparse_reductions(lab: Lab) -> None:
     """sum, sparse.sum, norm and softmax of sparse tensors equal their definitions over the
     stored elements.
@@ -173,7 +173,7 @@ def sparse_reductions(lab: Lab) -> None:
     lab.raises("a dimension outside", lambda: torch.sparse.sum(a, 5), IndexError, RuntimeError)
 
 
-@behaviour("sparse", level="core", dtypes=("float32", "float64", "int64"), sees=("value",))
+@behaviour("sparse", level="core", dtypes=("float32", "float64", "int64"), must_detect=("value",))
 def functions_of_sparse(lab: Lab) -> None:
     """Functions that map zero to zero apply to sparse tensors element by element: out of place, with out=, in
     place, and for integers.
@@ -237,7 +237,7 @@ def functions_of_sparse(lab: Lab) -> None:
     lab.same("of no elements", [torch.sin(empty).shape, torch.neg(empty).to_dense()])
 
 
-@behaviour("sparse", level="core", dtypes=("float32", "float64", "int64"), sees=("value",))
+@behaviour("sparse", level="core", dtypes=("float32", "float64", "int64"), must_detect=("value",))
 def masks_of_dense(lab: Lab) -> None:
     """sparse_mask selects from a tensor the elements at the positions of the mask, whether the tensor is
     dense or sparse.

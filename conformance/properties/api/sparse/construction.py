@@ -26,7 +26,7 @@ def sparse_with_repeats(lab: Lab, *dense: int) -> Any:
     )
 
 
-@behaviour("sparse", dtypes=ALL, level="core", sees=("value",))
+@behaviour("sparse", dtypes=ALL, level="core", must_detect=("value",))
 def sparse_to_dense(lab: Lab) -> None:
     """to_dense adds the values at one position and fills the remaining positions with zeros, also with dense
     dimensions.
@@ -53,7 +53,7 @@ def sparse_to_dense(lab: Lab) -> None:
     )
 
 
-@behaviour("sparse", level="core", dtypes=ALL, sees=("value",))
+@behaviour("sparse", level="core", dtypes=ALL, must_detect=("value",))
 def coalescing(lab: Lab) -> None:
     """coalesce sorts positions and adds the values of repeated positions. A coalesced tensor
     returns itself.
@@ -74,7 +74,7 @@ def coalescing(lab: Lab) -> None:
     lab.same("claimed to be so", [claimed.is_coalesced(), claimed.indices(), claimed.values()])
 
 
-@behaviour("sparse", level="core", dtypes=ALL, sees=("value",))
+@behaviour("sparse", level="core", dtypes=ALL, must_detect=("value",))
 def dense_to_sparse(lab: Lab) -> None:
     """to_sparse keeps the nonzero elements, coalesced, for any number of sparse dimensions."""
     dense = lab.integers(3, 4, 2, low=-1, high=2)
@@ -94,7 +94,7 @@ def dense_to_sparse(lab: Lab) -> None:
     lab.raises("too many dimensions", lambda: dense.to_sparse(4))
 
 
-@behaviour("sparse", level="core", sees=("value", "error"))
+@behaviour("sparse", level="core", must_detect=("value", "error"))
 def sparse_factory(lab: Lab) -> None:
     """sparse_coo_tensor infers size, dtype and device, shares the memory of its values, and checks its
     arguments if check_invariants is set.
@@ -158,7 +158,7 @@ def sparse_factory(lab: Lab) -> None:
     )
 
 
-@behaviour("sparse", sees=("value",))
+@behaviour("sparse", must_detect=("value",))
 def sparse_invariants(lab: Lab) -> None:
     """check_sparse_tensor_invariants enables and disables the checks as a function, context manager and
     decorator. Contexts can be nested.
@@ -195,7 +195,7 @@ def sparse_invariants(lab: Lab) -> None:
     lab.same("values", values * 1)
 
 
-@behaviour("sparse", dtypes=("float32", "float64", "int64"), level="core", sees=("value",))
+@behaviour("sparse", dtypes=("float32", "float64", "int64"), level="core", must_detect=("value",))
 def parts_of_sparse(lab: Lab) -> None:
     """indices and values are available for coalesced tensors and share their memory. is_coalesced reports the
     state.
@@ -219,7 +219,7 @@ def parts_of_sparse(lab: Lab) -> None:
     lab.raises("is_nonzero of several", lambda: sparse.is_nonzero())
 
 
-@behaviour("sparse", dtypes=("float32", "int64", "bool", "complex64"), level="core", sees=("value",))
+@behaviour("sparse", dtypes=("float32", "int64", "bool", "complex64"), level="core", must_detect=("value",))
 def sparse_copies(lab: Lab) -> None:
     """clone, copy_, conversions, pickle and deepcopy preserve values, sizes and whether a tensor is
     coalesced.
@@ -265,7 +265,7 @@ def sparse_copies(lab: Lab) -> None:
     )
 
 
-@behaviour("sparse", level="core", sees=("value",))
+@behaviour("sparse", level="core", must_detect=("value",))
 def sparse_like_and_new(lab: Lab) -> None:
     """zeros_like, empty_like, new_* and zeros with layout=sparse_coo create sparse tensors without stored
     elements, of the template's size or the requested size. sparse_resize_ and zero_ change size and elements.
@@ -304,7 +304,7 @@ def sparse_like_and_new(lab: Lab) -> None:
     lab.same("resize_as_sparse_", resized_like.shape)
 
 
-@behaviour("sparse", sees=("value",))
+@behaviour("sparse", must_detect=("value",))
 def printing_of_coo(lab: Lab) -> None:
     """A sparse tensor of any shape prints its indices, values, size and number of stored elements."""
     for name, sparse in {

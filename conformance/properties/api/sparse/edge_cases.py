@@ -15,7 +15,7 @@ from conformance.properties.api.sparse.construction import sparse_with_repeats
 untyped_torch: Any = torch
 
 
-@behaviour("sparse", dtypes=("float32", "int64"), sees=("value", "alias"))
+@behaviour("sparse", dtypes=("float32", "int64"), must_detect=("value", "alias"))
 def parts_given_to_a_sparse_tensor(lab: Lab) -> None:
     """A sparse tensor uses the memory of the indices and values from which it is created. A write into either
     changes the tensor.
@@ -33,7 +33,7 @@ def parts_given_to_a_sparse_tensor(lab: Lab) -> None:
     )
 
 
-@behaviour("sparse", dtypes=ALL, sees=("value",))
+@behaviour("sparse", dtypes=ALL, must_detect=("value",))
 def sparse_of_few_elements(lab: Lab) -> None:
     """A new sparse tensor with zero or one element is coalesced. With more elements it is not. This holds in
     every dtype, and clone preserves it.
@@ -63,7 +63,7 @@ def sparse_of_few_elements(lab: Lab) -> None:
         lab.same(name, [created.dtype, created.layout, created._nnz(), created.to_dense()])
 
 
-@behaviour("sparse", sees=("error",))
+@behaviour("sparse", must_detect=("error",))
 def refused_sparse_factories(lab: Lab) -> None:
     """sparse_coo_tensor refuses different numbers of indices and values. A size with more elements than 64
     bits can count is refused.
@@ -93,7 +93,7 @@ def refused_sparse_factories(lab: Lab) -> None:
     lab.same("sizes within", [half.shape, half._nnz(), half.is_coalesced()])
 
 
-@behaviour("sparse", dtypes=("float32", "float64", "int64", "complex64"), sees=("value",))
+@behaviour("sparse", dtypes=("float32", "float64", "int64", "complex64"), must_detect=("value",))
 def sums_do_not_grow(lab: Lab) -> None:
     """Sums and differences of a sparse tensor with itself store at most twice its elements. coalesce merges
     them again.
@@ -111,7 +111,7 @@ def sums_do_not_grow(lab: Lab) -> None:
     lab.same("coalesced", [x.coalesce()._nnz(), x.coalesce().values()])
 
 
-@behaviour("sparse", dtypes=("bfloat16",), sees=("value",))
+@behaviour("sparse", dtypes=("bfloat16",), must_detect=("value",))
 def sums_of_sparse_into_bfloat16(lab: Lab) -> None:
     """A sum of sparse tensors with a bfloat16 out= is the sum rounded to bfloat16."""
     for dense in ((), (3,)):
@@ -124,7 +124,7 @@ def sums_of_sparse_into_bfloat16(lab: Lab) -> None:
         lab.holds(f"it is that of float32, {dense}", torch.equal(out.to_dense(), expected))
 
 
-@behaviour("sparse", dtypes=ALL, sees=("value",))
+@behaviour("sparse", dtypes=ALL, must_detect=("value",))
 def selections_keep_their_dtype(lab: Lab) -> None:
     """Rows and elements selected from a sparse tensor have its dtype, even if repeated values are added."""
     indices = lab.put([[0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 0, 0]])
@@ -144,7 +144,7 @@ def selections_keep_their_dtype(lab: Lab) -> None:
         lab.holds(f"{name} has the dtype of the tensor", chosen.dtype == sparse.dtype)
 
 
-@behaviour("sparse", dtypes=("float32", "int64"), sees=("value",))
+@behaviour("sparse", dtypes=("float32", "int64"), must_detect=("value",))
 def many_indices_into_sparse(lab: Lab) -> None:
     """index_select of a sparse tensor with many indices gives the dense result. The indices may be unsorted
     or repeated, along sparse or dense dimensions.
@@ -166,7 +166,7 @@ def many_indices_into_sparse(lab: Lab) -> None:
                 lab.holds(f"{name} along {dim} of {shape} is the dense one", torch.equal(result, expected))
 
 
-@behaviour("sparse", dtypes=("float32", "complex64"), sees=("value",))
+@behaviour("sparse", dtypes=("float32", "complex64"), must_detect=("value",))
 def new_from_a_sparse_tensor(lab: Lab) -> None:
     """new of a sparse tensor creates a sparse tensor from indices and values. Its size is the size argument,
     or the smallest size that contains all indices.
@@ -181,7 +181,7 @@ def new_from_a_sparse_tensor(lab: Lab) -> None:
         lab.same(f"{name}: dense", created.to_dense())
 
 
-@behaviour("sparse", sees=())
+@behaviour("sparse", must_detect=())
 def coalesced_tensors_are_freed(lab: Lab) -> None:
     """coalesce of a coalesced tensor returns the same Python object with its attributes. Object and
     attributes are freed when the last reference is deleted.
@@ -203,7 +203,7 @@ def coalesced_tensors_are_freed(lab: Lab) -> None:
     lab.holds("it is freed", lab.gone(watched, tracked))
 
 
-@behaviour("sparse", capabilities=("sparse_compressed",), sees=("error",))
+@behaviour("sparse", capabilities=("sparse_compressed",), must_detect=("error",))
 def parts_of_other_layouts(lab: Lab) -> None:
     """A method for the parts of one layout works on tensors of this layout. For any other layout, its error
     names the expected and the actual layout.
@@ -247,7 +247,7 @@ def parts_of_other_layouts(lab: Lab) -> None:
                 )
 
 
-@behaviour("sparse", dtypes=("float64",), sees=("error",))
+@behaviour("sparse", dtypes=("float64",), must_detect=("error",))
 def sparse_dimensions_stay(lab: Lab) -> None:
     """to_sparse of a sparse tensor keeps its number of sparse dimensions and refuses a different number."""
     for size in (2, 3):

@@ -96,7 +96,7 @@ def _compressed_and_plain_indices(value: Any) -> tuple[torch.Tensor, torch.Tenso
     return value.ccol_indices(), value.row_indices()
 
 
-@behaviour("sparse", dtypes=DTYPES, capabilities=("sparse_compressed",), sees=("value",))
+@behaviour("sparse", dtypes=DTYPES, capabilities=("sparse_compressed",), must_detect=("value",))
 def reductions_of_sparse_layouts(lab: Lab) -> None:
     """Each reduction of the operator database that supports sparse tensors gives the dense result for every
     layout.
@@ -122,7 +122,7 @@ def reductions_of_sparse_layouts(lab: Lab) -> None:
     "sparse",
     dtypes=("float32", "float64", "complex64"),
     capabilities=("sparse_compressed", "autograd"),
-    sees=("value",),
+    must_detect=("value",),
 )
 def gradients_of_reductions_of_sparse_layouts(lab: Lab) -> None:
     """The gradient of the sum of a sparse tensor of any layout is the same number for each element."""
@@ -140,7 +140,7 @@ def gradients_of_reductions_of_sparse_layouts(lab: Lab) -> None:
                 lab.holds(f"gradient of {name} is that of the dense", _agree(gradient, expected))
 
 
-@behaviour("sparse", dtypes=DTYPES, capabilities=("sparse_compressed",), sees=("value",))
+@behaviour("sparse", dtypes=DTYPES, capabilities=("sparse_compressed",), must_detect=("value",))
 def products_of_sparse_layouts(lab: Lab) -> None:
     """Each binary operator of the operator database that supports sparse tensors preserves the form of its
     first argument. It gives the dense result for every layout.
@@ -175,7 +175,9 @@ def products_of_sparse_layouts(lab: Lab) -> None:
             lab.holds(f"{name} is that of the dense", _agree(_to_dense(result), dense))
 
 
-@behaviour("sparse", dtypes=("float32", "float64"), capabilities=("sparse_compressed",), sees=("value",))
+@behaviour(
+    "sparse", dtypes=("float32", "float64"), capabilities=("sparse_compressed",), must_detect=("value",)
+)
 def factories_like_sparse_layouts(lab: Lab) -> None:
     """Each *_like factory of the operator database that supports sparse tensors creates a tensor with the
     size, dtype, layout, block size and numbers of dimensions of its argument, unless an option overrides
@@ -217,7 +219,7 @@ def factories_like_sparse_layouts(lab: Lab) -> None:
                     )
 
 
-@behaviour("sparse", dtypes=("float32", "float64", "int64"), sees=("value",))
+@behaviour("sparse", dtypes=("float32", "float64", "int64"), must_detect=("value",))
 def masked_reductions_over_no_dimensions(lab: Lab) -> None:
     """A masked reduction of a COO tensor with an empty list of dimensions reduces over all dimensions, like
     the masked reduction of the dense tensor.
@@ -244,7 +246,7 @@ def masked_reductions_over_no_dimensions(lab: Lab) -> None:
             lab.holds(f"{name} is that of the dense", _agree(result.to_dense(), op.op(tensor, **options)))
 
 
-@behaviour("sparse", dtypes=ALL, capabilities=("sparse_compressed",), sees=("value",))
+@behaviour("sparse", dtypes=ALL, capabilities=("sparse_compressed",), must_detect=("value",))
 def masks_of_all_layouts(lab: Lab) -> None:
     """sparse_mask with a mask of any layout returns the mask's indices with the elements of the dense tensor.
     Applied to the mask in dense form, it returns the mask.
@@ -281,7 +283,9 @@ def masks_of_all_layouts(lab: Lab) -> None:
         lab.holds(f"a mask of {layout} of itself", torch.equal(itself.to_dense(), mask.to_dense()))
 
 
-@behaviour("sparse", dtypes=("float64",), capabilities=("sparse_compressed", "autograd"), sees=("value",))
+@behaviour(
+    "sparse", dtypes=("float64",), capabilities=("sparse_compressed", "autograd"), must_detect=("value",)
+)
 def gradcheck_of_all_layouts(lab: Lab) -> None:
     """gradcheck for sparse tensors passes for conversions, sums and values of tensors of every layout, and
     for their constructors, with and without masked gradients.

@@ -35,7 +35,7 @@ def _sparse_in_domain(lab: Lab, requires_grad: bool = False) -> Any:
     return sparse.requires_grad_(requires_grad)
 
 
-@behaviour("sparse", level="core", dtypes=("float32", "float64"), sees=("value",))
+@behaviour("sparse", level="core", dtypes=("float32", "float64"), must_detect=("value",))
 def unary_functions_of_sparse(lab: Lab) -> None:
     """Each unary function of the operator database that supports COO tensors gives the dense result, with a
     sparse layout, and works in place.
@@ -61,7 +61,7 @@ def unary_functions_of_sparse(lab: Lab) -> None:
             lab.close(f"{op.name} in place", changed.to_dense(), roundings=64)
 
 
-@behaviour("sparse", dtypes=("float64",), sees=("value",))
+@behaviour("sparse", dtypes=("float64",), must_detect=("value",))
 def gradients_of_unary_functions_of_sparse(lab: Lab) -> None:
     """Gradients of functions of COO tensors equal the gradients of the dense functions at the stored
     elements.
@@ -80,7 +80,7 @@ def gradients_of_unary_functions_of_sparse(lab: Lab) -> None:
         lab.holds(f"it is the dense one of {op.name}", agree)
 
 
-@behaviour("sparse", sees=("value",))
+@behaviour("sparse", must_detect=("value",))
 def sparse_on_meta(lab: Lab) -> None:
     """COO tensors can be moved to the meta device, created there, added, summed, printed, and converted to
     fake tensors.

@@ -21,7 +21,7 @@ def _metadata(sparse: torch.Tensor) -> list[object]:
     return [sparse.shape, sparse.layout, sparse.dtype, sparse.sparse_dim(), sparse.dense_dim()]
 
 
-@behaviour("sparse", dtypes=DTYPES, level="core", sees=("value",))
+@behaviour("sparse", dtypes=DTYPES, level="core", must_detect=("value",))
 def transposed_sparse(lab: Lab) -> None:
     """transpose, t and permute of sparse tensors give the dense result, in place too. Dense dimensions stay
     dense.
@@ -53,7 +53,7 @@ def transposed_sparse(lab: Lab) -> None:
     lab.raises("sparse with dense dimension", lambda: sparse_with_repeats(lab, 2).transpose(0, 2))
 
 
-@behaviour("sparse", dtypes=DTYPES, level="core", sees=("value",))
+@behaviour("sparse", dtypes=DTYPES, level="core", must_detect=("value",))
 def joined_sparse(lab: Lab) -> None:
     """cat, stack and unsqueeze of sparse tensors give the dense result, along sparse and dense dimensions."""
     a, b = sparse_with_repeats(lab, 2), sparse_with_repeats(lab, 2).coalesce()
@@ -75,7 +75,7 @@ def joined_sparse(lab: Lab) -> None:
     lab.raises("unsqueeze outside", lambda: a.unsqueeze(5), IndexError)
 
 
-@behaviour("sparse", dtypes=DTYPES, level="core", sees=("value",))
+@behaviour("sparse", dtypes=DTYPES, level="core", must_detect=("value",))
 def selected_from_sparse(lab: Lab) -> None:
     """select, index_select, narrow_copy and indexing of sparse tensors give the dense result, also with
     repeated indices.
@@ -112,7 +112,7 @@ def _to_dense(value: torch.Tensor) -> torch.Tensor:
     return value.to_dense() if value.layout is not torch.strided else value
 
 
-@behaviour("sparse", level="core", sees=("value",))
+@behaviour("sparse", level="core", must_detect=("value",))
 def broadcast_sparse(lab: Lab) -> None:
     """A sparse tensor that is broadcast to a larger shape, or built from diagonals, has the dense values."""
     row = untyped_torch.sparse_coo_tensor(lab.put([[0, 0], [1, 3]]), lab.integers(2), (1, 4))
@@ -129,7 +129,7 @@ def broadcast_sparse(lab: Lab) -> None:
     lab.raises("a diagonal twice", lambda: torch.sparse.spdiags(diagonals, torch.tensor([0, 0]), (3, 3)))
 
 
-@behaviour("sparse", level="core", sees=("value",))
+@behaviour("sparse", level="core", must_detect=("value",))
 def gradients_of_sparse(lab: Lab) -> None:
     """Gradients propagate through sparse tensors: construction from values, conversion to dense, sums, masks,
     products and reductions.
@@ -170,7 +170,7 @@ def gradients_of_sparse(lab: Lab) -> None:
     grad("transposed", (sparse.t().to_dense() * weights.t()).sum(), values)
 
 
-@behaviour("sparse", level="core", dtypes=("float32", "float64"), sees=("value",))
+@behaviour("sparse", level="core", dtypes=("float32", "float64"), must_detect=("value",))
 def sparse_gradients_of_dense(lab: Lab) -> None:
     """gather and embedding with sparse gradients give the values of the dense gradients and accumulate with
     dense gradients.
@@ -198,7 +198,7 @@ def sparse_gradients_of_dense(lab: Lab) -> None:
     lab.same("gather from a line", line.grad.to_dense())
 
 
-@behaviour("sparse", level="core", dtypes=("float64",), sees=("value",))
+@behaviour("sparse", level="core", dtypes=("float64",), must_detect=("value",))
 def gradcheck_of_sparse(lab: Lab) -> None:
     """gradcheck passes for conversions, masks and products of sparse tensors."""
     dense = lab.floats(3, 4, low=0.5, high=1.5)

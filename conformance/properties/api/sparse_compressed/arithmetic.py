@@ -15,7 +15,9 @@ def _to_dense(value: torch.Tensor) -> torch.Tensor:
     return value.to_dense() if value.layout is not torch.strided else value
 
 
-@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64", "complex64"), sees=("value",))
+@behaviour(
+    "sparse-compressed", level="core", dtypes=("float32", "float64", "complex64"), must_detect=("value",)
+)
 def compressed_products(lab: Lab) -> None:
     """Products of CSR and CSC matrices with dense matrices, with vectors and with one another equal the dense
     products.
@@ -47,7 +49,7 @@ def compressed_products(lab: Lab) -> None:
     lab.same("sampled_addmm", [sampled.layout, sampled.to_dense()])
 
 
-@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), sees=("value",))
+@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), must_detect=("value",))
 def block_products(lab: Lab) -> None:
     """Products of block-sparse matrices with dense matrices equal the dense products."""
     dense = lab.integers(4, 6, low=-1, high=2)
@@ -58,7 +60,9 @@ def block_products(lab: Lab) -> None:
     lab.same("linear", _to_dense(torch.nn.functional.linear(lab.integers(2, 6), bsr)))
 
 
-@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64", "complex64"), sees=("value",))
+@behaviour(
+    "sparse-compressed", level="core", dtypes=("float32", "float64", "complex64"), must_detect=("value",)
+)
 def compressed_sums(lab: Lab) -> None:
     """Sums of CSR matrices with any sparsity patterns, with factors and with dense matrices equal the dense
     sums. So do products with numbers.
@@ -88,7 +92,7 @@ def compressed_sums(lab: Lab) -> None:
     lab.same("sum of everything", a.sum())
 
 
-@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), sees=("value",))
+@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), must_detect=("value",))
 def compressed_functions(lab: Lab) -> None:
     """Functions that map zero to zero preserve the sparsity pattern of compressed tensors, also in place and
     with out=.
@@ -125,7 +129,7 @@ def compressed_functions(lab: Lab) -> None:
     lab.same("out=", out.to_dense())
 
 
-@behaviour("sparse-compressed", level="core", dtypes=("float32",), sees=("value",))
+@behaviour("sparse-compressed", level="core", dtypes=("float32",), must_detect=("value",))
 def compressed_gradients(lab: Lab) -> None:
     """Gradients propagate through conversions to and from compressed layouts, and through products with
     compressed tensors.
@@ -147,7 +151,7 @@ def compressed_gradients(lab: Lab) -> None:
     lab.same("gradient of values", values.grad)
 
 
-@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), sees=("value",))
+@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), must_detect=("value",))
 def compressed_solves(lab: Lab) -> None:
     """triangular_solve with a CSR matrix gives the solution of the dense system."""
     lower = torch.tril(lab.integers(4, 4)) + 5 * torch.eye(4, dtype=lab.dtype, device=lab.device)

@@ -27,7 +27,7 @@ def indices_and_values(sparse: torch.Tensor) -> list[torch.Tensor]:
     return [sparse.ccol_indices(), sparse.row_indices(), sparse.values()]
 
 
-@behaviour("sparse-compressed", dtypes=DTYPES, level="core", sees=("value",))
+@behaviour("sparse-compressed", dtypes=DTYPES, level="core", must_detect=("value",))
 def compressed_conversions(lab: Lab) -> None:
     """Conversion from dense to compressed and back preserves values, and indices are sorted. Each layout can
     be converted to other layouts.
@@ -69,7 +69,7 @@ def compressed_conversions(lab: Lab) -> None:
         )
 
 
-@behaviour("sparse-compressed", level="core", dtypes=("float32", "int64"), sees=("value",))
+@behaviour("sparse-compressed", level="core", dtypes=("float32", "int64"), must_detect=("value",))
 def compressed_factories(lab: Lab) -> None:
     """The factories accept int32 and int64 indices, infer the size, and check their arguments if
     check_invariants is set.
@@ -145,7 +145,7 @@ def compressed_factories(lab: Lab) -> None:
     lab.raises("blocks that do not fit", lambda: lab.integers(4, 6).to_sparse_bsr((3, 4)))
 
 
-@behaviour("sparse-compressed", level="core", dtypes=("float32", "int64"), sees=("value",))
+@behaviour("sparse-compressed", level="core", dtypes=("float32", "int64"), must_detect=("value",))
 def compressed_parts_and_copies(lab: Lab) -> None:
     """Values share the tensor's memory. Clones, saved files and host copies have the same
     indices and values.
@@ -180,7 +180,7 @@ def compressed_parts_and_copies(lab: Lab) -> None:
     lab.raises("values of a dense tensor", lambda: dense.crow_indices())
 
 
-@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64", "int64"), sees=("value",))
+@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64", "int64"), must_detect=("value",))
 def compressed_views(lab: Lab) -> None:
     """Rows, transposes and batches of compressed tensors equal the dense results. The transpose has the
     matching row or column layout.

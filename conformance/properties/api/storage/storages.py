@@ -21,7 +21,7 @@ def typed_storage_of(tensor: torch.Tensor) -> torch.TypedStorage:
     return storage
 
 
-@behaviour("storage", dtypes=ALL, level="core", sees=("value", "shape"))
+@behaviour("storage", dtypes=ALL, level="core", must_detect=("value", "shape"))
 def untyped_storages(lab: Lab) -> None:
     """A tensor's storage has the tensor's bytes and device, is shared by its views, and
     outlives the tensor.
@@ -52,7 +52,7 @@ def untyped_storages(lab: Lab) -> None:
     lab.same("the original", torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage))
 
 
-@behaviour("storage", level="core", sees=("value", "error"))
+@behaviour("storage", level="core", must_detect=("value", "error"))
 def storage_copies_and_sizes(lab: Lab) -> None:
     """Storages can be filled, copied between host and device, deep-copied and resized. Resizing preserves the
     bytes.
@@ -86,7 +86,7 @@ def storage_copies_and_sizes(lab: Lab) -> None:
     lab.same("deeply copied", copy.deepcopy(new_storage).tolist())
 
 
-@behaviour("storage", dtypes=ALL, sees=("value", "dtype"))
+@behaviour("storage", dtypes=ALL, must_detect=("value", "dtype"))
 def typed_storages(lab: Lab) -> None:
     """A typed storage (deprecated) counts, reads, writes and casts elements of the tensor's dtype."""
     base = lab.put([1, 0, 1, 1, 0, 1], dtype=lab.dtype)
@@ -125,7 +125,7 @@ def typed_storages(lab: Lab) -> None:
         lab.same("on the host", [storage.cpu().device.type, storage.cpu().tolist()])
 
 
-@behaviour("storage", sees=("error",))
+@behaviour("storage", must_detect=("error",))
 def storage_refusals(lab: Lab) -> None:
     """Storages refuse indices beyond their ends, values and arguments of wrong types, and negative sizes."""
     base = lab.integers(4)
@@ -155,7 +155,7 @@ def storage_refusals(lab: Lab) -> None:
     lab.raises("an unknown keyword", lambda: torch.UntypedStorage(1, nosuch=2), TypeError)
 
 
-@behaviour("storage", sees=("error",))
+@behaviour("storage", must_detect=("error",))
 def meta_storages(lab: Lab) -> None:
     """Storages of meta tensors have sizes but no content, and raise an error if the content is requested."""
     like = torch.empty_like(lab.integers(3, 2), device="meta")
@@ -177,7 +177,7 @@ def meta_storages(lab: Lab) -> None:
     lab.same("an empty one on the device", zeros_on_device)
 
 
-@behaviour("storage", sees=("alias",), level="core", dtypes=("float32", "int64", "bool"))
+@behaviour("storage", must_detect=("alias",), level="core", dtypes=("float32", "int64", "bool"))
 def storages_of_views(lab: Lab) -> None:
     """Views, detach and in-place operations keep the same storage. Out-of-place operations, clone and
     deepcopy create a new storage.

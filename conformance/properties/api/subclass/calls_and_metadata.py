@@ -26,7 +26,7 @@ class Direct(torch.Tensor):
         return super().__torch_dispatch__(function, types, list(args), kwargs or {})  # type: ignore[arg-type]
 
 
-@behaviour("subclass", sees=("value",))
+@behaviour("subclass", must_detect=("value",))
 def calling_on(lab: Lab) -> None:
     """A subclass can forward an operator to torch with super() and accepts tensors of any dtype. Assignment
     to .data works.
@@ -46,7 +46,7 @@ def calling_on(lab: Lab) -> None:
     lab.holds("a result carries its graph", (-leaf).requires_grad)
 
 
-@behaviour("subclass", sees=("value",))
+@behaviour("subclass", must_detect=("value",))
 def what_subclasses_are_given(lab: Lab) -> None:
     """__torch_dispatch__ gets no arguments that have their default values. It gets dtypes as dtypes, out= as
     a keyword, and lists that contain None.
@@ -83,7 +83,7 @@ def what_subclasses_are_given(lab: Lab) -> None:
         lab.same("with a subclass", wrapped.inner)
 
 
-@behaviour("subclass", sees=("value", "error"))
+@behaviour("subclass", must_detect=("value", "error"))
 def modes_that_refuse(lab: Lab) -> None:
     """A mode can return NotImplemented to decline a call. Modes take precedence over subclasses. A mode whose
     method is a classmethod is refused.
@@ -151,7 +151,7 @@ def modes_that_refuse(lab: Lab) -> None:
     lab.raises("or as NumPy", lambda: Wrapped(x).numpy(), RuntimeError, TypeError)
 
 
-@behaviour("subclass", sees=("value", "error"))
+@behaviour("subclass", must_detect=("value", "error"))
 def metadata_of_subclasses(lab: Lab) -> None:
     """A wrapper subclass that opts in determines its own sizes, strides, device and layout. Returning
     NotImplemented is an error.
@@ -204,7 +204,7 @@ def metadata_of_subclasses(lab: Lab) -> None:
     lab.same("a plain one", lab.integers(2) + 1)
 
 
-@behaviour("subclass", sees=("value",))
+@behaviour("subclass", must_detect=("value",))
 def subclasses_saved_and_parametrized(lab: Lab) -> None:
     """Wrapper subclasses can be saved with torch.save, parametrized in modules, and used in autograd
     functions.

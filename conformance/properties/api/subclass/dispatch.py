@@ -65,7 +65,7 @@ class Notes(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@behaviour("subclass", level="core", sees=("value",))
+@behaviour("subclass", level="core", must_detect=("value",))
 def wrapper_subclasses(lab: Lab) -> None:
     """A wrapper subclass reports the metadata of its inner tensor, intercepts every operator, and supports
     gradients.
@@ -102,7 +102,7 @@ def wrapper_subclasses(lab: Lab) -> None:
     lab.same("host copy", x.cpu().inner, host=True)
 
 
-@behaviour("subclass", sees=("value",))
+@behaviour("subclass", must_detect=("value",))
 def subclasses_as_parameters(lab: Lab) -> None:
     """Subclasses can be parameters of modules and optimizers. They keep their type and support deepcopy."""
     for expected in (True, False):
@@ -137,7 +137,7 @@ class Plain(torch.Tensor):
     """A subclass that changes no behaviour."""
 
 
-@behaviour("subclass", sees=("error",))
+@behaviour("subclass", must_detect=("error",))
 def misuse_of_subclasses(lab: Lab) -> None:
     """Access to the data of a wrapper's storage is an error. So are results of a wrong type and a class
     without __torch_dispatch__. Exceptions propagate.
@@ -177,7 +177,7 @@ def misuse_of_subclasses(lab: Lab) -> None:
     lab.same("plain", x)
 
 
-@behaviour("subclass", level="core", sees=("value",))
+@behaviour("subclass", level="core", must_detect=("value",))
 def dispatch_modes(lab: Lab) -> None:
     """A mode intercepts each operator, including views, factories and backward operators. Nested modes run
     innermost first. A mode has no effect after its context.
@@ -224,7 +224,7 @@ def dispatch_modes(lab: Lab) -> None:
     )
 
 
-@behaviour("subclass", level="core", sees=("value",))
+@behaviour("subclass", level="core", must_detect=("value",))
 def function_overrides(lab: Lab) -> None:
     """__torch_function__ of a subclass or of any other class intercepts functions and methods. A mode
     intercepts all calls.

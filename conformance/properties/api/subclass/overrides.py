@@ -69,7 +69,7 @@ def total(first: Any, second: Any) -> Any:
     return first + second
 
 
-@behaviour("subclass", sees=("value", "error"))
+@behaviour("subclass", must_detect=("value", "error"))
 def overrides_are_asked_in_order(lab: Lab) -> None:
     """Functions of torch and overridable Python functions ask their arguments from left to right, and
     subclasses before their bases. The first result that is not NotImplemented counts, and exceptions
@@ -112,7 +112,7 @@ def overrides_are_asked_in_order(lab: Lab) -> None:
     lab.same("a name", resolved)
 
 
-@behaviour("subclass", sees=("value",))
+@behaviour("subclass", must_detect=("value",))
 def overrides_in_lists_and_indices(lab: Lab) -> None:
     """Objects with overrides in lists of numbers and tensors are asked once, at any position. They can also
     be indices or assigned values.
@@ -164,7 +164,7 @@ def overrides_in_lists_and_indices(lab: Lab) -> None:
     lab.same("and in items that are set", [called_functions, x + 0])
 
 
-@behaviour("subclass", sees=("value", "error"))
+@behaviour("subclass", must_detect=("value", "error"))
 def subclasses_keep_their_class(lab: Lab) -> None:
     """A subclass without overrides is the class of results, items, iterated elements, new tensors, pickles
     and fields of named tuples. The more derived of two classes wins, and unrelated classes cannot be
@@ -224,7 +224,7 @@ def subclasses_keep_their_class(lab: Lab) -> None:
         lab.same("turned on again", type(kept_class + 1).__name__)
 
 
-@behaviour("subclass", sees=("value", "error"))
+@behaviour("subclass", must_detect=("value", "error"))
 def function_modes_nest(lab: Lab) -> None:
     """A mode intercepts functions, methods, factories, indexing and overridable Python functions before
     subclasses do. Modes can be nested, entered twice, decline a call, and re-enter themselves.
@@ -387,7 +387,7 @@ def wrap(value: Any) -> Any:
     return Held(value) if isinstance(value, torch.Tensor) else value
 
 
-@behaviour("subclass", sees=("value",))
+@behaviour("subclass", must_detect=("value",))
 def holders_of_tensors_pass(lab: Lab) -> None:
     """Objects that wrap tensors can be passed to einsum, broadcasting of distributions and recurrent modules.
     The results equal the results for tensors.

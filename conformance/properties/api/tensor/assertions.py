@@ -11,7 +11,7 @@ from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("tensor", dtypes=ALL, capabilities=("index_checks",), sees=("value", "error"))
+@behaviour("tensor", dtypes=ALL, capabilities=("index_checks",), must_detect=("value", "error"))
 def asserted_values(lab: Lab) -> None:
     """An assertion on one element raises if the element is zero, with the given message and for any layout.
     It does not change the tensor.

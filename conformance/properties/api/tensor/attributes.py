@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import ALL, FLOATS, INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("tensor", dtypes=ALL, level="bringup", sees=("shape", "dtype"))
+@behaviour("tensor", dtypes=ALL, level="bringup", must_detect=("shape", "dtype"))
 def tensor_facts(lab: Lab) -> None:
     """Shape, strides, sizes in elements and bytes, dtype and device match the arguments that created the
     tensor.
@@ -51,7 +51,7 @@ def tensor_facts(lab: Lab) -> None:
     lab.same("the order of dimensions", [part.dim_order(), part.t().dim_order(), lab.integers().dim_order()])
 
 
-@behaviour("tensor", dtypes=ALL, level="bringup", sees=("value", "error"))
+@behaviour("tensor", dtypes=ALL, level="bringup", must_detect=("value", "error"))
 def python_numbers(lab: Lab) -> None:
     """item, tolist and Python's conversions return the element of a tensor with one element. item and the
     conversions refuse other tensors.
@@ -89,7 +89,7 @@ def python_numbers(lab: Lab) -> None:
         )
 
 
-@behaviour("tensor", level="core", sees=("value", "warning"), capabilities=("autograd",))
+@behaviour("tensor", level="core", must_detect=("value", "warning"), capabilities=("autograd",))
 def numbers_and_gradients(lab: Lab) -> None:
     """A tensor that requires gradients can be converted to a number. item converts without a warning."""
     grown = lab.put([2.0], requires_grad=True)
@@ -100,7 +100,7 @@ def numbers_and_gradients(lab: Lab) -> None:
     lab.expect("float", result, 2.0)
 
 
-@behaviour("tensor", level="core", dtypes=(*FLOATS, *INTEGERS), sees=("value", "error"))
+@behaviour("tensor", level="core", dtypes=(*FLOATS, *INTEGERS), must_detect=("value", "error"))
 def iteration_and_membership(lab: Lab) -> None:
     """Tensors iterate over their first dimension and can be reversed. `in` tests whether a number is among
     the elements.
@@ -123,7 +123,7 @@ def iteration_and_membership(lab: Lab) -> None:
     lab.same("a set of hashes", len({first, first, second}))
 
 
-@behaviour("tensor", dtypes=ALL, level="core", sees=("value",))
+@behaviour("tensor", dtypes=ALL, level="core", must_detect=("value",))
 def whole_equality(lab: Lab) -> None:
     """equal compares the shapes and all values. is_same_size compares only the sizes."""
     a = lab.integers(3, 4)
@@ -145,7 +145,7 @@ def whole_equality(lab: Lab) -> None:
     lab.expect("all but one", elementwise, 11)
 
 
-@behaviour("tensor", sees=("dtype", "error"))
+@behaviour("tensor", must_detect=("dtype", "error"))
 def type_words(lab: Lab) -> None:
     """type(), the conversion methods and is_tensor agree about a tensor's type."""
     base = lab.floats(2, 2)
@@ -184,7 +184,7 @@ def type_words(lab: Lab) -> None:
         )
 
 
-@behaviour("tensor", sees=("value", "alias", "error"), dtypes=("complex64", "complex128"))
+@behaviour("tensor", must_detect=("value", "alias", "error"), dtypes=("complex64", "complex128"))
 def complex_parts(lab: Lab) -> None:
     """real and imag are writable views. Numbers and tensors can be assigned to them."""
     base: Any = lab.integers(2, 3)
@@ -207,7 +207,7 @@ def complex_parts(lab: Lab) -> None:
     )
 
 
-@behaviour("tensor", level="core", sees=("value", "shape"))
+@behaviour("tensor", level="core", must_detect=("value", "shape"))
 def where_of_numbers(lab: Lab) -> None:
     """torch.where accepts numbers and scalar tensors, with the type promotion of arithmetic."""
     condition = lab.put([[True, False], [False, True]])
@@ -233,7 +233,7 @@ class Marked(torch.Tensor):
     """A subclass without attributes of its own."""
 
 
-@behaviour("tensor", sees=("value",))
+@behaviour("tensor", must_detect=("value",))
 def plain_subclasses(lab: Lab) -> None:
     """as_subclass returns a view of the tensor as a subclass. Operators, views, copies and methods preserve
     the class.
@@ -263,7 +263,7 @@ def plain_subclasses(lab: Lab) -> None:
         lab.holds("printed under its name", repr(marked).startswith("Marked("))
 
 
-@behaviour("tensor", sees=("value",))
+@behaviour("tensor", must_detect=("value",))
 def random_state_after_pickling(lab: Lab) -> None:
     """Copies to the host, pickling, printing and deterministic operators consume no random numbers. Restoring
     a state also restores single normal numbers.

@@ -12,7 +12,7 @@ from conformance.behaviours.lab import Lab
 FORMATS = ((torch.channels_last, (2, 3, 4, 5)), (torch.channels_last_3d, (2, 3, 2, 3, 2)))
 
 
-@behaviour("tensor", capabilities=("channels_last",), level="core", sees=("value", "stride"))
+@behaviour("tensor", capabilities=("channels_last",), level="core", must_detect=("value", "stride"))
 def memory_format_conversions(lab: Lab) -> None:
     """contiguous, to and clone return the requested memory format and preserve values."""
     for memory_format, shape in FORMATS:
@@ -49,7 +49,7 @@ def memory_format_conversions(lab: Lab) -> None:
         lab.same("back", back, strides=True)
 
 
-@behaviour("tensor", capabilities=("channels_last",), sees=("value",))
+@behaviour("tensor", capabilities=("channels_last",), must_detect=("value",))
 def operators_and_formats(lab: Lab) -> None:
     """Pointwise operators on channels-last tensors preserve the memory format, in and out of place."""
     for memory_format, shape in FORMATS:
@@ -87,7 +87,7 @@ def operators_and_formats(lab: Lab) -> None:
     )
 
 
-@behaviour("tensor", dtypes=ALL, level="core", sees=("value", "shape", "error"))
+@behaviour("tensor", dtypes=ALL, level="core", must_detect=("value", "shape", "error"))
 def resizing(lab: Lab) -> None:
     """resize_ keeps the elements that fit and enlarges the memory if needed. It refuses negative sizes and
     tensors that require gradients.
@@ -126,7 +126,7 @@ def resizing(lab: Lab) -> None:
         lab.raises("with gradients", lambda: graded.resize_(3), match="require grad")
 
 
-@behaviour("tensor", sees=("error",))
+@behaviour("tensor", must_detect=("error",))
 def overlap_refused(lab: Lab) -> None:
     """Writing to memory that several elements share, or that partly overlaps the input, raises a
     RuntimeError.
@@ -172,7 +172,7 @@ def overlap_refused(lab: Lab) -> None:
         lab.raises(f"{name} from where it writes", call, match=message_pattern)
 
 
-@behaviour("tensor", level="core", sees=("value", "error"))
+@behaviour("tensor", level="core", must_detect=("value", "error"))
 def set_to_other_memory(lab: Lab) -> None:
     """set_ makes a tensor use another tensor's memory with any geometry. It refuses another dtype, another
     device and invalid geometry.
@@ -204,7 +204,7 @@ def set_to_other_memory(lab: Lab) -> None:
     )
 
 
-@behaviour("tensor", dtypes=("float32", "int64"), sees=("value", "alias"))
+@behaviour("tensor", dtypes=("float32", "int64"), must_detect=("value", "alias"))
 def addresses_of_parts(lab: Lab) -> None:
     """data_ptr advances with the offset in whole elements, is 0 for an empty tensor, and does not change with
     in-place operations.

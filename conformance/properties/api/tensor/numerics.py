@@ -11,7 +11,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("tensor", dtypes=("float32", "float64", "int64"), sees=("value", "error"))
+@behaviour("tensor", dtypes=("float32", "float64", "int64"), must_detect=("value", "error"))
 def numerical_gradients(lab: Lab) -> None:
     """torch.gradient accepts the spacing as one number, one number per dimension, or coordinates. It refuses
     too few points and a wrong number of spacings.
@@ -43,7 +43,7 @@ def numerical_gradients(lab: Lab) -> None:
     lab.raises("another order", lambda: torch.gradient(base, edge_order=3), match="edge_order")
 
 
-@behaviour("tensor", sees=("value", "error"))
+@behaviour("tensor", must_detect=("value", "error"))
 def upsampling_of_integers(lab: Lab) -> None:
     """Nearest-neighbour interpolation repeats elements, also of uint8 tensors. Sizes, scales and grids that
     do not fit are refused.
@@ -93,7 +93,7 @@ def upsampling_of_integers(lab: Lab) -> None:
     )
 
 
-@behaviour("tensor", level="core", dtypes=("float32", "int64", "bool"), sees=("shape", "error"))
+@behaviour("tensor", level="core", dtypes=("float32", "int64", "bool"), must_detect=("shape", "error"))
 def shapes_of_nothing(lab: Lab) -> None:
     """Functions that move elements accept tensors without elements and return the shapes that follow from the
     sizes.
@@ -169,7 +169,7 @@ def shapes_of_nothing(lab: Lab) -> None:
     lab.raises("a view whose size is ambiguous", lambda: base.view(-1, 0), RuntimeError)
 
 
-@behaviour("tensor", dtypes=("float32", "float64"), sees=("value",))
+@behaviour("tensor", dtypes=("float32", "float64"), must_detect=("value",))
 def distances_of_nothing(lab: Lab) -> None:
     """cdist and pdist accept zero points and points without coordinates. Equal points have distance zero."""
 

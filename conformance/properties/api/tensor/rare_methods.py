@@ -18,7 +18,7 @@ from conformance.behaviours.lab import Lab
 untyped_functions: Any = torch._C._nn
 
 
-@behaviour("tensor", sees=("value",))
+@behaviour("tensor", must_detect=("value",))
 def sizes_strides_and_memory(lab: Lab) -> None:
     """size and stride accept a dimension, None or no argument. sys.getsizeof of a storage grows with its
     elements. Python types are accepted as dtypes.
@@ -40,7 +40,7 @@ def sizes_strides_and_memory(lab: Lab) -> None:
         lab.holds(f"{kind.__name__} is {dtype}", tensor.dtype == dtype)
 
 
-@behaviour("tensor", sees=("value", "error"))
+@behaviour("tensor", must_detect=("value", "error"))
 def tensors_that_cannot_be_swapped(lab: Lab) -> None:
     """swap_tensors exchanges two tensors with their attributes. It refuses tensors whose classes have
     different slots.
@@ -63,7 +63,7 @@ def tensors_that_cannot_be_swapped(lab: Lab) -> None:
     )
 
 
-@behaviour("shape", dtypes=("float32", "int64"), sees=("value",))
+@behaviour("shape", dtypes=("float32", "int64"), must_detect=("value",))
 def copies_of_splits_into_lists(lab: Lab) -> None:
     """split_with_sizes_copy with out= writes the parts into the given tensors of any strides. It refuses a
     list of the wrong length and sizes that do not add up.
@@ -86,7 +86,7 @@ def copies_of_splits_into_lists(lab: Lab) -> None:
     )
 
 
-@behaviour("indexing", dtypes=("float32", "int64", "bool"), sees=("value",))
+@behaviour("indexing", dtypes=("float32", "int64", "bool"), must_detect=("value",))
 def masks_beside_numbers(lab: Lab) -> None:
     """True and False as indices add a dimension of size one or zero. uint8 masks accumulate once per element.
     masked_scatter_ writes into tensors of any strides.
@@ -124,7 +124,7 @@ def masks_beside_numbers(lab: Lab) -> None:
         lab.holds("once in each place", torch.equal(sums, expected))
 
 
-@behaviour("tensor", capabilities=("autograd",), sees=("value",))
+@behaviour("tensor", capabilities=("autograd",), must_detect=("value",))
 def hooks_that_remove_themselves(lab: Lab) -> None:
     """A hook that removes itself changes only the gradient of the first backward pass. A hook that is not
     removed changes every gradient.
@@ -150,7 +150,7 @@ def hooks_that_remove_themselves(lab: Lab) -> None:
         )
 
 
-@behaviour("tensor", sees=("shape", "error"))
+@behaviour("tensor", must_detect=("shape", "error"))
 def meta_forms_of_rare_calls(lab: Lab) -> None:
     """On meta, resampling to sizes that do not fit into memory returns the shape, and refuses an out= of
     another dtype or device. conj_physical preserves strides. A scalar without data can be printed. Tensors
@@ -187,7 +187,7 @@ def meta_forms_of_rare_calls(lab: Lab) -> None:
     lab.same("written without elements", none.shape)
 
 
-@behaviour("creation", dtypes=("int8", "int16", "int32", "int64", "uint8"), sees=("value",))
+@behaviour("creation", dtypes=("int8", "int16", "int32", "int64", "uint8"), must_detect=("value",))
 def numbers_between_integers(lab: Lab) -> None:
     """A float is truncated toward zero in an integer dtype. A one-element slice converts to its element.
     linspace over the range of int64 does not overflow.
@@ -208,7 +208,7 @@ def numbers_between_integers(lab: Lab) -> None:
         lab.holds("linspace grows by more than its share", int(line[1] - line[0]) > (end - start) / steps)
 
 
-@behaviour("sorting", dtypes=("float32", "int64"), sees=("value",))
+@behaviour("sorting", dtypes=("float32", "int64"), must_detect=("value",))
 def sorts_that_may_be_stable(lab: Lab) -> None:
     """sort accepts stable=None and sorts as without the argument."""
     x = lab.integers(10)

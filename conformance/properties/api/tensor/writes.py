@@ -11,7 +11,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("tensor", dtypes=("float32", "int64", "bool"), sees=("value", "error"))
+@behaviour("tensor", dtypes=("float32", "int64", "bool"), must_detect=("value", "error"))
 def filled_diagonals(lab: Lab) -> None:
     """fill_diagonal_ writes the main diagonal. With wrap, it writes the diagonal of a tall matrix repeatedly.
     In a cube it writes the space diagonal.
@@ -43,7 +43,7 @@ def filled_diagonals(lab: Lab) -> None:
     )
 
 
-@behaviour("tensor", sees=("value",))
+@behaviour("tensor", must_detect=("value",))
 def writes_to_expanded_by_place(lab: Lab) -> None:
     """Filling by index or mask can write one number to elements that share the same memory, with or without a
     warning.
@@ -64,7 +64,7 @@ def writes_to_expanded_by_place(lab: Lab) -> None:
             lab.expect(name, call(), [1.0] * 6)
 
 
-@behaviour("tensor", dtypes=("float32", "int64"), sees=("value", "error"))
+@behaviour("tensor", dtypes=("float32", "int64"), must_detect=("value", "error"))
 def copies_from_one_to_many(lab: Lab) -> None:
     """copy_ reads expanded sources repeatedly without accumulating. index_add handles scalars, no indices and
     repeated indices.
@@ -104,7 +104,7 @@ def copies_from_one_to_many(lab: Lab) -> None:
     )
 
 
-@behaviour("tensor", sees=("value", "warning"))
+@behaviour("tensor", must_detect=("value", "warning"))
 def questionable_writes_warn(lab: Lab) -> None:
     """Writing into an out= that must be resized gives a warning. So does discarding the imaginary part of a
     complex number.
@@ -118,7 +118,7 @@ def questionable_writes_warn(lab: Lab) -> None:
     lab.expect("its real part", half, [1.0])
 
 
-@behaviour("tensor", sees=("value",))
+@behaviour("tensor", must_detect=("value",))
 def swapped_tensors(lab: Lab) -> None:
     """swap_tensors exchanges two tensors in place, including attributes and types. The Python objects keep
     their identity.

@@ -14,7 +14,7 @@ _NARROW_DTYPES = {1: ("int8", "uint8", "bool"), 2: ("int16", "float16", "bfloat1
 _WIDE_DTYPES = {8: ("int64", "float64", "complex64")}
 
 
-@behaviour("views", dtypes=ALL, level="core", sees=("value", "alias"))
+@behaviour("views", dtypes=ALL, level="core", must_detect=("value", "alias"))
 def views_of_another_dtype(lab: Lab) -> None:
     """view(dtype) shares the memory. With the same element size, shape and strides stay. A smaller element
     size lengthens the last dimension, a larger one shortens it. Converting back gives the same bytes.
@@ -39,7 +39,7 @@ def views_of_another_dtype(lab: Lab) -> None:
     lab.holds("a view of the same dtype is a view", base.view(lab.dtype).data_ptr() == base.data_ptr())
 
 
-@behaviour("views", sees=("error", "message"))
+@behaviour("views", must_detect=("error", "message"))
 def views_of_a_larger_dtype_need_room(lab: Lab) -> None:
     """view(dtype) to a larger dtype raises if the last dimension is not contiguous or its size, the offset or
     the strides are not divisible. A tensor without dimensions cannot change its element size.
@@ -60,7 +60,9 @@ def views_of_a_larger_dtype_need_room(lab: Lab) -> None:
     lab.expect("no dimensions to the same size", scalar.view(torch.float16).view(torch.int16), 3)
 
 
-@behaviour("views", dtypes=COMPLEX, level="core", capabilities=("conj_neg_views",), sees=("value", "alias"))
+@behaviour(
+    "views", dtypes=COMPLEX, level="core", capabilities=("conj_neg_views",), must_detect=("value", "alias")
+)
 def parts_of_complex_tensors(lab: Lab) -> None:
     """view_as_real, view_as_complex, real and imag are views: a write to them changes the complex tensor."""
     base = lab.integers(3, 2)
@@ -82,7 +84,7 @@ def parts_of_complex_tensors(lab: Lab) -> None:
     lab.same("imag of a column", base[:, 1].imag, strides=True)
 
 
-@behaviour("views", dtypes=COMPLEX, capabilities=("conj_neg_views",), sees=("value",))
+@behaviour("views", dtypes=COMPLEX, capabilities=("conj_neg_views",), must_detect=("value",))
 def setting_parts_of_complex_tensors(lab: Lab) -> None:
     """Assignment to real and imag sets that part. This also holds for a lazy conjugate, whose imaginary part
     is negated in memory.
@@ -100,7 +102,9 @@ def setting_parts_of_complex_tensors(lab: Lab) -> None:
     lab.expect("its base", base, [-1 - 1j, -1 - 2j, -1 - 3j, -1 - 4j])
 
 
-@behaviour("views", dtypes=COMPLEX, level="core", capabilities=("conj_neg_views",), sees=("value", "alias"))
+@behaviour(
+    "views", dtypes=COMPLEX, level="core", capabilities=("conj_neg_views",), must_detect=("value", "alias")
+)
 def lazy_conjugates(lab: Lab) -> None:
     """conj is a view with the conjugate bit, and its imaginary part is a negative view. resolve_conj copies,
     conj twice clears the bit, and conj_physical is not a view.
@@ -130,7 +134,7 @@ def lazy_conjugates(lab: Lab) -> None:
     lab.same("rows of conjugates", torch.cat([base.conj(), lazy]))
 
 
-@behaviour("views", dtypes=("float32", "int64", "bool"), sees=("error",))
+@behaviour("views", dtypes=("float32", "int64", "bool"), must_detect=("error",))
 def real_numbers_have_no_imaginary_part(lab: Lab) -> None:
     """real and conj of a real tensor return the tensor itself. imag and view_as_real of a real tensor are
     errors, and so is view_as_complex of a tensor without pairs.
@@ -155,7 +159,7 @@ def real_numbers_have_no_imaginary_part(lab: Lab) -> None:
         lab.raises("view_as_complex of no dimension", lambda: torch.view_as_complex(lab.put(1.0)))
 
 
-@behaviour("views", dtypes=COMPLEX, capabilities=("conj_neg_views",), sees=("error",))
+@behaviour("views", dtypes=COMPLEX, capabilities=("conj_neg_views",), must_detect=("error",))
 def lazy_bits_and_numpy(lab: Lab) -> None:
     """numpy() refuses a lazy conjugate or negative tensor and accepts it after it is resolved."""
     base = lab.integers(3)
@@ -182,7 +186,7 @@ _COPIES: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-@behaviour("views", dtypes=("float32", "int64"), level="core", sees=("value",))
+@behaviour("views", dtypes=("float32", "int64"), level="core", must_detect=("value",))
 def copying_twins_of_views(lab: Lab) -> None:
     """The *_copy functions return the values of the views in new, contiguous memory. With out=, they write
     there and return it.

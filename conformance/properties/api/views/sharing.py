@@ -62,7 +62,7 @@ def _check_view(lab: Lab, name: str, base: torch.Tensor, view: torch.Tensor) -> 
     lab.same(f"base after {name}", base)
 
 
-@behaviour("views", dtypes=ALL, level="core", sees=("value", "alias", "shape"))
+@behaviour("views", dtypes=ALL, level="core", must_detect=("value", "alias", "shape"))
 def view_functions_share(lab: Lab) -> None:
     """Functions that return views return part of the memory of their base, with the correct shape and
     strides. A write to the view changes the base.
@@ -72,7 +72,9 @@ def view_functions_share(lab: Lab) -> None:
         _check_view(lab, name, base, function(base))
 
 
-@behaviour("views", dtypes=("float32", "int64", "complex64", "bool"), level="core", sees=("value", "alias"))
+@behaviour(
+    "views", dtypes=("float32", "int64", "complex64", "bool"), level="core", must_detect=("value", "alias")
+)
 def views_in_parts(lab: Lab) -> None:
     """Functions that split a tensor return views of it that together cover the tensor."""
     for name, function in _PARTS.items():
@@ -86,7 +88,7 @@ def views_in_parts(lab: Lab) -> None:
         lab.same(f"base after a write to a part of {name}", base)
 
 
-@behaviour("views", dtypes=ALL, level="core", sees=("value", "alias"))
+@behaviour("views", dtypes=ALL, level="core", must_detect=("value", "alias"))
 def two_dimensional_views(lab: Lab) -> None:
     """t, T, H, adjoint, diagonal and squeeze return views of matrices."""
     functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -111,7 +113,7 @@ def two_dimensional_views(lab: Lab) -> None:
         lab.shares("adjoint of real numbers and the base", base, base.adjoint())
 
 
-@behaviour("views", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "alias"))
+@behaviour("views", dtypes=("float32", "int64", "bool"), level="core", must_detect=("value", "alias"))
 def expanded_views(lab: Lab) -> None:
     """expand, expand_as and broadcast_to repeat elements without copying, with strides of 0."""
     base = lab.integers(3, 1, low=2, high=6)
@@ -128,7 +130,7 @@ def expanded_views(lab: Lab) -> None:
     lab.same("base", base)
 
 
-@behaviour("views", dtypes=("float32", "int64", "complex64"), level="core", sees=("value",))
+@behaviour("views", dtypes=("float32", "int64", "complex64"), level="core", must_detect=("value",))
 def in_place_view_functions(lab: Lab) -> None:
     """transpose_, t_, squeeze_, unsqueeze_, as_strided_, swapdims_ and swapaxes_ change the geometry of a
     tensor, return the tensor, and do not change the memory.
@@ -154,7 +156,7 @@ def in_place_view_functions(lab: Lab) -> None:
         lab.same(f"base after {name}", base)
 
 
-@behaviour("views", dtypes=("float32", "int64", "complex64"), level="core", sees=("value",))
+@behaviour("views", dtypes=("float32", "int64", "complex64"), level="core", must_detect=("value",))
 def copies_where_no_view_can_be(lab: Lab) -> None:
     """contiguous, reshape, flatten and ravel copy if a view cannot express the result. Otherwise they return
     the tensor itself or a view.
@@ -186,7 +188,7 @@ def copies_where_no_view_can_be(lab: Lab) -> None:
     lab.holds("flatten of one dimension is the tensor", base[0].flatten().data_ptr() == base.data_ptr())
 
 
-@behaviour("views", dtypes=("float32", "int64", "bool"), level="core", sees=("value",))
+@behaviour("views", dtypes=("float32", "int64", "bool"), level="core", must_detect=("value",))
 def writes_through_indices(lab: Lab) -> None:
     """Assignment to an index writes to the tensor. A write to the result of advanced indexing does not."""
     base = lab.integers(4, 3, low=2, high=6)
@@ -203,7 +205,7 @@ def writes_through_indices(lab: Lab) -> None:
     lab.holds("assignments keep the memory", base.data_ptr() == address)
 
 
-@behaviour("views", capabilities=("autograd",), level="training", sees=("value", "error"))
+@behaviour("views", capabilities=("autograd",), level="training", must_detect=("value", "error"))
 def as_strided_backward(lab: Lab) -> None:
     """The gradient of as_strided adds the contributions of all positions that read the same element.
     as_strided of an offset view or a transposed view uses the memory of the base.

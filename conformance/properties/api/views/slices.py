@@ -8,7 +8,7 @@ from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
 
-@behaviour("views", dtypes=ALL, level="core", sees=("value", "alias"))
+@behaviour("views", dtypes=ALL, level="core", must_detect=("value", "alias"))
 def write_through_select(lab: Lab) -> None:
     """A write into a selected row changes the tensor."""
     base = lab.integers(3, 4)
@@ -19,7 +19,7 @@ def write_through_select(lab: Lab) -> None:
     lab.same("base", base)
 
 
-@behaviour("views", sees=("error", "message"))
+@behaviour("views", must_detect=("error", "message"))
 def select_out_of_range(lab: Lab) -> None:
     """Selecting an index that does not exist raises an IndexError that names the index."""
     base = lab.integers(3, 4)

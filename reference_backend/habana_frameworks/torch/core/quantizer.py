@@ -43,8 +43,8 @@ class AbsMaxObserver(observers.ObserverBase):
         super().__init__(dtype=dtype)
         self.qscheme = torch.per_tensor_symmetric
         self.quant_min, self.quant_max = (
-            -int(low_precision_rounding.largest(dtype)),
-            int(low_precision_rounding.largest(dtype)),
+            -int(low_precision_rounding.largest_number(dtype)),
+            int(low_precision_rounding.largest_number(dtype)),
         )
         self.register_buffer("amax", torch.zeros(()))
 
@@ -97,8 +97,8 @@ def habana_quant_config_symmetric(quant_dtype: torch.dtype) -> QuantConfig:
             dtype=quant_dtype,
             observer_or_fake_quant_ctr=observer.with_args(),
             qscheme=torch.per_tensor_symmetric,
-            quant_min=-int(low_precision_rounding.largest(quant_dtype)),
-            quant_max=int(low_precision_rounding.largest(quant_dtype)),
+            quant_min=-int(low_precision_rounding.largest_number(quant_dtype)),
+            quant_max=int(low_precision_rounding.largest_number(quant_dtype)),
         )
 
     return QuantConfig(specification(AbsMaxObserver), specification(SimpleAbsMaxObserver))

@@ -34,7 +34,7 @@ def mark_step(device_str: str = "", sync: bool = False) -> None:
     if not is_lazy():
         return
     _C.lazy_flush(sync)
-    fusion_policy.look_at_recipes(_C)
+    fusion_policy.fuse_hot_recipes(_C)
     EventDispatcher.instance().publish(EventId.MARK_STEP)
     # Closures that are added by a closure belong to the next step.
     for _ in range(len(_closures)):

@@ -26,7 +26,7 @@ from habana_frameworks.torch.internal.patches import (
 PATCHES: dict[Callable[[], None], str] = {
     seeding.seed_hpu: "torch.manual_seed and torch.seed seed all devices known to torch except hpu",
     seeding.fork_hpu_rng: "fork_rng should save the hpu generator by default",
-    tensor_methods.add_methods: "Tensor.hpu, Tensor.is_hpu and similar methods exist on fork-like builds only",
+    tensor_methods.add_methods: "Tensor.hpu, Tensor.is_hpu and others exist on fork-like builds only",
     storages.construct_sparse: "the constructor that SparseAdam uses does not support hpu",
     storages.swap_bytes_on_the_host: "torch swaps bytes through a host pointer, a fault on device memory",
     optimizers.allow_foreach: "foreach= and fused= need a listed device, and hpu is not listed",
@@ -35,8 +35,8 @@ PATCHES: dict[Callable[[], None], str] = {
     inductor_refusal.refuse_hpu: "Inductor cannot generate code for hpu and would fail late, with a KeyError",
     accelerator.count_devices: "torch 2.6 counts devices by the guard, which reports one",
     accelerator.take_snapshots_of_hpu: "torch supports memory snapshots for CUDA and XPU only",
-    profiler_activity.choose: "lightning's profiler requires the bridge's class (on request only)",
-    profiler_results.count_the_device: "torch 2.13 omits the device's rows from operators and tables",
+    profiler_activity.choose_activity_class: "lightning's profiler requires the bridge's class",
+    profiler_results.attribute_device_rows: "torch 2.13 omits the device's rows from operators and tables",
     flow_events.add_flow_events: "torch draws arrows to rows of a driver, which this device does not have",
     fsdp_average.average_by_sum: "FSDP2 averages by an NCCL operator; hccl supports only the sum",
 }

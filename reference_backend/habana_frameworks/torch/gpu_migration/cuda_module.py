@@ -18,7 +18,7 @@ from habana_frameworks.torch.hpu import _utils
 
 import torch
 
-from .devices import mapped
+from .devices import to_hpu
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,12 +45,12 @@ class DeviceProperties:
 def device_properties(device: Any = None) -> DeviceProperties:
     """Return the properties of a device, by default the current device."""
     total = hpu.mem_get_info()[1]
-    return DeviceProperties(hpu.get_device_name(mapped(device)), total, *device_capability(device))
+    return DeviceProperties(hpu.get_device_name(to_hpu(device)), total, *device_capability(device))
 
 
 def device_capability(device: Any = None) -> tuple[int, int]:
     """Return the first two numbers of the device's capability, a version and not a GPU capability."""
-    major, minor = hpu.get_device_capability(mapped(device)).split(".")[:2]
+    major, minor = hpu.get_device_capability(to_hpu(device)).split(".")[:2]
     return int(major), int(minor)
 
 
@@ -96,7 +96,7 @@ def counterpart(name: str) -> Any | None:
     return None if isinstance(function, ModuleType) else function
 
 
-def refused(name: str) -> bool:
+def has_no_counterpart(name: str) -> bool:
     """Return whether a public name of ``torch.cuda`` is a function without a counterpart on hpu."""
     # After the replacement, the name is bound to the function that raises the error, which is a function too.
     return counterpart(name) is None and inspect.isfunction(getattr(torch.cuda, name))
@@ -111,13 +111,13 @@ def replace_functions() -> None:
     for name in [*torch.cuda.__all__, *PRIVATE]:
         if (replacement := counterpart(name)) is not None:
             setattr(torch.cuda, name, replacement)
-        elif refused(name):
-            setattr(torch.cuda, name, refusing(f"torch.cuda.{name}"))
+        elif has_no_counterpart(name):
+            setattr(torch.cuda, name, raising_not_implemented(f"torch.cuda.{name}"))
     for part in SUBMODULES:
         module = getattr(torch.cuda, part, None)
         for name, function in _own_functions(module) if module is not None else ():
             replacement = COUNTERPARTS.get(name) or getattr(getattr(hpu, part, None), name, None)
-            setattr(module, name, replacement or refusing(f"torch.cuda.{part}.{name}"))
+            setattr(module, name, replacement or raising_not_implemented(f"torch.cuda.{part}.{name}"))
             if function is getattr(torch.cuda, name, None):
                 setattr(torch.cuda, name, getattr(module, name))
 
@@ -130,7 +130,7 @@ def _own_functions(module: ModuleType) -> list[tuple[str, Callable[..., Any]]]:
     ]
 
 
-def refusing(name: str) -> Callable[..., Any]:
+def raising_not_implemented(name: str) -> Callable[..., Any]:
     """Return a function that replaces a function without a counterpart.
 
     The returned function raises:

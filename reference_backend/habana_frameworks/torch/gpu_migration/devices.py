@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 
-def mapped(value: Any) -> Any:
+def to_hpu(value: Any) -> Any:
     """Return hpu for a cuda device or its name, with the same index; any other value unchanged."""
     if isinstance(value, str):
         if value == "cuda" or value.startswith("cuda:"):
@@ -19,11 +19,11 @@ def mapped(value: Any) -> Any:
     return value
 
 
-def migrating(original: Callable[..., Any]) -> Callable[..., Any]:
+def with_hpu_arguments(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls the original with hpu for every cuda argument."""
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return original(*map(mapped, args), **{name: mapped(value) for name, value in kwargs.items()})
+        return original(*map(to_hpu, args), **{name: to_hpu(value) for name, value in kwargs.items()})
 
     return call

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import torch
 
-from .cuda_module import SUBMODULES, counterpart, refused
+from .cuda_module import SUBMODULES, counterpart, has_no_counterpart
 from .torch_calls import CONSTRUCTORS, MAPPED, OTHERS
 
 _START = """# GPU migration
@@ -52,9 +52,9 @@ def page() -> Iterator[str]:
         + " that are not listed above:"
     )
     yield ""
-    yield ", ".join(f"`torch.cuda.{name}`" for name in names if refused(name)) + "."
+    yield ", ".join(f"`torch.cuda.{name}`" for name in names if has_no_counterpart(name)) + "."
     yield ""
-    rest = [n for n in names if counterpart(n) is None and not refused(n)]
+    rest = [n for n in names if counterpart(n) is None and not has_no_counterpart(n)]
     yield "Classes and submodules stay torch's: " + ", ".join(f"`torch.cuda.{name}`" for name in rest) + "."
     yield ""
     yield "## Functions of torch that take a device"

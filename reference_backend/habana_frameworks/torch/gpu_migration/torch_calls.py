@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from habana_frameworks.torch.internal.patches.wrap_function import replace
+from habana_frameworks.torch.internal.patches.wrap_function import replace_function
 
 import torch
 import torch.distributed
@@ -17,7 +17,7 @@ import torch.nested
 import torch.utils._device
 from torch.nn.utils.rnn import PackedSequence
 
-from .devices import mapped, migrating
+from .devices import to_hpu, with_hpu_arguments
 
 _METHODS = (
     "to", "pin_memory", "is_pinned", "new_empty", "new_empty_strided", "new_full", "new_ones", "new_tensor",
@@ -78,10 +78,10 @@ def replace_functions() -> None:
         return
     _replaced = True
     for module, name in CONSTRUCTORS:
-        replace(module, name, migrating)
+        replace_function(module, name, with_hpu_arguments)
     for path, names in MAPPED.items():
         for name in names:
-            replace(_found(path), name, migrating)
+            replace_function(_attribute_at(path), name, with_hpu_arguments)
     for owner in (torch.Tensor, torch.nn.Module, PackedSequence):
         owner.cuda = _moving
     torch.Tensor.is_cuda = property(lambda tensor: tensor.device.type == "hpu")
@@ -99,20 +99,20 @@ def replace_functions() -> None:
         (torch.distributed, "new_group", _with_hccl),
         (torch.nn.DataParallel, "__init__", _refusing_replicas),
     ):
-        replace(owner, name, make)
+        replace_function(owner, name, make)
     torch.distributed.is_nccl_available = lambda: True
     # If torch.cuda is available, this function returns the device type whose tensors are copied while others
     # are written.
     torch.distributed.checkpoint.filesystem._get_available_device_type = lambda: "hpu"
 
 
-def _found(path: str) -> Any:
+def _attribute_at(path: str) -> Any:
     return functools.reduce(getattr, path.split(".")[1:], torch)
 
 
 def _moving(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Copy a tensor, or move a module, to hpu."""
-    return self.hpu(mapped(device), *args, **kwargs)
+    return self.hpu(to_hpu(device), *args, **kwargs)
 
 
 class _AnyGenerator(type(torch._C.Generator)):  # type: ignore[misc]
@@ -126,7 +126,7 @@ class _Generator(torch._C.Generator, metaclass=_AnyGenerator):
     """A generator. A generator for cuda is a generator for hpu."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
-        return super().__new__(cls, device=mapped(device))
+        return super().__new__(cls, device=to_hpu(device))
 
 
 def _restored(storage: Any, location: str) -> Any:
@@ -137,11 +137,11 @@ def _restored(storage: Any, location: str) -> Any:
 def _loading(original: Callable[..., Any]) -> Callable[..., Any]:
     def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(map_location, dict):
-            locations = {source: mapped(target) for source, target in map_location.items()}
+            locations = {source: to_hpu(target) for source, target in map_location.items()}
             # In a file written after the migration, hpu is the location of tensors that the program places on
             # cuda.
-            map_location = {mapped(source): target for source, target in locations.items()} | locations
-        return original(f, mapped(map_location), *args, **kwargs)
+            map_location = {to_hpu(source): target for source, target in locations.items()} | locations
+        return original(f, to_hpu(map_location), *args, **kwargs)
 
     return load
 
@@ -182,7 +182,7 @@ def _compiling(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _asking_hpu(original: Callable[..., Any]) -> Callable[..., Any]:
     def is_autocast_enabled(device_type: str = "hpu") -> bool:
-        return original(mapped(device_type))
+        return original(to_hpu(device_type))
 
     return is_autocast_enabled
 
@@ -190,7 +190,7 @@ def _asking_hpu(original: Callable[..., Any]) -> Callable[..., Any]:
 def _with_hccl(original: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         values = [_hccl(argument) for argument in args]
-        return original(*values, **{name: _hccl(mapped(value)) for name, value in kwargs.items()})
+        return original(*values, **{name: _hccl(to_hpu(value)) for name, value in kwargs.items()})
 
     return call
 

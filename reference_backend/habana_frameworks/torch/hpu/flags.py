@@ -10,7 +10,7 @@ from habana_frameworks.torch.internal.settings import bridge_config
 
 import torch
 
-_SYNC_WORDS = {"default": False, "warn": True, "error": True}
+_SYNC_MODES = {"default": False, "warn": True, "error": True}
 
 
 class ConstSectionSerialization(NamedTuple):
@@ -35,7 +35,7 @@ def apply_environment() -> None:
     true.
     """
     if bridge_config.value_of("PT_HPU_SYNC_LAUNCH"):
-        bridge_config.assign("PT_ENABLE_HABANA_STREAMASYNC", False)
+        bridge_config.assign_flag("PT_ENABLE_HABANA_STREAMASYNC", False)
     _C.set_sync_debug_mode(not bridge_config.value_of("PT_ENABLE_HABANA_STREAMASYNC"))
     if bridge_config.value_of("PT_HPU_ENABLE_COMPILED_AUTOGRAD"):
         import torch._dynamo.config
@@ -45,12 +45,12 @@ def apply_environment() -> None:
 
 def enable_dynamic_shape() -> None:
     """Allow one graph for a range of shapes. Sets ``PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES``."""
-    bridge_config.assign("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES", True)
+    bridge_config.assign_flag("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES", True)
 
 
 def disable_dynamic_shape() -> None:
     """Use a separate graph for each shape."""
-    bridge_config.assign("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES", False)
+    bridge_config.assign_flag("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES", False)
 
 
 def get_dynamic_shape_status() -> bool:
@@ -60,12 +60,12 @@ def get_dynamic_shape_status() -> bool:
 
 def enable_optim_output_sif() -> None:
     """Infer output shapes of dynamic operators by a shortcut. Sets ``PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF``."""
-    bridge_config.assign("PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF", True)
+    bridge_config.assign_flag("PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF", True)
 
 
 def disable_optim_output_sif() -> None:
     """Undo `enable_optim_output_sif`, which is initially in effect."""
-    bridge_config.assign("PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF", False)
+    bridge_config.assign_flag("PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF", False)
 
 
 def enable_inference_mode() -> None:
@@ -158,13 +158,13 @@ def set_sync_debug_mode(debug_mode: bool | int | str) -> None:
     Raises:
         RuntimeError: the value is none of these.
     """
-    wait = _SYNC_WORDS.get(debug_mode) if isinstance(debug_mode, str) else bool(debug_mode)
+    wait = _SYNC_MODES.get(debug_mode) if isinstance(debug_mode, str) else bool(debug_mode)
     if wait is None or (not isinstance(debug_mode, str) and debug_mode not in (0, 1, 2)):
         raise RuntimeError(
             f"{debug_mode!r} is not a synchronisation mode. Use 0 or 'default' for off, or 1, 2, 'warn' "
             "or 'error' for on."
         )
-    bridge_config.assign("PT_ENABLE_HABANA_STREAMASYNC", not wait)
+    bridge_config.assign_flag("PT_ENABLE_HABANA_STREAMASYNC", not wait)
     _C.set_sync_debug_mode(wait)
 
 

@@ -16,7 +16,7 @@ from habana_frameworks.torch.internal.settings.visible_modules import own_module
 
 from ._utils import _get_device_index
 
-_FIGURES = (
+_STATISTICS = (
     "Limit",
     "InUse",
     "MaxInUse",
@@ -41,9 +41,9 @@ def memory_stats(device: Any = None) -> dict[str, int]:
     since the
     start.
     """
-    _check(device)
+    _check_device(device)
     stats = _C.memory_stats()
-    return {name: stats[name] for name in _FIGURES}
+    return {name: stats[name] for name in _STATISTICS}
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -86,7 +86,7 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 def reset_peak_memory_stats(device: Any = None) -> None:
     """Set ``MaxInUse`` to ``InUse``, like `torch.cuda`. It grows again with the next allocation."""
-    _check(device)
+    _check_device(device)
     _C.reset_peak_memory_stats()
 
 
@@ -100,7 +100,7 @@ def reset_accumulated_memory_stats(device: Any = None) -> None:
 
     The sums in torch.accelerator's table are set to 0 as well.
     """
-    _check(device)
+    _check_device(device)
     _C.reset_accumulated_memory_stats()
 
 
@@ -157,7 +157,7 @@ def _get_hlml_shared_object_name() -> str:
     return f"/hlml_hpu_{0 if module is None else module}_{os.getpid()}"
 
 
-def _check(device: Any) -> None:
+def _check_device(device: Any) -> None:
     index = _get_device_index(device, optional=True)
     if index != 0:
         raise AssertionError(f"Invalid device id {index}: this process has one device, hpu:0")

@@ -174,7 +174,7 @@ def with_rank(path: Path) -> Path:
     return path if not rank else path.with_name(f"{path.stem}-rank{rank}{path.suffix}")
 
 
-def dump_as_the_environment_says(metrics: Sequence[Metric]) -> None:
+def start_dumper_from_environment(metrics: Sequence[Metric]) -> None:
     """Start a `MetricDumper` as configured by the environment variables; the file must be set.
 
     Raises:

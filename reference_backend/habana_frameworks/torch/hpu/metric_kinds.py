@@ -123,7 +123,7 @@ class GraphCompilation(Metric):
             ("TotalTime", total),
             ("AvgTime", total / number if number else 0),
         ]
-        if environment.read("PT_HPU_METRICS_GC_DETAILS", "bool", False):
+        if environment.read_variable("PT_HPU_METRICS_GC_DETAILS", "bool", False):
             stats.append(("Recipes", [{"Recipe": name, "Time": time} for name, time in self._durations]))
         return stats
 

@@ -43,14 +43,14 @@ __all__ = [
 ]
 
 
-def _registered() -> dict[str, type[Metric]]:
+def _metric_kinds() -> dict[str, type[Metric]]:
     kinds: list[type[Metric]] = [GraphCompilation, CpuFallback, MemoryDefragmentation, DeviceMemory]
     if bridge_config.value_of("PT_HPU_ENABLE_CACHE_METRICS"):
         kinds.append(RecipeCache)
     return {kind.metric_name: kind for kind in kinds}
 
 
-_KINDS = _registered()
+_KINDS = _metric_kinds()
 _globals = {name: kind() for name, kind in _KINDS.items()}
 
 
@@ -106,9 +106,9 @@ def _start() -> None:
     for metric in _globals.values():
         metric.start()
     if os.environ.get("PT_HPU_METRICS_FILE") or os.environ.get("HABANA_PT_METRICS_FILE"):
-        from .metric_files import dump_as_the_environment_says
+        from .metric_files import start_dumper_from_environment
 
-        dump_as_the_environment_says(list(_globals.values()))
+        start_dumper_from_environment(list(_globals.values()))
 
 
 _start()

@@ -51,7 +51,7 @@ def simulated_name() -> str:
     Raises:
         ValueError: the name is not GAUDI, GAUDI2 or GAUDI3.
     """
-    named = os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip() or hardware_limits.name()
+    named = os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip() or hardware_limits.profile_name()
     name = named.upper() or "GAUDI2"
     if name not in _MODELS:
         raise ValueError(

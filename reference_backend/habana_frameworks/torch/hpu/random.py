@@ -124,7 +124,7 @@ def set_rng_ctx(ctx: str) -> None:
         ValueError: the name is not "philox".
     """
     global _context
-    _context = _known(ctx)
+    _context = _checked_context(ctx)
 
 
 def unset_rng_ctx(ctx: str) -> None:
@@ -134,11 +134,11 @@ def unset_rng_ctx(ctx: str) -> None:
         ValueError: as for `set_rng_ctx`.
     """
     global _context
-    _known(ctx)
+    _checked_context(ctx)
     _context = None
 
 
-def _known(ctx: str) -> str:
+def _checked_context(ctx: str) -> str:
     if ctx != "philox":
         raise ValueError(f"{ctx!r} is not a context for random number generation. Use 'philox'.")
     return ctx

@@ -23,7 +23,7 @@ from types import ModuleType
 from . import graph_dumps
 from .fusion import cache_config
 from .settings import bridge_config, hardware_limits
-from .settings.environment import read
+from .settings.environment import read_variable
 
 
 def start(core: ModuleType, lazy_mode: int) -> None:
@@ -37,28 +37,30 @@ def start(core: ModuleType, lazy_mode: int) -> None:
         ValueError: a variable has a value that is not accepted.
     """
     core.set_pipeline(
-        bool(read("PT_HPU_EAGER_PIPELINE_ENABLE", "bool", True))
-        and bool(read("PT_ENABLE_HABANA_STREAMASYNC", "bool", True))
-        and not read("PT_HPU_SYNC_LAUNCH", "bool", False)
+        bool(read_variable("PT_HPU_EAGER_PIPELINE_ENABLE", "bool", True))
+        and bool(read_variable("PT_ENABLE_HABANA_STREAMASYNC", "bool", True))
+        and not read_variable("PT_HPU_SYNC_LAUNCH", "bool", False)
     )
-    core.recipe_cache_set_limit(int(read("HABANA_PGM_LRU_MAX", "u64", 30000)))
-    core.recipe_cache_set_enabled(bool(read("PT_HPU_PGM_ENABLE_CACHE", "bool", True)))
-    core.set_record_lines(bool(read("HPU_REFERENCE_RECORD_LINES", "bool", False)))
+    core.recipe_cache_set_limit(int(read_variable("HABANA_PGM_LRU_MAX", "u64", 30000)))
+    core.recipe_cache_set_enabled(bool(read_variable("PT_HPU_PGM_ENABLE_CACHE", "bool", True)))
+    core.set_record_lines(bool(read_variable("HPU_REFERENCE_RECORD_LINES", "bool", False)))
     core.set_queue_all(*_queue_all())
-    hardware_limits.name()  # raises if the value is invalid
-    bridge_config.follow("PT_ENABLE_INT64_SUPPORT", core.set_wide_integers)
-    core.set_tanh_gelu(bool(read("PT_HPU_FORCE_TANH_FOR_GELU", "bool", True)))
+    hardware_limits.profile_name()  # raises if the value is invalid
+    bridge_config.watch_flag("PT_ENABLE_INT64_SUPPORT", core.set_wide_integers)
+    core.set_tanh_gelu(bool(read_variable("PT_HPU_FORCE_TANH_FOR_GELU", "bool", True)))
     core.set_copy_queue(
-        bool(read("PT_HPU_ENABLE_H2D_COPY_ASYNC_THREAD", "bool", True)),
-        bool(read("PT_HPU_ENABLE_D2H_ASYNC_THREAD", "bool", True)),
-        int(read("PT_HPU_H2D_COPY_MIN_TENSOR_SIZE", "u32", 1 << 20)),
+        bool(read_variable("PT_HPU_ENABLE_H2D_COPY_ASYNC_THREAD", "bool", True)),
+        bool(read_variable("PT_HPU_ENABLE_D2H_ASYNC_THREAD", "bool", True)),
+        int(read_variable("PT_HPU_H2D_COPY_MIN_TENSOR_SIZE", "u32", 1 << 20)),
     )
-    core.set_defragmentation(bool(read("PT_ENABLE_MEMORY_DEFRAGMENTATION", "bool", True)))
+    core.set_defragmentation(bool(read_variable("PT_ENABLE_MEMORY_DEFRAGMENTATION", "bool", True)))
     # Lazy mode records a call instead of running it, so it needs the cached metadata of the call's outputs.
-    core.set_keeps_learned(lazy_mode != 0 or bool(read("PT_HPU_ENABLE_EAGER_JIT_CACHE", "bool", True)))
-    core.set_range_check(bool(read("PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK", "bool", True)))
+    core.set_keeps_learned(
+        lazy_mode != 0 or bool(read_variable("PT_HPU_ENABLE_EAGER_JIT_CACHE", "bool", True))
+    )
+    core.set_range_check(bool(read_variable("PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK", "bool", True)))
     cache_config.from_environment()  # raises now for an invalid value, not when the first graph is compiled
-    if read("PT_HPU_PRINT_BACKTRACE_ON_SIGNAL", "bool", False):
+    if read_variable("PT_HPU_PRINT_BACKTRACE_ON_SIGNAL", "bool", False):
         import faulthandler  # imported here to keep the import of the package fast
 
         faulthandler.enable()
@@ -69,12 +71,12 @@ def start(core: ModuleType, lazy_mode: int) -> None:
 
 
 def _start_lazy(core: ModuleType, mode: int) -> None:
-    core.lazy_start(mode, int(read("HPU_REFERENCE_LAZY_SEED", "u64", 0)))
+    core.lazy_start(mode, int(read_variable("HPU_REFERENCE_LAZY_SEED", "u64", 0)))
     graph_dumps.dump_lazy_graphs(core)
-    core.lazy_set_thread(bool(read("PT_HPU_ENABLE_EXECUTION_THREAD", "bool", True)))
+    core.lazy_set_thread(bool(read_variable("PT_HPU_ENABLE_EXECUTION_THREAD", "bool", True)))
     most = min(
-        int(read("PT_HPU_MAX_ACCUM_SIZE", "u64", 2**63 - 1)),
-        int(read("PT_HPU_MAX_COMPOUND_OP_SIZE", "i64", 2**63 - 1)),
+        int(read_variable("PT_HPU_MAX_ACCUM_SIZE", "u64", 2**63 - 1)),
+        int(read_variable("PT_HPU_MAX_COMPOUND_OP_SIZE", "i64", 2**63 - 1)),
         2**63 - 1,
     )
     if most < 1:
@@ -83,7 +85,7 @@ def _start_lazy(core: ModuleType, mode: int) -> None:
             "least "
             "one operator. Use 1 or more."
         )
-    core.lazy_set_limits(most, bool(read("PT_HPU_MAX_COMPOUND_OP_SYNC", "bool", False)))
+    core.lazy_set_limits(most, bool(read_variable("PT_HPU_MAX_COMPOUND_OP_SYNC", "bool", False)))
 
 
 def _queue_all() -> tuple[int, int]:

@@ -29,7 +29,7 @@ from .settings import bridge_config, environment
 
 _SUFFIXES = {"text": ".txt", "dot": ".dot"}
 #: The first error of a write. It was reported by a warning; later errors are not reported.
-_refused: list[OSError] = []
+_reported_errors: list[OSError] = []
 
 
 def requested_forms(kind: str) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ def requested_forms(kind: str) -> tuple[str, ...]:
         kind: ``eager`` for captured graphs, ``lazy``, ``compile`` or ``compile_fx``.
     """
     mode = str(bridge_config.value_of("PT_HPU_GRAPH_DUMP_MODE")).strip().lower()
-    if environment.read("GRAPH_VISUALIZATION", "bool", False) or mode in ("all", kind):
+    if environment.read_variable("GRAPH_VISUALIZATION", "bool", False) or mode in ("all", kind):
         return ("text", "dot")
     if kind in ("eager", "lazy") and bridge_config.value_of("PT_HPU_DUMP_IR_DOT_GRAPH"):
         return ("dot",)
@@ -60,7 +60,7 @@ def dump_if_requested(graph: Any, name: str, kind: str = "eager") -> list[Path]:
         process is reported by a warning.
     """
     try:
-        return _write(graph, name, requested_forms(kind))
+        return _write_graph(graph, name, requested_forms(kind))
     except OSError as error:
         _warn_once(error)
         return []
@@ -81,20 +81,20 @@ def dump_lazy_graphs(core: ModuleType) -> None:
 
     def draw() -> None:
         for path in folder.glob(f"graph_recipe_*_{os.getpid()}.dot"):
-            _draw(path)
+            _draw_dot(path)
 
     atexit.register(draw)
 
 
 def dump_graph(graph: Any, name: str) -> list[Path]:
     """Write a graph as text and as DOT, regardless of the environment, and return the files."""
-    return _write(graph, name, tuple(_SUFFIXES))
+    return _write_graph(graph, name, tuple(_SUFFIXES))
 
 
 def _warn_once(error: OSError) -> None:
-    if _refused:
+    if _reported_errors:
         return
-    _refused.append(error)
+    _reported_errors.append(error)
     warnings.warn(
         f"graphs could not be written ({error}); the program continues. Set PT_HPU_GRAPH_DUMP_PREFIX to a "
         "writable folder.",
@@ -103,7 +103,7 @@ def _warn_once(error: OSError) -> None:
     )
 
 
-def _write(graph: Any, name: str, forms: Iterable[str]) -> list[Path]:
+def _write_graph(graph: Any, name: str, forms: Iterable[str]) -> list[Path]:
     written = []
     for form in forms:
         folder = Path(str(bridge_config.value_of("PT_HPU_GRAPH_DUMP_PREFIX")))
@@ -111,12 +111,12 @@ def _write(graph: Any, name: str, forms: Iterable[str]) -> list[Path]:
         path = folder / f"{name}_{os.getpid()}{_SUFFIXES[form]}"
         path.write_text(graph.dump(form))
         written.append(path)
-        if form == "dot" and (picture := _draw(path)):
+        if form == "dot" and (picture := _draw_dot(path)):
             written.append(picture)
     return written
 
 
-def _draw(path: Path) -> Path | None:
+def _draw_dot(path: Path) -> Path | None:
     """Draw a DOT file with Graphviz. Return None if Graphviz is not installed or fails (with a warning)."""
     program = shutil.which("dot")
     if program is None:

@@ -44,25 +44,25 @@ _MODULES = {
 PYTHON_LEVELS = (5, logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
 
 
-def start(core: ModuleType) -> None:
+def start_log(core: ModuleType) -> None:
     """Configure the log from environment variables.
 
     Raises:
         ValueError: a variable has an invalid value.
     """
-    settings = log_settings.read(core.log_modules())
-    apply(core, settings)
+    settings = log_settings.read_log_settings(core.log_modules())
+    apply_settings(core, settings)
     if settings.lets_through("PT_FALLBACK"):
-        atexit.register(_sum_up_fallbacks, core)
+        atexit.register(_log_fallback_counts, core)
     _register_with_torch()
 
 
-def apply(core: ModuleType, settings: LogSettings) -> None:
+def apply_settings(core: ModuleType, settings: LogSettings) -> None:
     """Apply the settings to C++ and to the Python loggers."""
     _HANDLER.core = core
     _set_core(settings)
     for name, module in _MODULES.items():
-        lowest = _lowest(settings.levels.get(module, 0))
+        lowest = _lowest_python_level(settings.levels.get(module, 0))
         # Otherwise the level set by the program or by TORCH_LOGS stays, and the log selects from those lines.
         if lowest < logging.WARNING:
             logging.getLogger(name).setLevel(lowest)
@@ -123,7 +123,7 @@ def log_recipe(name: str, text: Callable[[], str]) -> None:
         text: returns the text of the graph; called only if the text is written.
     """
     if torch_logging.log_registry.is_artifact(RECIPES):
-        recipes = _recipes()
+        recipes = _recipe_logger()
         if recipes.isEnabledFor(logging.DEBUG):
             recipes.debug("%s\n%s", name, text())
     torch_logging.trace_structured(
@@ -170,7 +170,7 @@ def _has_another_handler(name: str, handler: logging.Handler) -> bool:
     return False
 
 
-def _lowest(bits: int) -> int:
+def _lowest_python_level(bits: int) -> int:
     return next((number for i, number in enumerate(PYTHON_LEVELS) if bits >> i & 1), logging.CRITICAL)
 
 
@@ -185,11 +185,11 @@ def _register_with_torch() -> None:
 
 
 @functools.cache
-def _recipes() -> logging.Logger:
+def _recipe_logger() -> logging.Logger:
     return torch_logging.getArtifactLogger(COMPILE, RECIPES)
 
 
-def _sum_up_fallbacks(core: ModuleType) -> None:
+def _log_fallback_counts(core: ModuleType) -> None:
     counts = core.fallback_counts()
     if counts:
         lines = [f"{count}\t{name}" for name, count in sorted(counts.items(), key=lambda item: -item[1])]

@@ -26,11 +26,11 @@ from habana_frameworks.torch import _C
 
 from .traces import Recording, write_or_warn
 
-_BY_PROGRAM = ("profile_api", "profile_api_light")
+_PROGRAM_CONTROLLED = ("profile_api", "profile_api_light")
 
 
 @dataclass(frozen=True)
-class Files:
+class TraceFiles:
     """Folder and name of this process's trace files."""
 
     folder: Path
@@ -43,16 +43,16 @@ class Files:
         return [self.folder / f"{stem}.json", self.folder / f"{stem}.hltv"]
 
 
-class Profile:
+class ProcessRecorder:
     """The trace of this process. At most one recording runs at a time."""
 
     def __init__(self) -> None:
         self._recording: Recording | None = None
-        self._files: Files | None = None
+        self._files: TraceFiles | None = None
 
-    def set_up(self) -> Files:
+    def set_up(self) -> TraceFiles:
         """Read ``HABANA_PROF_CONFIG`` at the first call. Warn if the file cannot be read."""
-        self._files = self._files or _configured()
+        self._files = self._files or _read_config()
         return self._files
 
     @property
@@ -80,35 +80,35 @@ class Profile:
         if recording is None or not recording.is_own:
             return []
         if at_exit:
-            _wait_a_little()
+            _wait_for_pending_work()
         else:
             _C.finish_work()
         return write_or_warn(recording.finish(), self.set_up().paths())
 
 
-PROFILE = Profile()
+RECORDER = ProcessRecorder()
 
 
-def mode() -> str:
+def profile_mode() -> str:
     """Return ``HABANA_PROFILE``, or ``profile_api_light`` if it is not set."""
     return os.environ.get("HABANA_PROFILE", "") or "profile_api_light"
 
 
 def start_if_requested() -> None:
     """Set ``HABANA_PROFILE`` if it is not set, and start recording if it requests the whole process."""
-    os.environ["HABANA_PROFILE"] = mode()
-    if mode() not in ("0", *_BY_PROGRAM):
-        PROFILE.start()
-        atexit.register(PROFILE.stop, at_exit=True)
+    os.environ["HABANA_PROFILE"] = profile_mode()
+    if profile_mode() not in ("0", *_PROGRAM_CONTROLLED):
+        RECORDER.start()
+        atexit.register(RECORDER.stop, at_exit=True)
 
 
-def _wait_a_little(seconds: float = 5.0) -> None:
+def _wait_for_pending_work(seconds: float = 5.0) -> None:
     end = time.monotonic() + seconds
     while _C.engine_counters()["pending"] > 0 and time.monotonic() < end:
         time.sleep(0.01)
 
 
-def _configured() -> Files:
+def _read_config() -> TraceFiles:
     path = os.environ.get("HABANA_PROF_CONFIG", "")
     fields: dict[str, object] = {}
     if path:
@@ -127,4 +127,4 @@ def _configured() -> Files:
                 RuntimeWarning,
                 stacklevel=2,
             )
-    return Files(Path(str(fields.get("folder", "."))), str(fields.get("name", "default_profiling")))
+    return TraceFiles(Path(str(fields.get("folder", "."))), str(fields.get("name", "default_profiling")))

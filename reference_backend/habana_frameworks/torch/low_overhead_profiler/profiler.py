@@ -22,7 +22,7 @@ from habana_frameworks.torch.internal.traces import Recording, Trace, write_or_w
 
 _numbers = itertools.count()
 _recording: Recording | None = None
-_kept: list[Trace] = []
+_finished_traces: list[Trace] = []
 
 
 def start() -> None:
@@ -38,7 +38,7 @@ def stop() -> None:
     recording, _recording = _recording, None
     if recording is not None and recording.is_own:
         hpu._finish_work()
-        _kept.append(recording.finish())
+        _finished_traces.append(recording.finish())
 
 
 def flush() -> list[Path]:
@@ -47,7 +47,7 @@ def flush() -> list[Path]:
     Returns:
         The written files.
     """
-    traces, _kept[:] = list(_kept), []
+    traces, _finished_traces[:] = list(_finished_traces), []
     return [path for trace in traces for path in write_or_warn(trace, [_path()])]
 
 

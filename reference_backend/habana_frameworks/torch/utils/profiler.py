@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from habana_frameworks.torch.internal.process_trace import PROFILE
+from habana_frameworks.torch.internal.process_trace import RECORDER
 
 
 def _setup_profiler() -> None:
     """Read the configuration now, instead of at the first start."""
-    PROFILE.set_up()
+    RECORDER.set_up()
 
 
 def _start_profiler() -> None:
     """Start recording the work of the device."""
-    PROFILE.start()
+    RECORDER.start()
 
 
 def _stop_profiler() -> list[Path]:
@@ -27,4 +27,4 @@ def _stop_profiler() -> list[Path]:
     Returns:
         The written files; an empty list if no recording was started.
     """
-    return PROFILE.stop()
+    return RECORDER.stop()

@@ -1,7 +1,7 @@
-"""Wrong kernels, planted on purpose: faults for every property of overloads.
+"""Injected faults of overloads: wrong kernels for every property of overloads.
 
-A fault replaces some forms of an overload by Python functions that are wrong in one way; the CPU's answers
-come from torch's own overload.
+A fault replaces some call forms of an overload by Python functions that are wrong in one way. The reference
+comes from torch's own overload.
 """
 
 from tests.injected_faults.overloads.faults import (

@@ -1,4 +1,4 @@
-"""Faults that ``overload-errors`` sees."""
+"""Faults that ``overload-errors`` detects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.injected_faults.overloads.faults.planting import plant
 @plant("overload-errors", "sum.dim_IntList", "float32", Kind.ERROR_TYPE)
 def any_dimension_is_accepted(overload: Overload) -> dict[str, Any]:
     def op(x: Any, dim: Any, *args: Any, **kwargs: Any) -> Any:
-        return overload.op(x, [one % max(x.dim(), 1) for one in dim], *args, **kwargs)
+        return overload.op(x, [dimension % max(x.dim(), 1) for dimension in dim], *args, **kwargs)
 
     return {"op": op}
 

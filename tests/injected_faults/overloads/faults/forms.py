@@ -1,4 +1,4 @@
-"""Faults that ``overload-forms`` sees."""
+"""Faults that ``overload-forms`` detects."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ def an_argument_is_overwritten(overload: Overload) -> dict[str, Any]:
 @plant("overload-forms", "_fused_sgd_", "float32", Kind.VALUE)
 def momentum_not_written(overload: Overload) -> dict[str, Any]:
     def op(params: Any, grads: Any, momenta: Any, **options: Any) -> Any:
-        return overload.op(params, grads, [one.clone() for one in momenta], **options)
+        return overload.op(params, grads, [momentum.clone() for momentum in momenta], **options)
 
     return {"op": op}
 
 
 @plant("overload-forms", "equal", "int64", Kind.VALUE)
 def always_equal(overload: Overload) -> dict[str, Any]:
-    return {"op": lambda one, other: True}
+    return {"op": lambda left, right: True}
 
 
 @plant("overload-forms", "bmm", "float32", Kind.ALIASING)

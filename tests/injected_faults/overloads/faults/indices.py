@@ -1,4 +1,4 @@
-"""Faults that ``overload-indices`` sees."""
+"""Faults that ``overload-indices`` detects."""
 
 from __future__ import annotations
 

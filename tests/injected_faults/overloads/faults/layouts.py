@@ -1,4 +1,4 @@
-"""Faults that ``overload-layouts`` sees."""
+"""Faults that ``overload-layouts`` detects."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def out_is_written_beyond_its_end(overload: Overload) -> dict[str, Any]:
 
 @plant("overload-layouts", "native_batch_norm_backward", "float32", Kind.VALUE)
 def strides_of_what_training_does_not_read_are_ignored(overload: Overload) -> dict[str, Any]:
-    """Operators make calls in training first, in which running statistics do not matter."""
+    """Ignore the strides of running statistics. The first calls of operators are in training mode, where
+    running statistics do not matter.
+    """
 
     def op(grad: Any, x: Any, weight: Any, mean: Any, *rest: Any) -> Any:
         return overload.op(grad, x, weight, dense(mean) if mean is not None else None, *rest)

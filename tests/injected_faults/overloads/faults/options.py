@@ -1,4 +1,4 @@
-"""Faults that ``overload-options`` sees."""
+"""Faults that ``overload-options`` detects."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def padding_always_counts(overload: Overload) -> dict[str, Any]:
 
 @plant("overload-options", "_scaled_mm", "float8_e4m3fn", Kind.VALUE)
 def a_bias_is_ignored(overload: Overload) -> dict[str, Any]:
-    def op(x: Any, y: Any, one: Any, other: Any, bias: Any = None, *rest: Any, **kwargs: Any) -> Any:
-        return overload.op(x, y, one, other, None, *rest, **kwargs)
+    def op(x: Any, y: Any, second: Any, third: Any, bias: Any = None, *rest: Any, **kwargs: Any) -> Any:
+        return overload.op(x, y, second, third, None, *rest, **kwargs)
 
     return {"op": op}
 
@@ -88,9 +88,9 @@ def a_padding_has_a_gradient(overload: Overload) -> dict[str, Any]:
 def a_factor_is_that_of_the_first_call_of_these_sizes(overload: Overload) -> dict[str, Any]:
     first: dict[Any, Any] = {}
 
-    def op(x: Any, one: Any, other: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-        beta = first.setdefault((x.shape, one.shape, other.shape, alpha), beta)
-        return overload.op(x, one, other, beta=beta, alpha=alpha)
+    def op(x: Any, first_matrix: Any, second_matrix: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        beta = first.setdefault((x.shape, first_matrix.shape, second_matrix.shape, alpha), beta)
+        return overload.op(x, first_matrix, second_matrix, beta=beta, alpha=alpha)
 
     return {"op": op}
 

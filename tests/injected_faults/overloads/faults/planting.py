@@ -1,4 +1,4 @@
-"""Planting of faults in overloads, and what the faults share."""
+"""Injection of faults into overloads, and helper functions of the faults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Break = Callable[[Overload], dict[str, Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """``breaks`` returns the forms that are wrong; the check must then fail with ``kind``."""
+    """An injected fault. ``breaks`` returns the wrong call forms; the check must then fail with ``kind``."""
 
     property: str
     overload: str
@@ -45,13 +45,13 @@ def plant(property: str, overload: str, dtype: str, kind: Kind) -> Callable[[Bre
 
 
 def broken(fault: Fault) -> Subject:
-    """The overload's subject with the fault in it."""
+    """Return the overload's subject with the fault."""
     overload: Overload = find("overload", fault.overload).info
     return Subject("overload", fault.overload, dataclasses.replace(overload, **fault.breaks(overload)))
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor as a kernel sees it that takes it for dense."""
+    """Return the tensor as a kernel reads it that ignores strides."""
     if tensor.is_contiguous():
         return tensor
     strides = torch.empty(tensor.shape).stride()

@@ -1,4 +1,4 @@
-"""Faults that ``overload-random`` sees."""
+"""Faults that ``overload-random`` detects."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def half_of_a_draw_is_of_the_one_before(overload: Overload) -> dict[str, Any]:
     state: list[torch.Tensor] = []
 
     def op(x: Any, *args: Any, **kwargs: Any) -> Any:
-        # After the same seed it must draw the same again: only then does nothing but the repetition tell.
+        # The function must draw the same numbers after the same seed, so that only the repetition reveals the
+        # fault.
         follows = bool(state) and not torch.equal(torch.get_rng_state(), state[0])
         if not follows:
             state[:] = [torch.get_rng_state()]

@@ -1,4 +1,4 @@
-"""Faults that ``overload-repeats`` sees."""
+"""Faults that ``overload-repeats`` detects."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def one_call_in_97_is_wrong_in_place(overload: Overload) -> dict[str, Any]:
 
 @plant("overload-repeats", "mul.Tensor", "float32", Kind.VALUE)
 def the_result_of_the_call_before(overload: Overload) -> dict[str, Any]:
-    kept: dict[Any, Any] = {}
+    results_by_form: dict[Any, Any] = {}
 
     def op(x: Any, y: Any) -> Any:
         result = overload.op(x, y)
-        return kept.setdefault((result.shape, result.dtype), result).clone()
+        return results_by_form.setdefault((result.shape, result.dtype), result).clone()
 
     return {"op": op}
 
@@ -103,8 +103,8 @@ def one_call_in_ninety_seven_is_wrong(overload: Overload) -> dict[str, Any]:
 @plant("overload-repeats", "relu", "float32", Kind.VALUE)
 def results_depend_on_what_memory_held(overload: Overload) -> dict[str, Any]:
     def op(x: Any) -> Any:
-        fresh = torch.empty_like(x)
-        return overload.op(x) + fresh.isnan()
+        new_tensor = torch.empty_like(x)
+        return overload.op(x) + new_tensor.isnan()
 
     return {"op": op}
 
@@ -116,7 +116,7 @@ def one_call_in_97_writes_nothing(overload: Overload) -> dict[str, Any]:
     def op(params: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal calls
         calls += 1
-        written = [one.clone() for one in params] if calls % 97 == 0 else params
+        written = [tensor.clone() for tensor in params] if calls % 97 == 0 else params
         return overload.op(written, *args, **kwargs)
 
     return {"op": op}

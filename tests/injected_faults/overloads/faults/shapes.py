@@ -1,4 +1,4 @@
-"""Faults that ``overload-shapes`` sees."""
+"""Faults that ``overload-shapes`` detects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults that ``overload-values`` sees."""
+"""Faults that ``overload-values`` detects."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def a_difference_of_zeros_loses_its_sign(overload: Overload) -> dict[str, Any]:
 @plant("overload-values", "clamp.Tensor", "int64", Kind.VALUE)
 def bounds_beyond_two_to_the_53_are_rounded(overload: Overload) -> dict[str, Any]:
     def op(x: Any, low: Any = None, high: Any = None) -> Any:
-        low, high = (one if one is None else one.double().long() for one in (low, high))
+        low, high = (bound if bound is None else bound.double().long() for bound in (low, high))
         return overload.op(x, low, high)
 
     return {"op": op}

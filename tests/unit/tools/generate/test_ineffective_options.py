@@ -1,8 +1,8 @@
-"""Options of which no call shows an effect."""
+"""Options that change the result of no call."""
 
 from typing import Any
 
-from tools.generate.ineffective_options import holes
+from tools.generate.ineffective_options import ineffective_options
 
 
 def _result(id: str, *quiet: str, verdict: str = "pass") -> dict[str, Any]:
@@ -17,4 +17,4 @@ def test_a_hole_is_an_option_that_shows_in_no_dtype() -> None:
         _result("overload-options/add.Tensor@bool"),
         _result("overload-values/add.Tensor@bool", "one"),
     ]
-    assert holes(results) == {"mm": ["two"]}
+    assert ineffective_options(results) == {"mm": ["two"]}

@@ -1,4 +1,4 @@
-"""Renewal of the manifest."""
+"""Regeneration of the manifest."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def test_the_check_says_that_it_drifted_and_how_to_mend_it(
 ) -> None:
     changed = manifest.PATH.read_text().replace('"name": "value"', '"name": "worth"', 1)
     (tmp_path / "manifest.json").write_text(changed)
-    lines = generate.difference(tmp_path / "manifest.json")
+    lines = generate.manifest_difference(tmp_path / "manifest.json")
     assert any(line.startswith("+") and '"name": "value"' in line for line in lines)
-    monkeypatch.setattr(generate, "difference", lambda: lines)
+    monkeypatch.setattr(generate, "manifest_difference", lambda: lines)
     assert generate.main(["--check"]) == 1
     assert f"run '{manifest.COMMAND}'" in capsys.readouterr().out
 
@@ -34,12 +34,14 @@ def test_since_and_until_are_what_was_seen() -> None:
         Group((2, 6), (2, 9), ("float32",), ("gone",)),
         Group((2, 6), None, ("int64",), ("add",)),
     )
-    spans = generate._spans(before, {"add": ("float32", "bool"), "fresh": ("float32",)}, (2, 13), minors)
+    spans = generate._validity_spans(
+        before, {"add": ("float32", "bool"), "fresh": ("float32",)}, (2, 13), minors
+    )
     assert spans == {
         "add": [("float32", (2, 6), None), ("bool", (2, 13), None), ("int64", (2, 6), (2, 13))],
         "gone": [("float32", (2, 6), (2, 9))],
         "fresh": [("float32", (2, 13), None)],
     }
-    # An older minor that is looked at later moves the beginning back.
-    again = generate._spans(before, {"fresh": ("float32",)}, (2, 9), ((2, 6), (2, 9)))
-    assert again["add"] == [("float32", (2, 6), (2, 9)), ("int64", (2, 6), (2, 9))]
+    # If an older minor is measured later, it moves the start of the range back.
+    new_spans = generate._validity_spans(before, {"fresh": ("float32",)}, (2, 9), ((2, 6), (2, 9)))
+    assert new_spans["add"] == [("float32", (2, 6), (2, 9)), ("int64", (2, 6), (2, 9))]

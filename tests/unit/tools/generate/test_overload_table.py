@@ -1,4 +1,4 @@
-"""The table of overloads and what a run on the CPU adds to it."""
+"""The table of overloads, and the entries that a run on the CPU adds."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from conformance.framework.property import Property
 from conformance.framework.recorder import CHECKED_NOTHING, Recorder
 from conformance.model.verdicts import CaseId, ResultId
 from conformance.plan import levels
-from conformance.properties.registry import find as property_named
+from conformance.properties.registry import find_property as property_named
 from conformance.properties.registry import properties
 from conformance.subjects.torch_databases import find, subjects
 from conformance.target import file as target_file
@@ -22,7 +22,7 @@ from tools.generate import overload_table
 def document(tmp_path: Path, target: str) -> Path:
     results = [
         {"id": "overload-options/sin@float32", "notes": [f"{CHECKED_NOTHING}the calls have no options"]},
-        {"id": "overload-forms/sin@float32", "notes": ["the CPU does not keep to this itself"]},
+        {"id": "overload-forms/sin@float32", "notes": ["the CPU fails the same check"]},
         {"id": "overload-forms/sin@float64"},
     ]
     path = tmp_path / "results.json"
@@ -32,13 +32,13 @@ def document(tmp_path: Path, target: str) -> Path:
 
 def test_what_checked_nothing_on_the_cpu_is_noted(tmp_path: Path) -> None:
     rows = {"sin": {"operators": ["sin"]}}
-    assert overload_table.idle(rows, document(tmp_path, "cpu")) == 1
+    assert overload_table.add_idle_results(rows, document(tmp_path, "cpu")) == 1
     assert rows["sin"] == {"operators": ["sin"], "idle": {"overload-options": ["float32"]}}
 
 
 def test_other_targets_say_nothing_about_what_is_idle(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="of target mine; only the CPU's own run"):
-        overload_table.idle({}, document(tmp_path, "mine"))
+        overload_table.add_idle_results({}, document(tmp_path, "mine"))
 
 
 def test_what_is_idle_has_no_results() -> None:
@@ -79,7 +79,12 @@ def test_core_has_the_overloads_that_its_operators_call(monkeypatch: pytest.Monk
         monkeypatch.setattr(
             torch_testing_internals, name, lambda info, able=able: {torch.float32} & set(able(info))
         )
-    called = {name for *_, found in overload_table.calls() for name, dtypes in found.items() if dtypes}
+    called = {
+        name
+        for *_, dtypes_by_overload in overload_table.recorded_dtypes()
+        for name, dtypes in dtypes_by_overload.items()
+        if dtypes
+    }
     assert len(called) > 200
-    known = {subject.name for subject in subjects("overload")}
-    assert called & known <= of_kind["overload"]
+    overload_names = {subject.name for subject in subjects("overload")}
+    assert called & overload_names <= of_kind["overload"]

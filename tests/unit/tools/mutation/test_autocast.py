@@ -1,4 +1,4 @@
-"""The places of autocast: those of which a wrong cast can show."""
+"""The mutation points of autocast: the operators for which a wrong cast is observable."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import torch
 
 from conformance.target import file as target_file
 from tools.mutation import points
-from tools.mutation.injectors.autocast import castable
+from tools.mutation.injectors.autocast import castable_overloads
 
 
 def test_operators_that_torch_promotes_without_a_cast_are_no_places() -> None:
-    names = castable("CPU", {"lower": ["mm", "addcmul"], "promote": ["cat", "stack", "addcmul"]})
+    names = castable_overloads("CPU", {"lower": ["mm", "addcmul"], "promote": ["cat", "stack", "addcmul"]})
     assert "aten::mm" in names
     assert "aten::cat" not in names
     assert "aten::stack" not in names
@@ -19,9 +19,9 @@ def test_operators_that_torch_promotes_without_a_cast_are_no_places() -> None:
 
 def test_torch_promotes_what_the_reference_device_lists_for_promotion_alone() -> None:
     lists = target_file.load("hpu-reference").target("eager").autocast
-    others = {name for word, names in lists.items() if word != "promote" for name in names}
+    other_lists = {name for cast_policy, names in lists.items() if cast_policy != "promote" for name in names}
     low, high = torch.ones(3, dtype=torch.bfloat16), torch.ones(3)
-    for name in set(lists["promote"]) - others:
+    for name in set(lists["promote"]) - other_lists:
         call = getattr(torch, name)
         two = [low, high]
         result = (
@@ -31,5 +31,5 @@ def test_torch_promotes_what_the_reference_device_lists_for_promotion_alone() ->
 
 
 def test_an_overload_without_a_kernel_of_the_device_is_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(points, "places", lambda key: ["aten::mm", "aten::mm.dtype"])
-    assert castable("CPU", {}) == ["aten::mm"]
+    monkeypatch.setattr(points, "mutation_points", lambda key: ["aten::mm", "aten::mm.dtype"])
+    assert castable_overloads("CPU", {}) == ["aten::mm"]

@@ -1,4 +1,4 @@
-"""The fates of mutants, the journal, and the processes that run them."""
+"""The fates of mutants, the journal, and the worker processes of a campaign."""
 
 import os
 import sys
@@ -14,8 +14,8 @@ from conformance.process_control.supervisor import Supervisor
 from tests.support import python_path
 from tools.mutation import campaign, score
 from tools.mutation.campaign import Fate, Job, Journal, MutantResult
-from tools.mutation.coverage_run import Learned, ResultCoverage, reach
-from tools.mutation.mutant import Fault
+from tools.mutation.coverage_run import CoverageData, ResultCoverage, select_results
+from tools.mutation.mutant import Mutant
 
 JOB = {
     "do": "attempt",
@@ -53,9 +53,9 @@ def test_a_journal_is_read_again_without_the_line_that_was_being_written(tmp_pat
     journal.add(MutantResult("one", Fate.KILLED.value))
     journal.add(MutantResult("two", Fate.ASLEEP.value))
     path.write_text(path.read_text()[:-20])
-    again = Journal(path, "digest")
-    assert list(again.done) == ["one"]
-    again.add(MutantResult("two", Fate.SURVIVED.value))
+    reopened = Journal(path, "digest")
+    assert list(reopened.done) == ["one"]
+    reopened.add(MutantResult("two", Fate.SURVIVED.value))
     assert Journal(path, "digest").done["two"].fate == "survived"
 
 
@@ -65,7 +65,7 @@ def test_a_journal_of_another_catalogue_is_refused(tmp_path: Path) -> None:
         Journal(tmp_path / "outcomes.jsonl", "other")
 
 
-LEARNED = Learned(
+LEARNED = CoverageData(
     "digest",
     ["aten::a last-element 0 0 @any", "aten::a leak 0 0 @any", "aten::b leak 0 0 @any"],
     {
@@ -84,9 +84,9 @@ LEARNED = Learned(
 
 
 def test_results_of_narrow_levels_and_quick_ones_come_first_and_failing_ones_never() -> None:
-    mutant = Fault("aten::a", "last-element")
-    assert reach(LEARNED, [mutant], 5).results[mutant] == ["value/a@int64", "y/a@any", "z/a@any"]
-    assert reach(LEARNED, [mutant], 1).results[mutant] == ["value/a@int64", "y/a@any"]
+    mutant = Mutant("aten::a", "last-element")
+    assert select_results(LEARNED, [mutant], 5).results[mutant] == ["value/a@int64", "y/a@any", "z/a@any"]
+    assert select_results(LEARNED, [mutant], 1).results[mutant] == ["value/a@int64", "y/a@any"]
 
 
 def test_the_property_that_is_there_to_see_a_kind_comes_first() -> None:
@@ -98,24 +98,24 @@ def test_the_property_that_is_there_to_see_a_kind_comes_first() -> None:
     ]
     lessons = [ResultCoverage(result, "pass", 0.1, [1, 6], []) for result in results]
     levels = {"bringup": [], "core": results, "training": results, "full": results}
-    mutant = Fault("aten::a_", "leak")
-    learned = Learned("digest", ["aten::b leak 0 0 @any", str(mutant)], levels, lessons)
+    mutant = Mutant("aten::a_", "leak")
+    learned = CoverageData("digest", ["aten::b leak 0 0 @any", str(mutant)], levels, lessons)
     wanted = [
         "overload-repeats/a@any",
         "overload-forms/a.Tensor@any",
         "overload-repeats/b@any",
         "value/c@any",
     ]
-    assert reach(learned, [mutant], 9).results[mutant] == wanted
+    assert select_results(learned, [mutant], 9).results[mutant] == wanted
 
 
 def test_a_mutant_that_is_confined_is_woken_by_its_dtype_only() -> None:
-    mutant = Fault("aten::a", "leak", dtype="float32")
-    assert reach(LEARNED, [mutant], 5).results[mutant] == ["y/a@any", "z/a@any"]
+    mutant = Mutant("aten::a", "leak", dtype="float32")
+    assert select_results(LEARNED, [mutant], 5).results[mutant] == ["y/a@any", "z/a@any"]
 
 
 def test_what_calls_were_like_is_kept_by_place() -> None:
-    assert reach(LEARNED, [], 0).calls == {
+    assert select_results(LEARNED, [], 0).calls == {
         ("aten::a", "called"): {"float32", "int64"},
         ("aten::a", "returns-floating"): {"float32"},
         ("aten::b", "called"): {"float32"},
@@ -125,15 +125,18 @@ def test_what_calls_were_like_is_kept_by_place() -> None:
 def test_the_places_of_a_level_are_those_of_its_overloads() -> None:
     faults = [f"aten::{name} leak 0 0 @any" for name in ("add.out", "add_.Tensor", "sub.out")]
     levels = {level: ["overload-forms/add.Tensor@any", "value/sub@any"] for level in LEARNED.levels}
-    assert Learned("digest", faults, levels, []).taken_at("core") == {"aten::add.out", "aten::add_.Tensor"}
+    assert CoverageData("digest", faults, levels, []).points_of_checked_overloads("core") == {
+        "aten::add.out",
+        "aten::add_.Tensor",
+    }
 
 
 def test_a_learning_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     LEARNED.write(tmp_path / "learned.jsonl")
-    assert Learned.read(tmp_path / "learned.jsonl") == LEARNED
+    assert CoverageData.read(tmp_path / "learned.jsonl") == LEARNED
     (tmp_path / "learned.jsonl").write_text("{")
     with pytest.raises(UsageError, match="not what a learning run wrote"):
-        Learned.read(tmp_path / "learned.jsonl")
+        CoverageData.read(tmp_path / "learned.jsonl")
 
 
 def test_the_score_counts_by_kind_and_by_the_level_that_killed() -> None:
@@ -145,11 +148,11 @@ def test_the_score_counts_by_kind_and_by_the_level_that_killed() -> None:
         MutantResult("aten::_assert_async bool-byte 0 0 @any", Fate.ASLEEP.value),
     ]
     calls = {("aten::sin", "called"): {"float32"}}
-    tallies = score.count(outcomes, LEARNED, calls)
+    tallies = score.count_outcomes(outcomes, LEARNED, calls)
     assert (tallies["all"].counted, tallies["all"].killed) == (4, 2)
     assert (tallies["all"].excused, tallies["all"].asleep, tallies["all"].survived) == (1, 1, 1)
-    inside = score.within(outcomes, LEARNED, calls, LEARNED.called_at("core"))
-    assert (inside.counted, inside.killed, inside.killed_at("core")) == (2, 1, 1)  # core calls a alone
+    inside = score.count_at_points(outcomes, LEARNED, calls, LEARNED.points_called_at("core"))
+    assert (inside.counted, inside.killed, inside.killed_at("core")) == (2, 1, 1)  # level core calls only a
     killed = tallies["last-element"]
     assert (killed.killed_at("bringup"), killed.killed_at("core"), killed.killed_at("full")) == (0, 1, 2)
 
@@ -184,8 +187,12 @@ def test_a_worker_that_crashes_or_hangs_kills_its_mutant(tmp_path: Path) -> None
         replies = {job["name"]: reply for job, reply in workers.run_units(jobs, silence=2.0)}
     assert replies["one"]["name"] == "one" and replies["two"]["name"] == "two"
     for name, how in (("crash", "crash"), ("hang", "timeout")):
-        found = campaign.outcome({"fault": name, "results": ["a"]}, replies[name])
-        assert (found.fate, found.killer, found.how) == ("killed", f"result of {name}", how)
+        mutant_result = campaign.outcome({"fault": name, "results": ["a"]}, replies[name])
+        assert (mutant_result.fate, mutant_result.killer, mutant_result.how) == (
+            "killed",
+            f"result of {name}",
+            how,
+        )
 
 
 def test_a_campaign_runs_what_its_journal_lacks(tmp_path: Path) -> None:
@@ -196,12 +203,12 @@ for job in link.requests():
     print(job["fault"], flush=True)
     link.reply({{**{words(met=3)!r}, "killer": job["results"][0] if "leak" in job["fault"] else None}})
 """
-    mutants = [Fault("aten::a", kind) for kind in ("leak", "last-element", "stale")]
+    mutants = [Mutant("aten::a", kind) for kind in ("leak", "last-element", "stale")]
     results = {mutants[0]: ["x/a@any"], mutants[1]: ["y/a@any"], mutants[2]: []}
     fates = [Fate.KILLED.value, Fate.ASLEEP.value, Fate.ASLEEP.value]
     for _ in range(2):
         journal = Journal(tmp_path / "outcomes.jsonl", "digest")
         with supervised(tmp_path, 2, text) as workers:
-            found = campaign.run(workers, mutants, results, journal)
-        assert [one.fate for one in found] == fates
+            mutant_results = campaign.run(workers, mutants, results, journal)
+        assert [mutant_result.fate for mutant_result in mutant_results] == fates
     assert sorted((tmp_path / "workers.log").read_text().splitlines()) == sorted(map(str, mutants[:2]))

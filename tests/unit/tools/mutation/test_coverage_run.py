@@ -1,4 +1,6 @@
-"""Learning continues after a stop, leaves out what ends a worker, and refuses what belongs to others."""
+"""The coverage run resumes after a stop, skips results that end a worker, and rejects data of a different
+device.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ import pytest
 
 from conformance.errors import UsageError
 from tests.unit.tools.mutation.test_campaign import supervised
-from tools.mutation.coverage_run import Learned, _distance, learn
-from tools.mutation.mutant import Fault
+from tools.mutation.coverage_run import CoverageData, _priority, run_coverage
+from tools.mutation.mutant import Mutant
 
 WORKER = """
 import os
@@ -32,10 +34,10 @@ for job in link.requests():
 """
 
 
-def run(folder: Path, digest: str = "device", expression: str = "") -> Learned:
+def run(folder: Path, digest: str = "device", expression: str = "") -> CoverageData:
     text = WORKER.replace("DIGEST", digest).replace("LOG", str(folder / "log"))
     with supervised(folder, 2, text) as workers:
-        return learn(workers, folder / "learned.jsonl", lambda name: expression in name, expression)
+        return run_coverage(workers, folder / "learned.jsonl", lambda name: expression in name, expression)
 
 
 def learned_of(folder: Path) -> list[str]:
@@ -46,7 +48,7 @@ def test_a_result_that_ends_its_process_is_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     learned = run(tmp_path)
-    assert [lesson.result for lesson in learned.lessons] == ["value/one@int8", "value/two@int8"]
+    assert [lesson.result for lesson in learned.coverages] == ["value/one@int8", "value/two@int8"]
     assert "value/bad@int8 ended a worker without any fault (crash); left out" in capsys.readouterr().out
 
 
@@ -68,7 +70,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_only_what_was_selected_is_learned(tmp_path: Path) -> None:
-    assert [lesson.result for lesson in run(tmp_path, expression="one").lessons] == ["value/one@int8"]
+    assert [lesson.result for lesson in run(tmp_path, expression="one").coverages] == ["value/one@int8"]
 
 
 def test_what_another_device_taught_is_refused(tmp_path: Path) -> None:
@@ -78,11 +80,11 @@ def test_what_another_device_taught_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_there_to_see_a_kind_comes_first() -> None:
-    leak = Fault("aten::mul.Tensor", "leak")
-    near = ["overload-repeats/mul.Tensor@int8", "factories-many-times/creation@any"]
-    assert [_distance(leak, result) for result in near] == [0, 0]
-    assert _distance(leak, "overload-forms/mul.Tensor@int8") == 1
-    assert _distance(leak, "overload-repeats/add.Tensor@int8") == 2
-    number = Fault("module::memory_allocated", "value-off-by-one")
-    assert _distance(number, "memory-by-the-module/accelerator@any") == 0
-    assert _distance(number, "overload-repeats/mul.Tensor@int8") == 2
+    leak = Mutant("aten::mul.Tensor", "leak")
+    designated_results = ["overload-repeats/mul.Tensor@int8", "factories-many-times/creation@any"]
+    assert [_priority(leak, result) for result in designated_results] == [0, 0]
+    assert _priority(leak, "overload-forms/mul.Tensor@int8") == 1
+    assert _priority(leak, "overload-repeats/add.Tensor@int8") == 2
+    number = Mutant("module::memory_allocated", "value-off-by-one")
+    assert _priority(number, "memory-by-the-module/accelerator@any") == 0
+    assert _priority(number, "overload-repeats/mul.Tensor@int8") == 2

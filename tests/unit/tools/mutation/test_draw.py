@@ -1,43 +1,45 @@
-"""Mutants are drawn by rule: every kind at every place first; a larger catalogue holds a smaller one."""
+"""Mutants are drawn by rule: every mutation operator at every mutation point first. A larger catalogue
+contains a smaller one.
+"""
 
 from tools.mutation import draw
-from tools.mutation.mutant import Fault
+from tools.mutation.mutant import Mutant
 
 FAULTS = [
-    str(Fault(place, kind, position))
-    for place in ("aten::a", "aten::b", "aten::c")
+    str(Mutant(point, kind, position))
+    for point in ("aten::a", "aten::b", "aten::c")
     for kind in ("last-element", "strides-ignored")
     for position in range(4)
 ]
 
 
 def test_every_kind_at_every_place_comes_before_any_comes_twice() -> None:
-    drawn = draw.draw(FAULTS, 6)
-    assert len({(fault.place, fault.kind) for fault in drawn}) == 6
+    drawn = draw.draw_mutants(FAULTS, 6)
+    assert len({(fault.point, fault.operator) for fault in drawn}) == 6
 
 
 def test_a_larger_catalogue_begins_with_a_smaller_one() -> None:
-    assert draw.draw(FAULTS, 20)[:9] == draw.draw(reversed(FAULTS), 9)
-    assert len(draw.draw(FAULTS, 1000)) == len(FAULTS)
+    assert draw.draw_mutants(FAULTS, 20)[:9] == draw.draw_mutants(reversed(FAULTS), 9)
+    assert len(draw.draw_mutants(FAULTS, 1000)) == len(FAULTS)
 
 
 def test_a_catalogue_of_a_quarter_has_all_faults_of_small_families() -> None:
-    few = str(Fault("module::a", "value-zero"))
-    kernels = [str(Fault(f"aten::{number}", "last-element")) for number in range(997)]
-    drawn = draw.draw([*kernels, few], 250)
+    few = str(Mutant("module::a", "value-zero"))
+    kernels = [str(Mutant(f"aten::{number}", "last-element")) for number in range(997)]
+    drawn = draw.draw_mutants([*kernels, few], 250)
     assert few in map(str, drawn)
     both = [
-        str(Fault(place, "value-zero"))
+        str(Mutant(point, "value-zero"))
         for number in range(500)
-        for place in (f"module::{number}", f"aten::{number}")
+        for point in (f"module::{number}", f"aten::{number}")
     ]
-    of_kernels = [fault for fault in draw.draw(both, 100) if fault.is_of_kernel]
+    of_kernels = [fault for fault in draw.draw_mutants(both, 100) if fault.is_of_kernel]
     assert 5 < len(of_kernels) < 40
 
 
 def test_about_half_of_the_faults_are_confined_to_a_dtype_that_the_place_is_called_with() -> None:
     calls = {("aten::a", "called"): {"float32", "int64", "none"}}
-    confined = [draw.confined(Fault("aten::a", "rank", 0, rank), calls) for rank in range(200)]
+    confined = [draw.confine_to_dtype(Mutant("aten::a", "rank", 0, rank), calls) for rank in range(200)]
     dtypes = [fault.dtype for fault in confined]
     assert set(dtypes) == {None, "float32", "int64"}
     assert 60 < dtypes.count(None) < 140
@@ -45,5 +47,7 @@ def test_about_half_of_the_faults_are_confined_to_a_dtype_that_the_place_is_call
 
 def test_a_fault_of_floating_results_is_confined_to_calls_that_have_one() -> None:
     calls = {("aten::a", "called"): {"int64", "float32"}, ("aten::a", "returns-floating"): {"float32"}}
-    confined = [draw.confined(Fault("aten::a", "nan-lost", value=value), calls) for value in range(50)]
+    confined = [
+        draw.confine_to_dtype(Mutant("aten::a", "nan-lost", value=value), calls) for value in range(50)
+    ]
     assert {fault.dtype for fault in confined} == {None, "float32"}

@@ -1,17 +1,17 @@
-"""Excuses are rules: each holds for what it names and for nothing beside it."""
+"""Rules for equivalent mutants: each rule covers its cases and no neighbouring case."""
 
 import pytest
 
 from tools.mutation import equivalent_mutants
 from tools.mutation.campaign import Fate
-from tools.mutation.mutant import Fault
+from tools.mutation.mutant import Mutant
 
 CALLED = {"float32", "int64", "bool"}
 ASLEEP, SURVIVED = Fate.ASLEEP.value, Fate.SURVIVED.value
 
 
 def reason(
-    place: str,
+    overload_name: str,
     kind: str,
     value: int = 0,
     fate: str = ASLEEP,
@@ -19,10 +19,12 @@ def reason(
     dtype: str | None = None,
 ) -> str | None:
     calls = {
-        (f"aten::{place}", question): CALLED
+        (f"aten::{overload_name}", question): CALLED
         for question in ("called", "returns-floating", "returns-bool", "takes-int64")
     }
-    return equivalent_mutants.reason(Fault(f"aten::{place}", kind, position, value, dtype), fate, calls)
+    return equivalent_mutants.equivalence_reason(
+        Mutant(f"aten::{overload_name}", kind, position, value, dtype), fate, calls
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,9 @@ def reason(
 def test_what_the_cpu_cannot_do_is_excused(
     kind: str, value: int, excused: list[str], counted: list[str]
 ) -> None:
-    assert [place for place in excused + counted if reason(place, kind, value)] == excused
+    assert [
+        overload_name for overload_name in excused + counted if reason(overload_name, kind, value)
+    ] == excused
 
 
 def test_signs_of_computed_zeros_are_promised_by_no_document() -> None:
@@ -71,9 +75,9 @@ def test_signs_of_computed_zeros_are_promised_by_no_document() -> None:
 
 
 def test_subnormal_numbers_are_promised_of_arithmetic_and_of_moves_alone() -> None:
-    for place in ("sinc", "gelu_backward.grad_input", "igamma.out"):
-        assert reason(place, "subnormal-flushed", fate=SURVIVED) is not None
-    for place in (
+    for overload_name in ("sinc", "gelu_backward.grad_input", "igamma.out"):
+        assert reason(overload_name, "subnormal-flushed", fate=SURVIVED) is not None
+    for overload_name in (
         "exp",
         "mul.out",
         "sum.dim_IntList",
@@ -84,14 +88,14 @@ def test_subnormal_numbers_are_promised_of_arithmetic_and_of_moves_alone() -> No
         "maximum.out",
         "_index_put_impl_",
     ):
-        assert reason(place, "subnormal-flushed", fate=SURVIVED) is None
+        assert reason(overload_name, "subnormal-flushed", fate=SURVIVED) is None
 
 
 def test_what_may_change_places_is_documented_by_a_formula() -> None:
-    for place in ("add.Tensor", "maximum", "eq_.Tensor", "bitwise_or.Tensor_out"):
-        assert reason(place, "swapped-arguments", 1, fate=SURVIVED) is not None
-    for place in ("sub.Tensor", "addcmul", "ge.Tensor", "mm"):
-        assert reason(place, "swapped-arguments", 1, fate=SURVIVED) is None
+    for overload_name in ("add.Tensor", "maximum", "eq_.Tensor", "bitwise_or.Tensor_out"):
+        assert reason(overload_name, "swapped-arguments", 1, fate=SURVIVED) is not None
+    for overload_name in ("sub.Tensor", "addcmul", "ge.Tensor", "mm"):
+        assert reason(overload_name, "swapped-arguments", 1, fate=SURVIVED) is None
     assert reason("addcmul_", "swapped-arguments", 2, fate=SURVIVED, position=1) is not None
     assert reason("addcdiv_", "swapped-arguments", 2, fate=SURVIVED, position=1) is None
 
@@ -125,8 +129,13 @@ def test_a_kind_of_values_needs_a_place_that_returns_such() -> None:
         ("aten::add.Tensor", "called"): {"float32"},
         ("aten::add.Tensor", "returns-floating"): {"float32"},
     }
-    assert equivalent_mutants.reason(Fault("aten::add.Tensor", "bool-byte"), ASLEEP, calls) is not None
-    assert equivalent_mutants.reason(Fault("aten::add.Tensor", "nan-lost"), ASLEEP, calls) is None
+    assert (
+        equivalent_mutants.equivalence_reason(Mutant("aten::add.Tensor", "bool-byte"), ASLEEP, calls)
+        is not None
+    )
+    assert (
+        equivalent_mutants.equivalence_reason(Mutant("aten::add.Tensor", "nan-lost"), ASLEEP, calls) is None
+    )
 
 
 def test_an_argument_of_one_element_has_no_layout() -> None:
@@ -142,32 +151,32 @@ def test_an_argument_whose_values_the_cpu_ignores_has_no_faults_of_values() -> N
 
 
 def test_other_forms_of_a_subject_are_judged_by_its_calls() -> None:
-    for place in ("aten::__ilshift__.Tensor", "aten::add_.Tensor", "aten::add.out"):
-        assert equivalent_mutants.subject_of(place) is not None
+    for point in ("aten::__ilshift__.Tensor", "aten::add_.Tensor", "aten::add.out"):
+        assert equivalent_mutants.subject_of(point) is not None
 
 
 def test_a_place_of_which_the_suite_has_no_call_is_excused_from_nothing() -> None:
-    place = "aten::_assert_async"
-    assert equivalent_mutants.subject_of(place) is None
+    point = "aten::_assert_async"
+    assert equivalent_mutants.subject_of(point) is None
     for kind in ("rank", "scalar-only", "nan-lost", "bool-byte"):
-        assert equivalent_mutants.reason(Fault(place, kind, 0, 6), ASLEEP, {}) is None
+        assert equivalent_mutants.equivalence_reason(Mutant(point, kind, 0, 6), ASLEEP, {}) is None
 
 
 def test_an_empty_input_counts_for_the_results_that_have_elements() -> None:
-    # Without images there is no gradient of them; that of the weights is zero.
-    found = [reason("convolution_backward", "empty-input", position=position) for position in (0, 1)]
-    assert found[0] is not None and found[1] is None
+    # Without images the gradient of the images is empty; the gradient of the weights is zero.
+    reasons = [reason("convolution_backward", "empty-input", position=position) for position in (0, 1)]
+    assert reasons[0] is not None and reasons[1] is None
 
 
 def test_empty_calls_of_what_trusts_its_callers_are_those_that_operators_make() -> None:
-    # A padding refuses what is empty; a batch norm of no batch still has statistics.
+    # A padding refuses empty inputs; a batch norm of an empty batch still has statistics.
     assert reason("reflection_pad2d_backward", "empty-input") is not None
     assert reason("native_batch_norm", "empty-input") is not None
     assert reason("native_batch_norm", "empty-input", position=1) is None
 
 
 def test_a_meta_kernel_is_asked_about_empty_calls_that_no_operator_makes() -> None:
-    assert reason("_fft_c2c", "empty-input") is not None  # nothing transforms to nothing
+    assert reason("_fft_c2c", "empty-input") is not None  # an empty input transforms to an empty output
     assert reason("unfold_backward", "empty-input") is None  # the gradient has a size of its own
     assert reason("_sobol_engine_draw", "empty-input") is None  # has no Meta kernel
     assert reason("_sobol_engine_ff_", "empty-input") is not None  # returns its first argument
@@ -180,7 +189,7 @@ def test_a_result_that_torch_leaves_unwritten_is_excused() -> None:
 
 
 def test_empty_calls_count_in_the_form_in_which_the_cpu_takes_them() -> None:
-    # The function is a mean there, which of nothing is NaN; the form with out= refuses it.
+    # Without out= the result is a mean, which is NaN for no elements. The form with out= refuses the call.
     assert reason("adaptive_avg_pool2d", "empty-input") is None
     assert reason("adaptive_avg_pool2d.out", "empty-input") is not None
 
@@ -207,7 +216,7 @@ def test_an_option_that_decides_about_a_refusal_is_not_excused() -> None:
 
 
 def test_an_out_that_gets_no_elements_cannot_be_written_wrongly() -> None:
-    # The reserve of a batch norm is for other devices; its output is not.
+    # Only other devices use the reserve of a batch norm; its output is used.
     for kind in ("write-lost", "write-astray", "out-not-resized"):
         assert reason("_batch_norm_with_update.out", kind, position=10) is not None
         assert reason("_batch_norm_with_update.out", kind, position=7) is None
@@ -219,30 +228,34 @@ def test_an_out_of_one_element_has_no_part() -> None:
 
 
 def test_a_dtype_in_which_the_suite_has_no_call_excuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(equivalent_mutants, "_answers", lambda subject, dtype: ())
+    monkeypatch.setattr(equivalent_mutants, "_references", lambda subject, dtype: ())
     for kind in ("rank", "result-strides", "low-precision", "aliasing-gained", "empty-input", "nan-lost"):
-        fault = Fault("aten::count_nonzero.dim_IntList", kind, 0, 6, dtype="complex64")
-        assert equivalent_mutants.reason(fault, ASLEEP, {}) is None, kind
+        fault = Mutant("aten::count_nonzero.dim_IntList", kind, 0, 6, dtype="complex64")
+        assert equivalent_mutants.equivalence_reason(fault, ASLEEP, {}) is None, kind
 
 
 def test_a_dtype_that_torch_lists_for_no_operator_of_a_place_is_a_device_s_own() -> None:
-    fault = Fault("aten::rsub.Tensor", "scalar-only", 0, 0, "complex32")
-    assert "lists that dtype" in str(equivalent_mutants.reason(fault, SURVIVED, {}))
+    fault = Mutant("aten::rsub.Tensor", "scalar-only", 0, 0, "complex32")
+    assert "lists that dtype" in str(equivalent_mutants.equivalence_reason(fault, SURVIVED, {}))
     assert (
-        equivalent_mutants.reason(Fault("aten::rsub.Tensor", "scalar-only", 0, 0, "complex64"), SURVIVED, {})
+        equivalent_mutants.equivalence_reason(
+            Mutant("aten::rsub.Tensor", "scalar-only", 0, 0, "complex64"), SURVIVED, {}
+        )
         is None
     )
 
 
 def test_callers_of_what_trusts_them_pass_no_negative_dimension() -> None:
     assert "negative" in str(reason("_fft_c2c", "negative-dimension", position=1))
-    for place in ("sum.dim_IntList", "glu_backward", "_softmax_backward_data"):
-        assert reason(place, "negative-dimension", position=1) is None, place
+    for overload_name in ("sum.dim_IntList", "glu_backward", "_softmax_backward_data"):
+        assert reason(overload_name, "negative-dimension", position=1) is None, overload_name
 
 
 def test_a_layout_that_torch_s_own_kernel_takes_for_dense_is_excused() -> None:
-    mean = Fault("aten::native_layer_norm_backward", "strides-ignored", 4)
-    assert "torch's own kernel gives other results" in str(equivalent_mutants.reason(mean, ASLEEP, {}))
+    mean = Mutant("aten::native_layer_norm_backward", "strides-ignored", 4)
+    assert "torch's own kernel gives other results" in str(
+        equivalent_mutants.equivalence_reason(mean, ASLEEP, {})
+    )
 
 
 def test_strides_that_torch_s_own_kernel_cannot_read_are_excused() -> None:
@@ -258,10 +271,15 @@ def test_an_argument_that_is_given_by_name_is_looked_at() -> None:
 
 def test_what_a_device_takes_beyond_the_cpu_is_its_own() -> None:
     for fate in (SURVIVED, ASLEEP):
-        beyond = Fault("aten::special_zeta", "leak", dtype="bfloat16")
-        assert equivalent_mutants.reason(beyond, fate, {}) is not None
-        for place, dtype in (("special_zeta", "float32"), ("scatter.value", "bfloat16")):
-            assert equivalent_mutants.reason(Fault(f"aten::{place}", "leak", dtype=dtype), fate, {}) is None
+        beyond = Mutant("aten::special_zeta", "leak", dtype="bfloat16")
+        assert equivalent_mutants.equivalence_reason(beyond, fate, {}) is not None
+        for overload_name, dtype in (("special_zeta", "float32"), ("scatter.value", "bfloat16")):
+            assert (
+                equivalent_mutants.equivalence_reason(
+                    Mutant(f"aten::{overload_name}", "leak", dtype=dtype), fate, {}
+                )
+                is None
+            )
 
 
 def test_a_result_is_judged_by_its_own_values() -> None:
@@ -290,10 +308,13 @@ def test_an_argument_that_some_calls_leave_out_is_judged_by_the_others() -> None
 
 
 def test_a_dtype_in_which_the_cpu_takes_empty_tensors_alone_is_a_device_s_own() -> None:
-    fault = Fault("aten::_linalg_det", "leak", 0, 0, "bfloat16")
-    assert "in that dtype" in str(equivalent_mutants.reason(fault, SURVIVED, {}))
+    fault = Mutant("aten::_linalg_det", "leak", 0, 0, "bfloat16")
+    assert "in that dtype" in str(equivalent_mutants.equivalence_reason(fault, SURVIVED, {}))
     assert (
-        equivalent_mutants.reason(Fault("aten::_linalg_det", "leak", 0, 0, "float64"), SURVIVED, {}) is None
+        equivalent_mutants.equivalence_reason(
+            Mutant("aten::_linalg_det", "leak", 0, 0, "float64"), SURVIVED, {}
+        )
+        is None
     )
 
 
@@ -308,26 +329,32 @@ def test_calls_in_eight_bits_are_asked_if_there_are_no_others() -> None:
 
 
 def test_a_factory_of_sizes_gives_the_same_for_one_size() -> None:
-    for place, same in (
+    for overload_name, same in (
         ("kaiser_window", True),
         ("eye.m", True),
         ("kaiser_window.beta", False),
         ("add.Tensor", False),
     ):
         assert (
-            equivalent_mutants.reason(Fault(f"aten::{place}", "stale-result"), SURVIVED, {}) is not None
-        ) == same, place
+            equivalent_mutants.equivalence_reason(
+                Mutant(f"aten::{overload_name}", "stale-result"), SURVIVED, {}
+            )
+            is not None
+        ) == same, overload_name
 
 
 def test_dtypes_that_torch_lists_for_another_device_or_another_caller_are_no_device_s_own() -> None:
-    for place, dtype in (
+    for overload_name, dtype in (
         ("mul.Scalar", "complex32"),
         ("ne.Tensor", "complex32"),
         ("rrelu_with_noise", "float16"),
     ):
         assert (
-            equivalent_mutants.reason(Fault(f"aten::{place}", "leak", dtype=dtype), SURVIVED, {}) is None
-        ), place
+            equivalent_mutants.equivalence_reason(
+                Mutant(f"aten::{overload_name}", "leak", dtype=dtype), SURVIVED, {}
+            )
+            is None
+        ), overload_name
 
 
 def test_an_option_of_which_the_cpu_has_one_value_is_excused() -> None:

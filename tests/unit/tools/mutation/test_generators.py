@@ -1,4 +1,4 @@
-"""Faults of generator objects: each kind does what it says, and nothing is left of it afterwards."""
+"""Mutants of generator objects: each has its documented effect, and no effect afterwards."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 
 from conformance.target import file as target_file
 from tools.mutation.injectors import generators
-from tools.mutation.mutant import Fault
+from tools.mutation.mutant import Mutant
 
 
 @pytest.fixture
-def planter() -> Iterator[generators.Generators]:
-    found = generators.of(target_file.load("cpu").target("eager"))
-    yield found
-    found.disarm()
+def injector() -> Iterator[generators.GeneratorInjector]:
+    injector = generators.generator_injector(target_file.load("cpu").target("eager"))
+    yield injector
+    injector.disable()
 
 
 def draw(generator: torch.Generator) -> list[float]:
@@ -72,34 +72,36 @@ CASES: list[tuple[str, str, Callable[[], bool]]] = [
 
 @pytest.mark.parametrize(("method", "kind", "right"), CASES, ids=[kind for _, kind, _ in CASES])
 def test_a_fault_is_there_while_it_is_armed(
-    planter: generators.Generators, method: str, kind: str, right: Callable[[], bool]
+    injector: generators.GeneratorInjector, method: str, kind: str, right: Callable[[], bool]
 ) -> None:
     own = torch.Generator
     assert right()
-    planter.arm(Fault(f"generator::{method}", kind))
+    injector.enable(Mutant(f"generator::{method}", kind))
     assert not right()
-    counts = planter.disarm()
-    assert counts.met >= counts.effects > 0
+    counts = injector.disable()
+    assert counts.triggered >= counts.altered > 0
     assert right() and torch.Generator is own
 
 
-def test_every_kind_is_planted_here(planter: generators.Generators) -> None:
+def test_every_mutation_operator_is_injected_here(injector: generators.GeneratorInjector) -> None:
     errors = {"call-error-missing", "call-error-type"}
-    assert {fault.kind for fault in planter.faults} == {kind for _, kind, _ in CASES} | errors
+    assert {fault.operator for fault in injector.mutants} == {kind for _, kind, _ in CASES} | errors
 
 
-def test_generators_of_before_and_of_other_devices_are_as_they_were(planter: generators.Generators) -> None:
+def test_generators_of_before_and_of_other_devices_are_as_they_were(
+    injector: generators.GeneratorInjector,
+) -> None:
     of_before = torch.Generator()
-    planter.arm(Fault("generator::manual_seed", "generator-seed-lost"))
+    injector.enable(Mutant("generator::manual_seed", "generator-seed-lost"))
     assert isinstance(of_before, torch.Generator) and isinstance(torch.default_generator, torch.Generator)
     assert of_before.manual_seed(5).initial_seed() == 5
     with pytest.raises(RuntimeError, match="nosuch"):
         torch.Generator("nosuch")
-    planter.disarm()
-    elsewhere: Any = generators.of(target_file.load("cpu").target("eager"))
+    injector.disable()
+    elsewhere: Any = generators.generator_injector(target_file.load("cpu").target("eager"))
     elsewhere._kinds = {
         name: generators._of_device(kind, "meta") for name, kind in generators.BY_NAME.items()
     }
-    elsewhere.arm(Fault("generator::manual_seed", "generator-seed-lost"))
+    elsewhere.enable(Mutant("generator::manual_seed", "generator-seed-lost"))
     assert seeded(7).initial_seed() == 7
-    assert elsewhere.disarm().met == 0
+    assert elsewhere.disable().triggered == 0

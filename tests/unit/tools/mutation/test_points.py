@@ -1,4 +1,4 @@
-"""Places are the kernels of a dense device."""
+"""Mutation points are the kernels of a dense device."""
 
 import re
 
@@ -12,16 +12,16 @@ def test_every_reason_is_about_some_overload_and_about_none_that_operators_call(
     names = [
         name.partition("::")[2] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")
     ]
-    for pattern in points.NO_PLACES:
+    for pattern in points.EXCLUDED_OVERLOADS:
         assert any(re.match(pattern, name) for name in names), pattern
-    called = {str(row.op._schema.name) for row in overloads.table().values()}
-    wrongly = {name: points.no_place(name) for name in called if points.no_place(name)}
+    called = {str(row.op._schema.name) for row in overloads.overload_table().values()}
+    wrongly = {name: points.exclusion_reason(name) for name in called if points.exclusion_reason(name)}
     assert set(wrongly) <= {"aten::_to_sparse"}, wrongly
 
 
 def test_kernels_of_a_dense_device_are_places() -> None:
-    found = points.places("CPU")
-    assert {"aten::add.out", "aten::mm", "aten::convolution_backward"} & set(found)
-    assert "aten::fbgemm_pack_quantized_matrix" not in found
-    assert points.no_place("aten::fbgemm_pack_quantized_matrix") == "CPU libraries"
-    assert points.no_place("aten::add.out") is None
+    cpu_points = points.mutation_points("CPU")
+    assert {"aten::add.out", "aten::mm", "aten::convolution_backward"} & set(cpu_points)
+    assert "aten::fbgemm_pack_quantized_matrix" not in cpu_points
+    assert points.exclusion_reason("aten::fbgemm_pack_quantized_matrix") == "CPU libraries"
+    assert points.exclusion_reason("aten::add.out") is None

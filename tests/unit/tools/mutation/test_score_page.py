@@ -1,4 +1,4 @@
-"""The page of the score, and the sample of mutants for CI."""
+"""The page of the mutation score, and the regression sample for CI."""
 
 from pathlib import Path
 
@@ -10,9 +10,9 @@ from conformance.properties.registry import properties
 from conformance.subjects.areas import AREAS
 from tools.mutation import injectors, regression_sample, score, score_page
 from tools.mutation.campaign import Fate, MutantResult
-from tools.mutation.coverage_run import Learned
+from tools.mutation.coverage_run import CoverageData
 from tools.mutation.designated_properties import DESIGNATED
-from tools.mutation.mutant import Fault
+from tools.mutation.mutant import Mutant
 
 OUTCOMES = [
     MutantResult(
@@ -27,22 +27,24 @@ OUTCOMES = [
     MutantResult("aten::_cholesky_solve_helper leak 0 0 @any", Fate.ASLEEP.value),
 ]
 CALLS = {("aten::add.Tensor", "called"): {"float32"}}
-LEARNED = Learned("digest", [], {"bringup": [], "core": ["value/add@int64"], "training": [], "full": []}, [])
+LEARNED = CoverageData(
+    "digest", [], {"bringup": [], "core": ["value/add@int64"], "training": [], "full": []}, []
+)
 
 
 def test_every_kind_has_a_property_that_is_there_to_see_it() -> None:
-    assert set(DESIGNATED) == set(injectors.KINDS)
-    known = {entry.name for kind in KINDS for entry in properties(kind)}
-    assert set(DESIGNATED.values()) <= known | set(AREAS)
+    assert set(DESIGNATED) == set(injectors.MUTATION_OPERATORS)
+    designated = {entry.name for kind in KINDS for entry in properties(kind)}
+    assert set(DESIGNATED.values()) <= designated | set(AREAS)
 
 
 def test_the_page_gives_the_numbers_and_names_what_was_not_seen() -> None:
-    learned = Learned("digest", [], {"bringup": [], "core": [], "training": [], "full": _results()}, [])
+    learned = CoverageData("digest", [], {"bringup": [], "core": [], "training": [], "full": _results()}, [])
     core = score.Tally(killed=3, asleep=1)
     core.levels["core"] = 3
-    places = score.count(OUTCOMES, learned, CALLS, score.sort_of_place)
-    tallies = score.count(OUTCOMES, learned, CALLS)
-    text = score_page.markdown("Target x", tallies, OUTCOMES, CALLS, core, core, places)
+    tallies_by_point = score.count_outcomes(OUTCOMES, learned, CALLS, score.family_of_point)
+    tallies = score.count_outcomes(OUTCOMES, learned, CALLS)
+    text = score_page.markdown("Target x", tallies, OUTCOMES, CALLS, core, core, tallies_by_point)
     assert "| kernels of functions | 6 | 66.7 % | 0.0 % | 1 | 1 | 0 |" in text
     assert "| counted | 6 | 100 % |" in text
     assert "| killed at level full | 4 | 66.7 % |" in text
@@ -54,7 +56,7 @@ def test_the_page_gives_the_numbers_and_names_what_was_not_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "word"),
+    ("point", "sort_name"),
     [
         ("aten::add.Tensor", "kernels of functions"),
         ("aten::add_.Tensor", "kernels in place"),
@@ -65,8 +67,8 @@ def test_the_page_gives_the_numbers_and_names_what_was_not_seen() -> None:
         ("guard::block", "streams and events"),
     ],
 )
-def test_the_sort_of_a_place(place: str, word: str) -> None:
-    assert score.sort_of_place(Fault(place, "last-element")) == word
+def test_the_sort_of_a_place(point: str, sort_name: str) -> None:
+    assert score.family_of_point(Mutant(point, "last-element")) == sort_name
 
 
 def _results() -> list[str]:
@@ -74,16 +76,16 @@ def _results() -> list[str]:
 
 
 def test_the_sample_takes_kinds_in_turn_and_only_what_a_quick_result_killed() -> None:
-    chosen = regression_sample.choose(OUTCOMES, "2.13", "eager", 10)
+    chosen = regression_sample.choose_sample(OUTCOMES, "2.13", "eager", 10)
     assert dict(chosen.killers) == {
         "aten::add.Tensor last-element 0 0 @any": "value/add@int64",
         "aten::mul.Tensor leak 0 0 @any": "value/mul@int64",
     }
-    assert len(regression_sample.choose(OUTCOMES, "2.13", "eager", 1).killers) == 1
+    assert len(regression_sample.choose_sample(OUTCOMES, "2.13", "eager", 1).killers) == 1
 
 
 def test_a_sample_is_read_as_it_was_written(tmp_path: Path) -> None:
-    chosen = regression_sample.choose(OUTCOMES, "2.13", "eager")
+    chosen = regression_sample.choose_sample(OUTCOMES, "2.13", "eager")
     chosen.write(tmp_path / "sample.json")
     assert regression_sample.Sample.read(tmp_path / "sample.json") == chosen
     (tmp_path / "sample.json").write_text("[]")

@@ -1,4 +1,4 @@
-"""The map of upstream's test methods: it names only what exists, says enough, and its pages are current."""
+"""The coverage map of upstream tests: its names exist, it covers enough, and its pages are current."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_names_that_do_not_exist_are_found() -> None:
 
 
 def test_enough_is_covered() -> None:
-    """80 % of what runs over the wheel's databases, 60 % of the rest."""
+    """At least 80 % of the tests over the wheel's databases, and 60 % of the rest, are covered."""
     wheel, rest = pages.split(ALL)
     assert wheel.share >= 0.8, wheel
     assert rest.share >= 0.6, rest
@@ -41,15 +41,17 @@ def test_every_pinned_file_has_a_map() -> None:
 
 
 def test_the_pages_are_current() -> None:
-    made = pages.pages(FOUND)
+    generated = pages.pages(FOUND)
     folder = ROOT / "docs" / "upstream-coverage"
-    kept = {path.name: path.read_text() for path in folder.glob("*.md")}
-    stale = sorted(name for name in made.keys() | kept.keys() if made.get(name) != kept.get(name))
+    committed = {path.name: path.read_text() for path in folder.glob("*.md")}
+    stale = sorted(
+        name for name in generated.keys() | committed.keys() if generated.get(name) != committed.get(name)
+    )
     assert not stale, f"run 'python -m tools.upstream_coverage -o docs/upstream-coverage': {stale}"
 
 
 def mapped(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[Method]:
-    """The methods of a small map."""
+    """Return the methods of a small coverage map."""
     for name in ("test_names", "maps"):
         (folder / name).mkdir()
     (folder / "test_names" / "f.json").write_text(
@@ -61,13 +63,18 @@ def mapped(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[Met
 
 
 def test_what_a_map_does_not_say_is_uncovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, other = mapped(tmp_path, 'wheel = ["C.m"]\n[C]\nm = ["value"]\n', monkeypatch)
-    assert (one.wheel, one.covered_by, other.covered_by, other.reason) == (True, ("value",), (), None)
-    assert check.figures([one, other]) == check.Figures(2, 1, 0)
+    covered, uncovered = mapped(tmp_path, 'wheel = ["C.m"]\n[C]\nm = ["value"]\n', monkeypatch)
+    assert (covered.wheel, covered.covered_by, uncovered.covered_by, uncovered.reason) == (
+        True,
+        ("value",),
+        (),
+        None,
+    )
+    assert check.count_methods([covered, uncovered]) == check.Figures(2, 1, 0)
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ('[C]\nm = "because"\n', "because"),
         ('[C]\nx = ["value"]\n', "C.x"),
@@ -75,6 +82,6 @@ def test_what_a_map_does_not_say_is_uncovered(tmp_path: Path, monkeypatch: pytes
         ('wheel = ["E"]\n', "E in wheel"),
     ],
 )
-def test_mistakes_in_a_map(text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CoverageError, match=words):
+def test_mistakes_in_a_map(text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CoverageError, match=message):
         mapped(tmp_path, text, monkeypatch)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from . import operators
 from .backend import register
-from .emulated import let_ranks_start_alone
+from .emulated import start_without_peers
 from .launch import initialize_distributed_hpu
 
 register()
 operators.register()
-let_ranks_start_alone()
+start_without_peers()
 initialize_distributed_hpu()
 
 __all__ = ["initialize_distributed_hpu"]

@@ -6,12 +6,12 @@ import functools
 from typing import Any
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal.settings.environment import read
+from habana_frameworks.torch.internal.settings.environment import read_variable
 
 import torch.distributed as dist
 
 from . import flight_recorder, operators
-from .emulated import answer_for_peers, is_emulated, transport
+from .emulated import emulated_transport, is_emulated, write_peer_entries
 
 NAME = "hccl"
 
@@ -34,24 +34,24 @@ def create(options: Any, backend_options: Any = None) -> dist.Backend:
     """
     if not dist.is_initialized():  # the earlier default process group was destroyed
         _communicators.clear()
-        operators.forget()
+        operators.reset_numbers()
     ranks = options.global_ranks_in_group or range(options.group_size)  # no list means all ranks
     key = (tuple(ranks), options.timeout)
-    operators.number(options.group_id)
+    operators.assign_number(options.group_id)
     flight_recorder.watch_if_requested()
-    if not read("PT_ENABLE_COMM_GROUP_CACHE", "bool", False):
-        return _connected(options)
+    if not read_variable("PT_ENABLE_COMM_GROUP_CACHE", "bool", False):
+        return _connect(options)
     if key not in _communicators:
-        _communicators[key] = _connected(options)
+        _communicators[key] = _connect(options)
     return _communicators[key]
 
 
-def _connected(options: Any) -> dist.Backend:
-    _obey_flags()
+def _connect(options: Any) -> dist.Backend:
+    _apply_flags()
     if is_emulated():
         group = dist.PrefixStore(NAME, options.store)
-        answer_for_peers(group, options.group_rank, options.group_size)
-        alone = transport(options.group_rank, options.group_size)
+        write_peer_entries(group, options.group_rank, options.group_size)
+        alone = emulated_transport(options.group_rank, options.group_size)
         return _C.create_hccl(alone, group, options.group_rank, options.group_size, options.timeout)
     # Separates the store keys of gloo from the keys of the missing-rank report.
     store = dist.PrefixStore("gloo", options.store)
@@ -62,16 +62,16 @@ def _connected(options: Any) -> dist.Backend:
         options.group_rank,
         options.group_size,
         options.timeout,
-        meets=bool(read("PT_HPU_USE_PT_STORE_SYNC", "bool", False)),
+        meets=bool(read_variable("PT_HPU_USE_PT_STORE_SYNC", "bool", False)),
     )
 
 
 @functools.cache
-def _obey_flags() -> None:
+def _apply_flags() -> None:
     _C.set_blocking_collectives(
-        bool(read("PT_HPU_USE_NW_STREAM_SYNC", "bool", False))
-        or bool(read("PT_HPU_DISABLE_ASYNC_COLLECTIVE", "bool", False))
-        or not read("PT_HPU_EAGER_COLLECTIVE_PIPELINE_ENABLE", "bool", True)
+        bool(read_variable("PT_HPU_USE_NW_STREAM_SYNC", "bool", False))
+        or bool(read_variable("PT_HPU_DISABLE_ASYNC_COLLECTIVE", "bool", False))
+        or not read_variable("PT_HPU_EAGER_COLLECTIVE_PIPELINE_ENABLE", "bool", True)
     )
 
 

@@ -17,7 +17,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from habana_frameworks.torch.internal.patches.wrap_function import replace
+from habana_frameworks.torch.internal.patches.wrap_function import replace_function
 from habana_frameworks.torch.internal.settings import bridge_config
 
 import torch.distributed as dist
@@ -30,15 +30,15 @@ _waits_for_none = False
 
 def is_emulated() -> bool:
     """Return whether ``PT_HPU_EMULATE_DISTRIBUTED`` or its ``_SINGLE_RANK`` variant is set."""
-    return bool(bridge_config.value_of("PT_HPU_EMULATE_DISTRIBUTED")) or _is_the_first()
+    return bool(bridge_config.value_of("PT_HPU_EMULATE_DISTRIBUTED")) or _is_rank_zero()
 
 
-def _is_the_first() -> bool:
+def _is_rank_zero() -> bool:
     """Return whether the process is rank 0, regardless of the launcher."""
     return bool(bridge_config.value_of("PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK"))
 
 
-def transport(rank: int, size: int) -> Any:
+def emulated_transport(rank: int, size: int) -> Any:
     """Return a transport that copies this rank's data to itself, in place of gloo.
 
     Raises:
@@ -55,19 +55,19 @@ def transport(rank: int, size: int) -> Any:
     return fake(rank, size)
 
 
-def answer_for_peers(store: Any, rank: int, size: int) -> None:
+def write_peer_entries(store: Any, rank: int, size: int) -> None:
     """Write the store entries of the peers that the first collective reads: no shared memory."""
     for peer in range(size):
         if peer != rank:
             store.set(f"shared/surroundings/{peer}", "none")
 
 
-def let_ranks_start_alone() -> None:
+def start_without_peers() -> None:
     """Make `torch.distributed.init_process_group` not wait for peers while they are emulated."""
     global _waits_for_none
     if is_emulated() and not _waits_for_none:
         _waits_for_none = True
-        replace(dist, "init_process_group", _starting_alone)
+        replace_function(dist, "init_process_group", _starting_alone)
 
 
 def _starting_alone(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,12 +80,12 @@ def _starting_alone(original: Callable[..., Any]) -> Callable[..., Any]:
         arguments = signature.bind(backend or "hccl", *args, **kwargs).arguments
         if str(arguments["backend"]) not in ("hccl", "hpu:hccl"):
             raise ValueError(
-                f"PT_HPU_EMULATE_DISTRIBUTED emulates the peers of hccl, but {arguments['backend']!r} would wait "
-                "for its peers. Use backend='hccl', or unset the variable."
+                f"PT_HPU_EMULATE_DISTRIBUTED emulates the peers of hccl, but {arguments['backend']!r} would "
+                "wait for its peers. Use backend='hccl', or unset the variable."
             )
         arguments.pop("init_method", None)
         sizes = {name: arguments[name] for name in ("world_size", "rank") if arguments.get(name, -1) >= 0}
-        if _is_the_first():
+        if _is_rank_zero():
             sizes["rank"] = 0
         size, rank, _ = initialize_distributed_hpu(**sizes)
         arguments.update(store=dist.HashStore(), world_size=size, rank=max(rank, 0))

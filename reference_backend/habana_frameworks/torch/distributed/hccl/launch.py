@@ -35,9 +35,9 @@ def initialize_distributed_hpu(
         AssertionError: fewer modules are visible than the local rank needs.
         ValueError: a variable is not an integer.
     """
-    size = _value("world_size", world_size, 1)
-    own_rank = _value("rank", rank, -1)
-    local = _value("local_rank", local_rank, -1)
+    size = _rank_value("world_size", world_size, 1)
+    own_rank = _rank_value("rank", rank, -1)
+    local = _rank_value("local_rank", local_rank, -1)
     if size <= 1 and own_rank < 0 and local < 0:
         return 1, -1, -1
     os.environ.setdefault("MASTER_ADDR", DEFAULT_ADDRESS)
@@ -60,7 +60,7 @@ def _module(local_rank: int) -> int:
     return modules[local_rank]
 
 
-def _value(name: str, argument: int | None, default: int) -> int:
+def _rank_value(name: str, argument: int | None, default: int) -> int:
     if argument is not None:
         return argument
     for variable in _VARIABLES[name]:

@@ -31,12 +31,12 @@ _groups: list[str] = []
 _libraries: list[torch.library.Library] = []
 
 
-def number(group: str) -> None:
+def assign_number(group: str) -> None:
     """Assign the next number to a group."""
     _groups.append(group)
 
 
-def forget() -> None:
+def reset_numbers() -> None:
     """Restart the numbers at 0, because the default process group was destroyed."""
     _groups.clear()
 

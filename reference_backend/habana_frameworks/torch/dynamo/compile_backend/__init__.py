@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-_MODULES = ("backends", "config", "passes", "shared_layer")
+_MODULES = ("backends", "config", "passes", "recipe_support", "shared_layer")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -18,7 +18,7 @@ from .recipe_support import is_arithmetic
 aten = torch.ops.aten
 
 #: Operators whose result shares memory with their input although the schema does not declare it.
-_SILENT = frozenset({aten._unsafe_view.default})
+_UNDECLARED_ALIASES = frozenset({aten._unsafe_view.default})
 #: Operators that use the storage of a tensor rather than its elements.
 _ADDRESSING = frozenset({aten.as_strided, aten.as_strided_copy, aten.as_strided_scatter, aten.as_strided_})
 
@@ -91,9 +91,9 @@ def possible_bases(node: Node) -> list[Node]:
     target = node.target
     if not isinstance(target, OpOverload):
         return [] if is_arithmetic(target) else node.all_input_nodes
-    if target in _SILENT:
+    if target in _UNDECLARED_ALIASES:
         return node.all_input_nodes
-    if promises_nothing(target):
+    if may_return_argument(target):
         return node.all_input_nodes
     if not any(result.alias_info for result in target._schema.returns):
         return []
@@ -106,7 +106,9 @@ def is_view(node: Node) -> bool:
         return False
     if not isinstance(node.target, OpOverload):
         return False
-    return node.target in _SILENT or any(result.alias_info for result in node.target._schema.returns)
+    return node.target in _UNDECLARED_ALIASES or any(
+        result.alias_info for result in node.target._schema.returns
+    )
 
 
 def written_by(node: Node) -> list[Node]:
@@ -117,7 +119,7 @@ def written_by(node: Node) -> list[Node]:
 
 
 @functools.cache
-def promises_nothing(target: OpOverload) -> bool:
+def may_return_argument(target: OpOverload) -> bool:
     """Return whether an operator may return an argument although its schema does not declare it.
 
     This applies to composite operators such as dropout, references such as ``prims::device_put``, and

@@ -17,7 +17,7 @@ from . import compilers, config, inductor, recipe_kind
 from .decompositions import decompositions
 from .log import logger
 from .option_values import env_bool
-from .options import from_compile
+from .options import merged_options
 
 
 def hpu_backend(
@@ -47,9 +47,9 @@ def hpu_backend(
         )
     if mode:
         logger.warning("mode=%r has no effect, because hpu_backend has one mode", mode)
-    settings = from_compile(config, options)
+    settings = merged_options(config, options)
     is_dynamic = any(isinstance(value, torch.SymInt) for value in example_inputs)
-    executable = recipe_kind.choose(settings, is_dynamic)
+    executable = recipe_kind.choose_recipe_kind(settings, is_dynamic)
     fake_mode = detect_fake_mode(example_inputs) or FakeTensorMode(allow_non_fake_inputs=True)
     compiler = compilers.GraphCompiler(settings, executable, fake_mode, graph_module)
     with contextlib.ExitStack() as stack:

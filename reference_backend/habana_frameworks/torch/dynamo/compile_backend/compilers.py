@@ -131,8 +131,8 @@ def _check_constants(constant_count: int) -> None:
     wanted = bridge_config.value_of("PT_HPU_CHECK_NUM_CONSTS")
     if wanted and constant_count != wanted:
         raise RuntimeError(
-            f"PT_HPU_CHECK_NUM_CONSTS is {wanted}, but the frozen graph has {constant_count} constants. Set it to "
-            f"{constant_count}."
+            f"PT_HPU_CHECK_NUM_CONSTS is {wanted}, but the frozen graph has {constant_count} constants. "
+            f"Set it to {constant_count}."
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from habana_frameworks.torch import _C
 
 
-def on_host(
+def call_on_host(
     function: Callable[[list[Any]], Sequence[Any]], values: list[Any], writes: bool = True
 ) -> list[Any]:
     """Call `function` with host aliases of device tensors, and convert its results to device tensors.

@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from . import inductor, static_program_builder
 from .aliases import writes_to_inputs
-from .cpu_calls import on_host
-from .operator_by_operator import count
+from .cpu_calls import call_on_host
+from .operator_by_operator import count_run
 
 Code = Callable[[list[Any]], Sequence[Any]]
 
@@ -77,7 +77,7 @@ class FusedCompiler:
         module = _on_cpu(self._module)
         inputs = [_like_on_cpu(value, fake_mode) for value in arguments]
         _propagate(module, inputs, fake_mode)
-        _write_numbers(module, inputs)
+        _inline_numbers(module, inputs)
         module = self._prepare(module, inputs, fake_mode)
         code, _ = inductor.compile_cpu(module, inputs, range(len(self._outputs)), **self._kind)
         return FusedRecipe(self.name, code, arguments, self._outputs, self._writes)
@@ -119,7 +119,7 @@ class FusedRecipe:
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
         """Run the recipe on a list of inputs and empty the list."""
-        count("fused")
+        count_run("fused")
         if self._program is not None:
             # Returns None if the inputs differ from the traced inputs, or while a dispatch mode observes
             # operators.
@@ -127,7 +127,7 @@ class FusedRecipe:
             if results is not None:
                 return results
         if self._plain:
-            results = on_host(self._code, inputs, self._writes)
+            results = call_on_host(self._code, inputs, self._writes)
             inputs.clear()
             return results
         return self._call_mixed(inputs)
@@ -143,11 +143,13 @@ class FusedRecipe:
             host_results.extend(results[i] for i in self._other_outputs)
             return [results[i] for i in self._device_outputs]
 
-        tensors = on_host(call, [inputs[i] for i in self._device_inputs], self._writes)
+        tensors = call_on_host(call, [inputs[i] for i in self._device_inputs], self._writes)
         results: list[Any] = [None] * (len(self._device_outputs) + len(self._other_outputs))
         for position, value in zip(self._device_outputs, tensors, strict=True):
             results[position] = value
-        for position, value in zip(self._other_outputs, _off_the_device(host_results, inputs), strict=True):
+        for position, value in zip(
+            self._other_outputs, _copied_from_device(host_results, inputs), strict=True
+        ):
             results[position] = value
         inputs.clear()
         return results
@@ -180,7 +182,7 @@ def _is_cpu_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.device.type == "cpu"
 
 
-def _off_the_device(values: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+def _copied_from_device(values: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     """Return the results, with copies of new CPU tensors. Tensors that shared memory still share it.
 
     The device owns memory that is allocated during the call, so a CPU tensor must not keep it.
@@ -266,7 +268,7 @@ def _propagate(module: GraphModule, inputs: Sequence[Any], fake_mode: Any) -> No
         fake_mode.allow_non_fake_inputs = before
 
 
-def _write_numbers(module: GraphModule, inputs: Sequence[Any]) -> None:
+def _inline_numbers(module: GraphModule, inputs: Sequence[Any]) -> None:
     """Replace inputs and nodes that are numbers by their values."""
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     numbers: dict[Node, Any] = {

@@ -121,7 +121,7 @@ def compile_cpu(
         if frozen:
             stack.enter_context(inductor_config.patch(freezing=True))
         stack.enter_context(_keeping_inputs())
-        if (threads := compile_threads.threads()) is not None:
+        if (threads := compile_threads.compiler_threads()) is not None:
             stack.enter_context(inductor_config.patch(compile_threads=threads))
         strides = stack.enter_context(TracingContext.report_output_strides())
         code = compile_fx.compile_fx_inner(

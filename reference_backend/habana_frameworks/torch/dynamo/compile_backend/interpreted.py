@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 
 from .aliases import writes_to_inputs
 from .log import logger
-from .operator_by_operator import by_calls, count
+from .operator_by_operator import count_run, run_one_by_one
 
 #: Maximum number of captures for one set of sizes. They differ, for example, in which inputs share memory.
 _MOST_CAPTURES = 8
@@ -28,7 +28,7 @@ class InterpretedRecipe:
 
     def __init__(self, module: GraphModule, name: str) -> None:
         self.name = name
-        self._run = by_calls(module)
+        self._run = run_one_by_one(module)
         self._mutates = writes_to_inputs(module)
         self._captures: dict[Any, list[_Capture]] = {}
         self._refused = False
@@ -41,7 +41,7 @@ class InterpretedRecipe:
         captures = self._captures.setdefault(key, [])
         for capture in captures:
             if capture.accepts(inputs):
-                count("interpreted")
+                count_run("interpreted")
                 return capture.call(inputs)
         if len(captures) == _MOST_CAPTURES:
             return self._run(inputs)

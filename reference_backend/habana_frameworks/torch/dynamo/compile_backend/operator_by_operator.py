@@ -20,16 +20,16 @@ def executed_graphs() -> dict[str, int]:
     return dict(_executed)
 
 
-def count(kind: str) -> None:
+def count_run(kind: str) -> None:
     """Count one run of a kind: ``fused``, ``interpreted`` or ``calls``."""
     _executed[kind] += 1
 
 
-def by_calls(module: GraphModule) -> Recipe:
+def run_one_by_one(module: GraphModule) -> Recipe:
     """Return a boxed callable that runs the operators of a cluster one by one."""
 
     def run(inputs: list[Any]) -> Sequence[Any]:
-        count("calls")
+        count_run("calls")
         with torch.no_grad():
             results = module(*inputs)
         inputs.clear()

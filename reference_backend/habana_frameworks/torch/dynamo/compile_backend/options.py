@@ -28,7 +28,7 @@ class ConfigurationFlags(MutableMapping[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         self._check(name)
-        setattr(self._module, name, checked(name, value))
+        setattr(self._module, name, checked_value(name, value))
 
     def __delitem__(self, name: str) -> None:
         raise KeyError(f"option {name!r} cannot be deleted. Set it to its default instead.")
@@ -49,7 +49,7 @@ def option_names(module: ModuleType) -> list[str]:
     return sorted(name for name in module.get_config_copy() if not name.startswith("_"))
 
 
-def checked(name: str, value: Any) -> Any:
+def checked_value(name: str, value: Any) -> Any:
     """Convert a value to the type of the option.
 
     Raises:
@@ -60,7 +60,7 @@ def checked(name: str, value: Any) -> Any:
     return to_bool(name, value)
 
 
-def from_compile(module: ModuleType, options: Mapping[str, Any] | None) -> dict[str, Any]:
+def merged_options(module: ModuleType, options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return all options, with the options of one ``torch.compile`` call in place of the module's values.
 
     Args:
@@ -76,5 +76,5 @@ def from_compile(module: ModuleType, options: Mapping[str, Any] | None) -> dict[
     for name, value in (options or {}).items():
         if name not in settings:
             raise RuntimeError(f"unknown option {name!r} of hpu_backend. Use one of {', '.join(names)}.")
-        settings[name] = checked(name, value)
+        settings[name] = checked_value(name, value)
     return settings

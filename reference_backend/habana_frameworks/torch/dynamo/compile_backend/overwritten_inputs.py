@@ -49,8 +49,8 @@ def save_copies_of_written(forward: GraphModule, backward: GraphModule, num_outp
                 f"as_strided in a backward pass reads {node.name}, which the forward pass overwrites: "
                 "clone the tensor first"
             )
-        copied = _copy(forward, node)
-        if _replace(backward, input_node, copied):
+        copied = _insert_clone(forward, node)
+        if _read_copy(backward, input_node, copied):
             saved.append(node)
         saved.append(copied)
     result.args = ([*result.args[0][:num_outputs], *saved],)
@@ -58,7 +58,7 @@ def save_copies_of_written(forward: GraphModule, backward: GraphModule, num_outp
     backward.recompile()
 
 
-def _copy(graph_module: GraphModule, node: Node) -> Node:
+def _insert_clone(graph_module: GraphModule, node: Node) -> Node:
     """Insert a clone of a tensor before any write. The clone of a non-dense tensor has different strides."""
     graph = graph_module.graph
     last = list(graph.find_nodes(op="placeholder"))[-1] if node.op == "placeholder" else node
@@ -68,7 +68,7 @@ def _copy(graph_module: GraphModule, node: Node) -> Node:
     return copied
 
 
-def _replace(graph_module: GraphModule, input_node: Node, copied: Node) -> bool:
+def _read_copy(graph_module: GraphModule, input_node: Node, copied: Node) -> bool:
     """Make a backward graph read a copy, passed as its next input.
 
     Return True if the graph still writes to the tensor itself.

@@ -15,7 +15,7 @@ from habana_frameworks.torch.internal.settings import hardware_limits
 from .passes import MAKING_RECIPES, is_disabled
 
 
-def choose(settings: dict[str, Any], is_dynamic: bool) -> str:
+def choose_recipe_kind(settings: dict[str, Any], is_dynamic: bool) -> str:
     """Return ``fused``, ``interpreted`` or ``calls`` (no recipes) for a graph.
 
     Args:
@@ -31,7 +31,7 @@ def choose(settings: dict[str, Any], is_dynamic: bool) -> str:
     if any(map(is_disabled, MAKING_RECIPES)):
         return "calls"
     executable = str(settings["executable"])
-    if hardware_limits.name():
+    if hardware_limits.profile_name():
         if executable == "fused":
             raise RuntimeError(
                 "executable='fused' does not support hardware limits. Use 'auto', or unset "
@@ -40,7 +40,7 @@ def choose(settings: dict[str, Any], is_dynamic: bool) -> str:
         return "interpreted"
     if executable == "interpreted":
         return executable
-    reason = _why_no_compiler()
+    reason = _missing_compiler_reason()
     if not reason:
         return "fused"
     if executable == "fused":
@@ -50,7 +50,7 @@ def choose(settings: dict[str, Any], is_dynamic: bool) -> str:
 
 
 @functools.cache
-def _why_no_compiler() -> str:
+def _missing_compiler_reason() -> str:
     from torch._inductor import cpp_builder
 
     try:

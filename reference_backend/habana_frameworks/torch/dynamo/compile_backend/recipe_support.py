@@ -75,21 +75,23 @@ def _depends_on_data(node: Node) -> bool:
     try:
         # A separate fake mode, because the graph's mode may remember a size that the program checked.
         with FakeTensorMode():
-            args, kwargs = map_arg((node.args, node.kwargs), lambda source: _of_its_shape(value_of(source)))
+            args, kwargs = map_arg((node.args, node.kwargs), lambda source: _empty_of_shape(value_of(source)))
             target(*args, **kwargs)
     except Exception:  # the error of a data-dependent call, or an operator without a shape rule
         return True
     return False
 
 
-def _of_its_shape(value: Any) -> Any:
+def _empty_of_shape(value: Any) -> Any:
     """Return a new tensor with the shape of a fake value; numbers replace symbolic numbers."""
     if isinstance(value, torch.Tensor):
-        return torch.empty([_number(size) for size in value.shape], dtype=value.dtype, device=value.device)
-    return _number(value)
+        return torch.empty(
+            [_example_value(size) for size in value.shape], dtype=value.dtype, device=value.device
+        )
+    return _example_value(value)
 
 
-def _number(value: Any) -> Any:
+def _example_value(value: Any) -> Any:
     """Return the example value of a symbolic number."""
     if not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         return value
@@ -99,7 +101,7 @@ def _number(value: Any) -> Any:
     return example
 
 
-def place(node: Node, fused: bool) -> Placement:
+def placement_of(node: Node, fused: bool) -> Placement:
     """Return the placement of a node, independent of its neighbours.
 
     Args:

@@ -11,7 +11,7 @@ from .operator_by_operator import Recipe
 from .operator_by_operator import executed_graphs as executed_graphs  # target files use this path
 
 
-def make(
+def make_recipe(
     ctx: OptimizerContext, partition: Partition, visible: Sequence[int]
 ) -> tuple[Recipe, list[Any] | None]:
     """Create the recipe of a cluster.

@@ -23,7 +23,7 @@ from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .aliases import promises_nothing
+from .aliases import may_return_argument
 from .log import logger
 
 Code = Callable[[list[Any]], Sequence[Any]]
@@ -37,11 +37,11 @@ _WRITING = frozenset(
 _ALIGNMENT = 64
 
 
-class _Unknown(Exception):
+class _NotRecordable(Exception):
     """The function does something that cannot be recorded as a step."""
 
 
-class _Value:
+class _Placeholder:
     """Placeholder for a tensor, or for all results of an operator with several results."""
 
     def __init__(self, recorder: _Recorder, number: int) -> None:
@@ -54,14 +54,14 @@ class _Value:
     ) -> Any:
         kwargs = kwargs or {}
         leaves = pytree.tree_leaves([args, kwargs])
-        recorder = next(leaf._recorder for leaf in leaves if isinstance(leaf, _Value))
+        recorder = next(leaf._recorder for leaf in leaves if isinstance(leaf, _Placeholder))
         return recorder.operator(function, args, kwargs)
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise _Unknown(f"attribute {name} of a tensor")
+        raise _NotRecordable(f"attribute {name} of a tensor")
 
     def _refuse(self, *values: Any) -> NoReturn:
-        raise _Unknown("the value of a tensor")
+        raise _NotRecordable("the value of a tensor")
 
     __setattr__ = __bool__ = __index__ = __iter__ = __getitem__ = __len__ = _refuse  # type: ignore[assignment]
 
@@ -70,7 +70,7 @@ class _NoOperators(TorchDispatchMode):
     """Rejects operators without placeholder arguments. A random operator would run only once."""
 
     def __torch_dispatch__(self, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
-        raise _Unknown(f"{function} on real values")
+        raise _NotRecordable(f"{function} on real values")
 
 
 class _Recorder:
@@ -87,17 +87,17 @@ class _Recorder:
             self.new("input", value.dtype, list(value.shape), list(value.stride())) for value in inputs
         ]
 
-    def new(self, *kind: Any, owner: int | None = None) -> _Value:
+    def new(self, *kind: Any, owner: int | None = None) -> _Placeholder:
         number = len(self.kinds)
         self.kinds.append(kind)
         self.owners.append(number if owner is None else owner)
-        return _Value(self, number)
+        return _Placeholder(self, number)
 
-    def empty(self, sizes: Any, strides: Any, dtype: torch.dtype) -> _Value:
+    def empty(self, sizes: Any, strides: Any, dtype: torch.dtype) -> _Placeholder:
         """Replace ``empty_strided_cpu``."""
         return self.new("buffer", dtype, list(sizes), list(strides))
 
-    def view(self, base: Any, sizes: Any, strides: Any, offset: int) -> _Value:
+    def view(self, base: Any, sizes: Any, strides: Any, offset: int) -> _Placeholder:
         """Replace ``reinterpret_tensor``."""
         number = _number(base)
         return self.new("view", number, list(sizes), list(strides), offset, owner=self.owners[number])
@@ -110,15 +110,15 @@ class _Recorder:
                 (("layout", number, list(sizes), list(strides), name or "an operator"), [number])
             )
         elif self.kinds[number][0] not in ("input", "constant", "buffer"):
-            raise _Unknown("a check of a view")
+            raise _NotRecordable("a check of a view")
         elif self.kinds[number][0] == "input" and not _is_layout(self.kinds[number], sizes, strides):
-            raise _Unknown("an input whose layout differs from the trace")
+            raise _NotRecordable("an input whose layout differs from the trace")
 
     def check_alignment(self, value: Any, alignment: int, name: str | None = None) -> None:
         """Replace ``assert_alignment``."""
         number = _number(value)
         if self.kinds[number][0] != "result":
-            raise _Unknown("an alignment check of a tensor that is not a result")
+            raise _NotRecordable("an alignment check of a tensor that is not a result")
         self.steps.append((("alignment", number, alignment, name or "an operator"), [number]))
 
     def kernel(self, library: str, name: str) -> Callable[..., None]:
@@ -126,7 +126,7 @@ class _Recorder:
 
         def record(*arguments: Any) -> None:
             if len(arguments) > _C.StaticProgram.most_arguments:
-                raise _Unknown("a kernel with too many arguments")
+                raise _NotRecordable("a kernel with too many arguments")
             kernel_arguments = [
                 (-1, value) if type(value) is int else (_number(value), 0) for value in arguments
             ]
@@ -145,13 +145,13 @@ class _Recorder:
         schema = op._schema
         _check_aliases(op)
         if len(args) > sum(not argument.kwarg_only for argument in schema.arguments):
-            raise _Unknown(f"{op} with too many arguments")
+            raise _NotRecordable(f"{op} with too many arguments")
         operator_arguments: list[tuple[str, Any]] = []
         for position, argument in enumerate(schema.arguments):
             if position < len(args):
                 value = args[position]
             elif argument.name not in kwargs and not argument.has_default_value():
-                raise _Unknown(f"{op} without {argument.name}")
+                raise _NotRecordable(f"{op} without {argument.name}")
             else:
                 value = kwargs.get(argument.name, argument.default_value)
             operator_arguments.append(_argument(value, str(argument.type)))
@@ -169,7 +169,7 @@ class _Recorder:
         )
         return results[0] if len(results) == 1 else tuple(results)
 
-    def program(self, outputs: Sequence[_Value | None], writes: bool) -> Any:
+    def program(self, outputs: Sequence[_Placeholder | None], writes: bool) -> Any:
         """Return the program, with a memory plan for the buffers that are not returned."""
         returned = {self.owners[value._number] for value in outputs if value is not None}
         first: dict[int, int] = {}
@@ -179,7 +179,9 @@ class _Recorder:
                 first.setdefault(owner, time)
                 last[owner] = time
         temporary = [n for n in first if self.kinds[n][0] == "buffer" and n not in returned]
-        offsets, workspace = _plan([(_bytes(*self.kinds[n][1:]), first[n], last[n], n) for n in temporary])
+        offsets, workspace = _assign_offsets(
+            [(_bytes(*self.kinds[n][1:]), first[n], last[n], n) for n in temporary]
+        )
         program = _C.StaticProgram()
         numbers = {-1: -1}
 
@@ -234,14 +236,14 @@ def program_of(code: Code, inputs: Sequence[Any], writes: bool) -> Any:
         return None
     recorder = _Recorder(inputs)
     try:
-        straight = types.FunctionType(function.__code__, _stand_ins(function, recorder))
+        straight = types.FunctionType(function.__code__, _recording_globals(function, recorder))
         values = list(recorder.inputs)
         with _NoOperators():
             results = straight(values) if owner is None else straight(owner, values)
-        if not all(value is None or isinstance(value, _Value) for value in results):
-            raise _Unknown("a result that is not a tensor")
+        if not all(value is None or isinstance(value, _Placeholder) for value in results):
+            raise _NotRecordable("a result that is not a tensor")
         return recorder.program(results, writes)
-    except _Unknown as reason:
+    except _NotRecordable as reason:
         logger.debug("a recipe runs in Python: %s", reason)
         return None
 
@@ -254,7 +256,7 @@ def _is_generated(function: Any, bound: bool) -> bool:
     return code.co_argcount == 1 + bound and not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
 
 
-def _stand_ins(function: types.FunctionType, recorder: _Recorder) -> dict[str, Any]:
+def _recording_globals(function: types.FunctionType, recorder: _Recorder) -> dict[str, Any]:
     """Return the function's global names, bound to recording replacements."""
     replacements = {
         "assert_size_stride": recorder.check_layout,
@@ -277,14 +279,14 @@ def _stand_ins(function: types.FunctionType, recorder: _Recorder) -> dict[str, A
                 or value.is_conj()
                 or value.is_neg()
             ):
-                raise _Unknown(f"the constant {name}")
+                raise _NotRecordable(f"the constant {name}")
             result[name] = recorder.new("constant", value)
         elif _library(value):
             result[name] = recorder.kernel(_library(value), name)
         elif value is not None and name in _NAMESPACES:
             result[name] = value
         else:
-            raise _Unknown(f"the name {name}")
+            raise _NotRecordable(f"the name {name}")
     return result
 
 
@@ -298,8 +300,8 @@ def _library(value: Any) -> str:
 
 
 def _number(value: Any) -> int:
-    if not isinstance(value, _Value):
-        raise _Unknown(f"{type(value).__name__} in place of a tensor")
+    if not isinstance(value, _Placeholder):
+        raise _NotRecordable(f"{type(value).__name__} in place of a tensor")
     return value._number
 
 
@@ -323,7 +325,7 @@ def _overload(function: Any, has_out: bool) -> OpOverload:
     packet = getattr(torch.ops.aten, name, None)
     overload = getattr(packet, "out" if has_out else "default", None)
     if overload is None or getattr(torch, name, None) is not function:
-        raise _Unknown(f"the function {name}")
+        raise _NotRecordable(f"the function {name}")
     return overload
 
 
@@ -331,30 +333,30 @@ def _check_aliases(op: OpOverload) -> None:
     """Reject an operator that may resize an argument, return an argument or return a view."""
     schema = op._schema
     if any(str(result.type) != "Tensor" for result in schema.returns):
-        raise _Unknown(f"{op}, whose results are not single tensors")
+        raise _NotRecordable(f"{op}, whose results are not single tensors")
     if schema.is_mutable:
         written = [argument for argument in schema.arguments if argument.is_write]
         is_out = op.namespace == "aten" and all(argument.kwarg_only for argument in written)
         if not is_out and schema.name not in _WRITING:
-            raise _Unknown(f"{op}, which writes to its arguments")
+            raise _NotRecordable(f"{op}, which writes to its arguments")
     elif any(result.alias_info for result in schema.returns) or (
-        op.namespace != "mkldnn" and promises_nothing(op)
+        op.namespace != "mkldnn" and may_return_argument(op)
     ):
-        raise _Unknown(f"{op}, which may return a view")
+        raise _NotRecordable(f"{op}, which may return a view")
 
 
 def _argument(value: Any, kind: str) -> tuple[str, Any]:
     """Return the kind and content of an operator's argument whose schema type is `kind`."""
-    if isinstance(value, _Value):
+    if isinstance(value, _Placeholder):
         return "tensor", value._number
     if kind == "List[Tensor]":
         return "tensors", [_number(item) for item in value]
     if kind == "List[Optional[Tensor]]":
         return "optional_tensors", [-1 if item is None else _number(item) for item in value]
     if (kind == "Tensor" and value is not None) or any(
-        isinstance(leaf, torch.Tensor | _Value) for leaf in pytree.tree_leaves(value)
+        isinstance(leaf, torch.Tensor | _Placeholder) for leaf in pytree.tree_leaves(value)
     ):
-        raise _Unknown(f"{value} in an argument of type {kind}")
+        raise _NotRecordable(f"{value} in an argument of type {kind}")
     return "value", value
 
 
@@ -383,7 +385,7 @@ def _bytes(dtype: torch.dtype, sizes: Sequence[int], strides: Sequence[int]) -> 
     return (last + 1) * dtype.itemsize
 
 
-def _plan(buffers: Sequence[tuple[int, int, int, int]]) -> tuple[dict[int, int], int]:
+def _assign_offsets(buffers: Sequence[tuple[int, int, int, int]]) -> tuple[dict[int, int], int]:
     """Assign offsets to buffers (bytes, first step, last step, number). Return offsets and total size."""
     placed: list[tuple[int, int, int, int]] = []
     offsets: dict[int, int] = {}

@@ -88,7 +88,7 @@ def write_if_requested(ctx: OptimizerContext, seconds: float) -> Path | None:
     return path
 
 
-def record(ctx: OptimizerContext) -> None:
+def record_summary(ctx: OptimizerContext) -> None:
     """Append the summary of a partitioned graph to all listeners, and log the numbers."""
     logger.info(
         "%s has %d recipes and %d calls between them",

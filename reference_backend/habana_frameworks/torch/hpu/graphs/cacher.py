@@ -226,7 +226,7 @@ class ModuleCacher:
             asynchronous=asynchronous,
             log_frequency=log_frequency,
             verbose=verbose,
-            dry_run=dry_run or bool(environment.read("PT_HPUGRAPH_ENABLE_DRY_RUN", "bool", False)),
+            dry_run=dry_run or bool(environment.read_variable("PT_HPUGRAPH_ENABLE_DRY_RUN", "bool", False)),
         )
         model.forward = self._cache  # type: ignore[assignment,method-assign]
         for name in _CONTROLS:

@@ -18,12 +18,12 @@ from typing import Any
 from habana_frameworks.torch import _C
 from habana_frameworks.torch.hpu import devices, flags, streams
 from habana_frameworks.torch.internal import graph_dumps
-from habana_frameworks.torch.internal.fusion.policy import Heat
-from habana_frameworks.torch.internal.settings.environment import read
+from habana_frameworks.torch.internal.fusion.policy import RunCounter
+from habana_frameworks.torch.internal.settings.environment import read_variable
 
 import torch
 
-from .io_binding import Copying, Exchange
+from .io_binding import BoundGraph, CopyingGraph
 from .pytree_keys import copy_to, tensors_of
 
 _names = itertools.count()
@@ -55,12 +55,12 @@ class HPUGraph:
     def __init__(self) -> None:
         self._graph = _C.Graph()
         #: For each collective: the function that issues it, and the part of the graph that follows it.
-        self._behind: list[tuple[Callable[[], None], Any, Heat]] = []
+        self._behind: list[tuple[Callable[[], None], Any, RunCounter]] = []
         self._user_inputs: list[torch.Tensor] | None = None
         self._user_outputs: list[torch.Tensor] | None = None
-        self._exchange: Exchange | Copying | None = None
+        self._bound_graph: BoundGraph | CopyingGraph | None = None
         self._inputs_cleared = False
-        self._heat = Heat(self._graph)
+        self._run_counter = RunCounter(self._graph)
         #: True if nothing was captured since construction or reset, and no capture has begun.
         self._is_empty = True
         self._is_dry_run = False
@@ -81,8 +81,8 @@ class HPUGraph:
         flags.disable_dynamic_shape()
         self._graph.begin(dry_run)
         self._is_empty = False
-        self._heat = Heat(self._graph)
-        if read("PT_HPU_ENABLE_LAZY_COLLECTIVES", "bool", False):
+        self._run_counter = RunCounter(self._graph)
+        if read_variable("PT_HPU_ENABLE_LAZY_COLLECTIVES", "bool", False):
             self._is_dry_run = dry_run
             with _open_lock:
                 _open.append(self)
@@ -125,18 +125,18 @@ class HPUGraph:
         issue()
         part = _C.Graph()
         part.begin(False)
-        self._behind.append((issue, part, Heat(part)))
+        self._behind.append((issue, part, RunCounter(part)))
 
     def as_function(
         self,
         inputs: Sequence[torch.Tensor],
         outputs: Sequence[torch.Tensor],
         into_captured: bool = False,
-    ) -> Exchange | Copying:
+    ) -> BoundGraph | CopyingGraph:
         """Return the captured work as a function of tensors; see `BoundGraph`."""
         if self._behind:
-            return Copying(self._run, inputs, outputs, into_captured)
-        return Exchange(self._graph, inputs, outputs, into_captured)
+            return CopyingGraph(self._run, inputs, outputs, into_captured)
+        return BoundGraph(self._graph, inputs, outputs, into_captured)
 
     def replay(self, asynchronous: bool = False) -> None:
         """Run the graph on the memory of the captured tensors.
@@ -168,7 +168,7 @@ class HPUGraph:
 
     def _run(self, asynchronous: bool) -> None:
         self._graph.replay(asynchronous)
-        self._heat.run()
+        self._run_counter.run()
         for issue, part, heat in self._behind:
             issue()
             part.replay(asynchronous)
@@ -250,12 +250,12 @@ class HPUGraph:
             )
         return self._user_inputs
 
-    def _function(self, into_captured: bool) -> Exchange | Copying:
+    def _function(self, into_captured: bool) -> BoundGraph | CopyingGraph:
         """Return the graph as a function. The first call decides where results are written."""
-        if self._exchange is None:
+        if self._bound_graph is None:
             outputs = self._user_outputs or []
-            self._exchange = self.as_function(self._marked_inputs(), outputs, into_captured)
-        return self._exchange
+            self._bound_graph = self.as_function(self._marked_inputs(), outputs, into_captured)
+        return self._bound_graph
 
     def mark_user_inputs(self, inputs: Any) -> None:
         """Mark captured tensors as inputs of the graph. Nested values are flattened.
@@ -263,7 +263,7 @@ class HPUGraph:
         Call this method after the capture and before the first replay.
         """
         self._user_inputs = tensors_of(inputs)
-        self._exchange = None
+        self._bound_graph = None
 
     def mark_user_outputs(self, outputs: Any, free_inplace: bool = True) -> None:
         """Mark captured tensors as results of the graph. Nested values are flattened.
@@ -277,7 +277,7 @@ class HPUGraph:
             free_inplace: accepted; the memory of a result exists as long as a tensor or the graph needs it.
         """
         self._user_outputs = tensors_of(outputs)
-        self._exchange = None
+        self._bound_graph = None
 
     def get_user_input_match_indices(self) -> list[int]:
         """Return the positions of the marked inputs whose memory the captured work uses.

@@ -13,7 +13,7 @@ from habana_frameworks.torch.internal.settings import environment
 import torch
 
 from .capture import HPUGraph, graph, is_current_stream_capturing
-from .io_binding import Copying, Exchange
+from .io_binding import BoundGraph, CopyingGraph
 from .pytree_keys import TensorPacker, Uncacheable, check_plain, describe, input_key, tensors_of
 
 _logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class CachedParams:
 
 class _Entry(NamedTuple):
     params: CachedParams
-    function: Exchange | Copying
+    function: BoundGraph | CopyingGraph
 
 
 class GraphCache:
@@ -67,10 +67,11 @@ class GraphCache:
         self._function = function
         self._asynchronous = asynchronous
         self._keeps_results = not (
-            disable_tensor_cache or environment.read("PT_HPUGRAPH_DISABLE_TENSOR_CACHE", "bool", False)
+            disable_tensor_cache
+            or environment.read_variable("PT_HPUGRAPH_DISABLE_TENSOR_CACHE", "bool", False)
         )
         if dry_run is None:
-            dry_run = bool(environment.read("PT_HPUGRAPH_ENABLE_DRY_RUN", "bool", False))
+            dry_run = bool(environment.read_variable("PT_HPUGRAPH_ENABLE_DRY_RUN", "bool", False))
         self._dry_run = dry_run
         self._max_graphs = max_graphs
         self._verbose = verbose

@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from habana_frameworks.torch.internal.fusion.policy import Heat
+from habana_frameworks.torch.internal.fusion.policy import RunCounter
 
 import torch
 
 
-class Exchange:
+class BoundGraph:
     """A captured graph as a function of tensors.
 
     Tensors that the graph created and that are neither inputs nor outputs become private memory of the graph.
@@ -64,13 +64,15 @@ class Exchange:
             }
         # For the core, an output with fixed memory is an additional tensor after the inputs.
         device_outputs = [tensor for tensor in outputs if _is_on_device(tensor)]
-        self._heat = Heat(graph)
+        self._run_counter = RunCounter(graph)
         graph.set_interface([*inputs, *self._targets.values()], device_outputs)
         # The core's passes release the captured memory of each input that the graph uses, so its use count
         # decreases.
-        before = [_owners(tensor) for tensor in inputs]
+        before = [_use_count(tensor) for tensor in inputs]
         graph.prepare()
-        self.used = [position for position, tensor in enumerate(inputs) if _owners(tensor) < before[position]]
+        self.used = [
+            position for position, tensor in enumerate(inputs) if _use_count(tensor) < before[position]
+        ]
 
     def run(self, inputs: Sequence[torch.Tensor], asynchronous: bool = False) -> list[torch.Tensor]:
         """Replay the graph.
@@ -95,7 +97,7 @@ class Exchange:
             raise RuntimeError(f"this graph takes {len(self._on_device)} tensors and got {len(inputs)}")
         inputs = list(itertools.compress(inputs, self._on_device))
         arguments = [*inputs, *self._targets.values()]
-        self._heat.run()
+        self._run_counter.run()
         if self._graph.accepts(arguments):
             results = self._graph.call(arguments, asynchronous)
         else:
@@ -111,7 +113,7 @@ class Exchange:
         copies = []
         for position, (layout, tensor) in enumerate(zip(self._layouts, inputs, strict=True)):
             layout.check(position, tensor)
-            if layout.first != position and not _aliased_as(layout, self._layouts, tensor, inputs):
+            if layout.first != position and not _has_captured_aliasing(layout, self._layouts, tensor, inputs):
                 raise RuntimeError(
                     f"input {position} of this graph shared memory with input {layout.first} when it was "
                     "captured, but does not now. Capture a graph for this case."
@@ -130,7 +132,7 @@ class Exchange:
         return results
 
 
-class Copying:
+class CopyingGraph:
     """A captured graph with collectives as a function of tensors, which are copied in and out.
 
     Args:
@@ -224,7 +226,7 @@ class _Layout:
         return copy
 
 
-def _aliased_as(
+def _has_captured_aliasing(
     layout: _Layout, layouts: Sequence[_Layout], tensor: torch.Tensor, inputs: Sequence[torch.Tensor]
 ) -> bool:
     """Return whether the tensor has the same distance to the first tensor of its group as in the capture."""
@@ -242,5 +244,5 @@ def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
-def _owners(tensor: torch.Tensor) -> int:
+def _use_count(tensor: torch.Tensor) -> int:
     return torch._C._storage_Use_Count(_storage(tensor))

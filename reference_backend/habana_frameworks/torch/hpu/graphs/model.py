@@ -61,7 +61,7 @@ class GraphModel(torch.nn.Module):
             lazy_only=False,
             allow_unused_input=allow_unused_input,
             asynchronous=asynchronous,
-            dry_run=dry_run or bool(environment.read("PT_HPUGRAPH_ENABLE_DRY_RUN", "bool", False)),
+            dry_run=dry_run or bool(environment.read_variable("PT_HPUGRAPH_ENABLE_DRY_RUN", "bool", False)),
             verbose=verbose,
             log_frequency=log_frequency,
         )

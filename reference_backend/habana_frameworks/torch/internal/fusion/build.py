@@ -17,8 +17,17 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from . import operators, view_recovery
-from .description import Call, Description, HostScalar, Layout, NotFusable, TensorRef, parse, tensors
-from .inputs import compressed, plan
+from .description import (
+    Call,
+    Description,
+    HostScalar,
+    Layout,
+    NotFusable,
+    TensorRef,
+    parse_description,
+    tensor_refs,
+)
+from .inputs import plan_inputs, without_expanded_dims
 
 aten = torch.ops.aten
 CPU = torch.device("cpu")
@@ -124,14 +133,14 @@ class Builder:
             # Unwritten memory has undefined values. Zeros make the results the same in every run.
             return self.full(layout.sizes, 0, layout.dtype)
         piece, steps = match
-        return view_recovery.read(self.add, piece.value, steps)
+        return view_recovery.apply_view(self.add, piece.value, steps)
 
     def _find(self, ref: TensorRef) -> tuple[Piece, list[view_recovery.Step]] | None:
         best = None
         for piece in self.pieces[ref.buffer]:
-            steps = view_recovery.recover(piece.layout, ref.layout)
+            steps = view_recovery.recover_view(piece.layout, ref.layout)
             if steps is not None and (
-                best is None or (view_recovery.is_plain(steps) and len(steps) < len(best[1]))
+                best is None or (view_recovery.is_view_only(steps) and len(steps) < len(best[1]))
             ):
                 best = (piece, steps)
         return best
@@ -159,7 +168,7 @@ class Builder:
             if match is None:
                 raise NotFusable("a write overlaps memory that cannot be viewed as one tensor")
         piece, steps = match
-        piece.value = view_recovery.write(self.add, piece.value, steps, value)
+        piece.value = view_recovery.write_view(self.add, piece.value, steps, value)
 
     @staticmethod
     def _covers(layout: Layout, piece: Piece) -> bool:
@@ -168,7 +177,7 @@ class Builder:
             return False
         (first, end), (old_first, old_end) = layout.span, piece.layout.span
         dense = layout.numel * layout.dtype.itemsize == end - first and view_recovery.is_regular(layout)
-        return (dense and first <= old_first and old_end <= end) or view_recovery.recover(
+        return (dense and first <= old_first and old_end <= end) or view_recovery.recover_view(
             layout, piece.layout
         ) is not None
 
@@ -182,10 +191,10 @@ class Builder:
         line = Layout(also.dtype, (self.description.buffers[buffer][0] // also.dtype.itemsize,), (1,), 0)
         value = self.full(line.sizes, 0, line.dtype)
         for piece in pieces:
-            steps = view_recovery.recover(line, piece.layout)
+            steps = view_recovery.recover_view(line, piece.layout)
             if steps is None:
                 raise NotFusable("a tensor exceeds its buffer")
-            value = view_recovery.write(self.add, value, steps, piece.value)
+            value = view_recovery.write_view(self.add, value, steps, piece.value)
         self.pieces[buffer] = [Piece(line, value)]
 
     def call(self, call: Call) -> None:
@@ -197,7 +206,7 @@ class Builder:
         name, _, overload = call.op.partition(".")
         if name in ("aten::copy_", "aten::fill_", "aten::zero_") and not overload.endswith("out"):
             return self._overwrite(call)
-        functional = operators.functional(call)
+        functional = operators.functional_form(call)
         values = {position: self._argument(call, position, functional) for position in functional.arguments}
         node = self._compute(call, functional, values)
         if functional.clones:
@@ -205,10 +214,10 @@ class Builder:
                 self._store(call.args[position], values[position])
         for position, index in zip(call.writes, functional.mutated, strict=False):
             self._store(call.args[position], self._result(functional, node, index))
-        written = {ref for position in call.writes for ref in tensors(call.args[position])}
+        written = {ref for position in call.writes for ref in tensor_refs(call.args[position])}
         for ref, index in zip(call.results, functional.results, strict=False):
-            new_results = [result for result in tensors(ref) if result not in written]
-            if len(new_results) != len(list(tensors(ref))) and new_results:
+            new_results = [result for result in tensor_refs(ref) if result not in written]
+            if len(new_results) != len(list(tensor_refs(ref))) and new_results:
                 raise NotFusable(f"{call.op}: results are partly new")
             if new_results:
                 self._store(ref, self._result(functional, node, index))
@@ -233,7 +242,7 @@ class Builder:
 
     def _rounded(self, call: Call, node: torch.fx.Node) -> torch.fx.Node:
         """Convert the float32 sum of `_multiply_alpha` to the recorded dtype (bfloat16 or float16)."""
-        recorded = next((ref.layout.dtype for ref in tensors(list(call.results))), None)
+        recorded = next((ref.layout.dtype for ref in tensor_refs(list(call.results))), None)
         value = node.meta["val"]
         if recorded in (torch.bfloat16, torch.float16) and getattr(value, "dtype", None) == torch.float32:
             return self.add(aten._to_copy.default, node, dtype=recorded)
@@ -260,8 +269,8 @@ class Builder:
         Raises:
             NotFusable: the call is a comparison of this kind.
         """
-        results = [ref.layout.dtype for ref in tensors(list(call.results))]
-        integral = [ref for ref in tensors(list(call.args)) if not ref.layout.dtype.is_floating_point]
+        results = [ref.layout.dtype for ref in tensor_refs(list(call.results))]
+        integral = [ref for ref in tensor_refs(list(call.args)) if not ref.layout.dtype.is_floating_point]
         if torch.bool in results and integral and any(isinstance(scalar.value, float) for scalar in scalars):
             raise NotFusable(
                 f"{call.op}: compares integers with a host scalar in a dtype that is not recorded"
@@ -269,7 +278,7 @@ class Builder:
 
     def _overwrite(self, call: Call) -> None:
         """Add copy_, fill_ or zero_, whose results do not depend on the old values."""
-        (target,) = tensors(call.args[0])
+        (target,) = tensor_refs(call.args[0])
         source = call.args[1] if len(call.args) > 1 else 0
         if isinstance(source, HostScalar):
             source = source.value
@@ -308,7 +317,7 @@ class Builder:
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for value, argument in zip(values.values(), functional.op._schema.arguments, strict=False):
-            value = operators.plain_argument(argument, convert(value))
+            value = operators.python_argument(argument, convert(value))
             if not argument.kwarg_only:
                 args.append(value)
             elif value is not None:
@@ -337,10 +346,12 @@ class Builder:
         """Describe the difference between the new and the recorded results; empty if they agree."""
         value = node.meta["val"]
         several = len(functional.op._schema.returns) != 1
-        written = {ref for position in call.writes for ref in tensors(call.args[position])}
+        written = {ref for position in call.writes for ref in tensor_refs(call.args[position])}
         for ref, index in zip(call.results, functional.results, strict=False):
             fakes = value[index] if several else value
-            for result, fake in zip(tensors(ref), fakes if isinstance(ref, list) else [fakes], strict=False):
+            for result, fake in zip(
+                tensor_refs(ref), fakes if isinstance(ref, list) else [fakes], strict=False
+            ):
                 if result in written:
                     continue
                 if fake.dtype != result.layout.dtype:
@@ -362,7 +373,7 @@ class Builder:
                 if target is not None and piece.value is not target:
                     access[target] = "update"
                 elif role == "output":
-                    layout, value = compressed(piece.layout), piece.value
+                    layout, value = without_expanded_dims(piece.layout), piece.value
                     if not view_recovery.is_regular(layout):
                         raise NotFusable("elements of an output share memory")
                     for dim, (size, old) in enumerate(zip(layout.sizes, piece.layout.sizes, strict=True)):
@@ -390,15 +401,15 @@ class Builder:
             self.placeholders.remove(entry)
 
 
-def build(description: dict[str, Any]) -> Built:
+def build_module(description: dict[str, Any]) -> Built:
     """Build the module of a description.
 
     Raises:
         NotFusable: fused code cannot compute the graph; the message is the reason.
     """
-    parsed = parse(description)
+    parsed = parse_description(description)
     builder = Builder(parsed)
-    for buffer, layouts in plan(parsed).items():
+    for buffer, layouts in plan_inputs(parsed).items():
         for layout in layouts:
             node = builder.placeholder(buffer, layout)
             builder.pieces[buffer].append(Piece(layout, node, node))

@@ -17,7 +17,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from habana_frameworks.torch.internal.settings.environment import read
+from habana_frameworks.torch.internal.settings.environment import read_variable
 
 VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
 OLD_PATH, OLD_DELETE = "PT_RECIPE_CACHE_PATH", "PT_CACHE_FOLDER_DELETE"
@@ -42,7 +42,7 @@ class CacheConfig:
     nfs: bool = False
 
 
-def parse(text: str) -> CacheConfig:
+def parse_config(text: str) -> CacheConfig:
     """Parse the text of PT_HPU_RECIPE_CACHE_CONFIG.
 
     Raises:
@@ -77,9 +77,12 @@ def from_environment() -> CacheConfig:
     text = os.environ.get(VARIABLE, "")
     old = [name for name in (OLD_PATH, OLD_DELETE, OLD_SIZE) if os.environ.get(name)]
     if text.strip() or not old:
-        return parse(text)
+        return parse_config(text)
     path = os.environ.get(OLD_PATH, "")
-    delete, megabytes = bool(read(OLD_DELETE, "bool", False)), int(read(OLD_SIZE, "u32", 1024))
+    delete, megabytes = (
+        bool(read_variable(OLD_DELETE, "bool", False)),
+        int(read_variable(OLD_SIZE, "u32", 1024)),
+    )
     warnings.warn(
         f"{', '.join(old)} is the old syntax. Use {VARIABLE}={path},{str(delete).lower()},{megabytes}",
         FutureWarning,
@@ -88,13 +91,13 @@ def from_environment() -> CacheConfig:
     return CacheConfig(Path(path) if path else None, delete, megabytes)
 
 
-def empty(folder: Path) -> None:
+def empty_cache(folder: Path) -> None:
     """Remove all artifacts of a cache. Processes keep the code that they have already loaded."""
     for entry in _artifacts(folder):
         shutil.rmtree(entry, ignore_errors=True)
 
 
-def trim(folder: Path, megabytes: int) -> None:
+def trim_cache(folder: Path, megabytes: int) -> None:
     """Remove the least recently used artifacts until the cache has at most `megabytes` MiB (0: no limit)."""
     if megabytes <= 0:
         return

@@ -105,7 +105,7 @@ def fuse(description: dict[str, Any], folder: str | os.PathLike[str], check: boo
     """
     digest = digest_of(dumps(description))
     with torch.no_grad():
-        built = builder.build(description)
+        built = builder.build_module(description)
         if not any(argument.access != "read" for argument in built.arguments):
             raise NotFusable("nothing is written")
         target = Path(folder)

@@ -116,7 +116,7 @@ def _parse_value(value: Any) -> Any:
     return value
 
 
-def parse(description: dict[str, Any]) -> Description:
+def parse_description(description: dict[str, Any]) -> Description:
     """Convert the result of `describe()` to dataclasses.
 
     Raises:
@@ -138,13 +138,13 @@ def parse(description: dict[str, Any]) -> Description:
     return Description(buffers, tuple(calls))
 
 
-def tensors(value: Any) -> Iterator[TensorRef]:
+def tensor_refs(value: Any) -> Iterator[TensorRef]:
     """Yield all tensors in an argument, including tensors in nested lists."""
     if isinstance(value, TensorRef):
         yield value
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from tensors(item)
+            yield from tensor_refs(item)
 
 
 def _encode(value: Any) -> Any:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from . import view_recovery
-from .description import Description, Layout, NotFusable, tensors
+from .description import Description, Layout, NotFusable, tensor_refs
 
 
-def compressed(layout: Layout) -> Layout:
+def without_expanded_dims(layout: Layout) -> Layout:
     """Return the layout with size 1 in each dimension that repeats the same memory (stride 0)."""
     sizes = tuple(
         1 if stride == 0 and size > 1 else size
@@ -40,8 +40,8 @@ def _written_base(cluster: list[Layout]) -> Layout:
     if any(layout.dtype != dtype for layout in cluster):
         raise NotFusable("memory of an input is written and used with two dtypes")
     for base in cluster:
-        chains = [view_recovery.recover(base, layout) for layout in cluster]
-        if all(steps is not None and view_recovery.is_plain(steps) for steps in chains):
+        chains = [view_recovery.recover_view(base, layout) for layout in cluster]
+        if all(steps is not None and view_recovery.is_view_only(steps) for steps in chains):
             return base
     first = min(layout.span[0] for layout in cluster) // dtype.itemsize
     end = max(layout.span[1] for layout in cluster) // dtype.itemsize
@@ -55,13 +55,13 @@ def _read_bases(layouts: list[Layout]) -> list[Layout]:
     """
     bases: list[Layout] = []
     for layout in layouts:
-        chains = [view_recovery.recover(base, layout) for base in bases]
-        if not any(steps is not None and view_recovery.is_plain(steps) for steps in chains):
+        chains = [view_recovery.recover_view(base, layout) for base in bases]
+        if not any(steps is not None and view_recovery.is_view_only(steps) for steps in chains):
             bases.append(layout)
     return bases
 
 
-def plan(description: Description) -> dict[int, list[Layout]]:
+def plan_inputs(description: Description) -> dict[int, list[Layout]]:
     """Plan the layouts of the tensor arguments for each input and constant buffer.
 
     The tensors of a buffer do not overlap in memory that is written.
@@ -73,11 +73,11 @@ def plan(description: Description) -> dict[int, list[Layout]]:
     written: dict[int, set[Layout]] = {}
     for call in description.calls:
         for position, value in enumerate(call.args):
-            for ref in tensors(value):
+            for ref in tensor_refs(value):
                 role = description.buffers[ref.buffer][1]
                 if role not in ("input", "constant") or ref.layout.numel == 0:
                     continue
-                layout = compressed(ref.layout)
+                layout = without_expanded_dims(ref.layout)
                 uses.setdefault(ref.buffer, Counter())[layout] += 1
                 if position in call.writes:
                     if role == "constant":

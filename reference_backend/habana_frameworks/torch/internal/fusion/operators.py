@@ -54,7 +54,7 @@ class Functional:
     clones: bool = False
 
 
-def resolve(name: str) -> torch._ops.OpOverload:
+def resolve_operator(name: str) -> torch._ops.OpOverload:
     """Return the operator of a name such as "aten::add.Tensor".
 
     Raises:
@@ -103,13 +103,13 @@ def check_allowed(op: torch._ops.OpOverload, call: Call) -> None:
         raise NotFusable(f"{call.op}: draws random numbers")
 
 
-def functional(call: Call) -> Functional:
+def functional_form(call: Call) -> Functional:
     """Return the functional form of a call.
 
     Raises:
         NotFusable: the operator is unknown or random, or its functional form is unknown.
     """
-    op = resolve(call.op)
+    op = resolve_operator(call.op)
     arguments = op._schema.arguments
     if len(arguments) != len(call.args):
         raise NotFusable(f"{call.op}: {len(call.args)} arguments, but the schema has {len(arguments)}")
@@ -147,7 +147,7 @@ def functional(call: Call) -> Functional:
     return Functional(op, everything, [], list(range(len(call.results))), clones=True)
 
 
-def plain_argument(argument: Any, value: Any) -> Any:
+def python_argument(argument: Any, value: Any) -> Any:
     """Convert a recorded argument to its Python form: numeric values of enumerations become objects.
 
     Args:

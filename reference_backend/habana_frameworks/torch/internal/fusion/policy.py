@@ -19,12 +19,12 @@ from typing import Any
 import torch
 
 from ..settings import hardware_limits
-from ..settings.environment import read
+from ..settings.environment import read_variable
 
 log = logging.getLogger(__name__)
 
 #: Number of runs between two checks for finished code.
-_BETWEEN_LOOKS = 64
+_RUNS_BETWEEN_CHECKS = 64
 _NEVER = 1 << 62
 
 
@@ -33,20 +33,20 @@ def hot_after() -> int:
 
     Never if hardware limits are active, because they apply to the result of each operator.
     """
-    if hardware_limits.name():
+    if hardware_limits.profile_name():
         return 0
-    return int(read("HPU_REFERENCE_FUSE_AFTER", "u32", 32 if _trusted() else 0))
+    return int(read_variable("HPU_REFERENCE_FUSE_AFTER", "u32", 32 if _is_inductor_reliable() else 0))
 
 
 @functools.cache
-def _trusted() -> bool:
+def _is_inductor_reliable() -> bool:
     # Inductor of torch 2.6 compiles some graphs to code with wrong values (a transposed sparse tensor) or to
     # code that fails when it runs (matrix_exp). With Inductor of 2.13 the whole suite passes. The releases
     # between were not tested.
     return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
 
 
-def install(graph: Any, artifact: Any) -> None:
+def install_fused_code(graph: Any, artifact: Any) -> None:
     """Install compiled code in the graph or recipe from which it was compiled.
 
     Args:
@@ -76,7 +76,7 @@ def install(graph: Any, artifact: Any) -> None:
         shutil.rmtree(artifact.folder, ignore_errors=True)
 
 
-class Heat:
+class RunCounter:
     """Counts the runs of one graph and requests its compilation after enough runs.
 
     Args:
@@ -97,7 +97,7 @@ class Heat:
     def _look(self) -> None:
         from . import service
 
-        self._left = _NEVER if self._graph.kind == "fused" else _BETWEEN_LOOKS
+        self._left = _NEVER if self._graph.kind == "fused" else _RUNS_BETWEEN_CHECKS
         if self._requested:
             service.poll()
         elif torch.are_deterministic_algorithms_enabled() or not self._request(service):
@@ -106,13 +106,16 @@ class Heat:
     def _request(self, service: Any) -> bool:
         self._requested = True
         graph = self._graph
-        return service.request(graph.describe(), lambda artifact: install(graph, artifact)) is not None
+        return (
+            service.request(graph.describe(), lambda artifact: install_fused_code(graph, artifact))
+            is not None
+        )
 
 
 _steps = 0
 
 
-def look_at_recipes(core: Any) -> None:
+def fuse_hot_recipes(core: Any) -> None:
     """Request compilation of the hot recipes of lazy mode. Called at the end of each step.
 
     Args:
@@ -121,11 +124,13 @@ def look_at_recipes(core: Any) -> None:
     global _steps
     _steps += 1
     hot = core.take_hot_recipes()
-    if not hot and _steps % _BETWEEN_LOOKS:
+    if not hot and _steps % _RUNS_BETWEEN_CHECKS:
         return
     from . import service
 
     for _, recipe in hot:
         if hot_after() and not torch.are_deterministic_algorithms_enabled():
-            service.request(recipe.describe(), lambda artifact, recipe=recipe: install(recipe, artifact))
+            service.request(
+                recipe.describe(), lambda artifact, recipe=recipe: install_fused_code(recipe, artifact)
+            )
     service.poll()

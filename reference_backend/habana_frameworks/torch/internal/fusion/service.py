@@ -63,7 +63,7 @@ def default_processes() -> int:
         return 0
 
 
-def compiler() -> str | None:
+def cxx_compiler() -> str | None:
     """Return the path of the C++ compiler that Inductor would use, or None."""
     return shutil.which(os.environ.get("CXX", "g++").split()[0] or "g++")
 
@@ -106,14 +106,14 @@ class Service:
         self._enabled: bool | None = None
         self._config = cache_config.from_environment()
         if self._config.delete:
-            cache_config.empty(self.folder)
+            cache_config.empty_cache(self.folder)
         atexit.register(self.close)
 
     def enabled(self) -> bool:
         """Return whether anything can be compiled. If the C++ compiler is missing, warn once."""
         if self._enabled is None:
             self._enabled = self.processes > 0
-            if self._enabled and compiler() is None:
+            if self._enabled and cxx_compiler() is None:
                 self._enabled = False
                 warnings.warn(
                     "graphs of the reference device stay interpreted, because fusion needs a C++ compiler "
@@ -265,7 +265,7 @@ class Service:
                 return self._fail(job, f"{self.folder} is not writable")
             self._count(loaded=False)
             self._finished.append((artifact, job.on_ready))
-            cache_config.trim(self.folder, self._config.megabytes)
+            cache_config.trim_cache(self.folder, self._config.megabytes)
         except OSError as error:
             self._fail(job, str(error))
         finally:

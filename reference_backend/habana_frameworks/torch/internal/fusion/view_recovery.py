@@ -68,7 +68,7 @@ def _recover_line(length: int, dim: int, start: int, target: list[tuple[int, int
     return None if below is None else steps + below
 
 
-def recover(base: Layout, target: Layout) -> list[Step] | None:
+def recover_view(base: Layout, target: Layout) -> list[Step] | None:
     """Return the chain of steps from layout `base` to layout `target` in the same buffer.
 
     Returns:
@@ -111,7 +111,7 @@ def recover(base: Layout, target: Layout) -> list[Step] | None:
         if line_steps is None:
             return None
         for step in line_steps:
-            steps.append(_note(step, shape))
+            steps.append(_resolve_step(step, shape))
         position += len(dims)
     if rest:
         return None
@@ -126,7 +126,7 @@ def _pairs(layout: Layout) -> list[tuple[int, int]]:
     return list(zip(layout.sizes, layout.strides, strict=True))
 
 
-def _note(step: Step, shape: list[int]) -> Step:
+def _resolve_step(step: Step, shape: list[int]) -> Step:
     """Return the step, with "split" converted to a reshape, and update `shape` to the resulting shape."""
     if step[0] == "split":
         shape[step[1] : step[1] + 1] = [step[2], step[3]]
@@ -158,13 +158,13 @@ def _simplified(steps: list[Step], sizes: tuple[int, ...]) -> list[Step]:
                 continue
             shape = list(step[1])
         else:
-            _note(step, shape)
+            _resolve_step(step, shape)
         simplified.append(step)
         shapes.append(shape)
     return simplified
 
 
-def is_plain(steps: list[Step]) -> bool:
+def is_view_only(steps: list[Step]) -> bool:
     """Return whether the chain consists of views only, without computed indices."""
     return all(step[0] != "gather" for step in steps)
 
@@ -182,7 +182,7 @@ def _indices(add: Adder, step: Step) -> Any:
     return index
 
 
-def _forward(add: Adder, value: Any, step: Step) -> Any:
+def _apply_step(add: Adder, value: Any, step: Step) -> Any:
     if step[0] == "permute":
         return add(aten.permute.default, value, step[1])
     if step[0] == "reshape":
@@ -196,7 +196,7 @@ def _forward(add: Adder, value: Any, step: Step) -> Any:
     return add(aten.index.Tensor, value, [None] * step[1] + [_indices(add, step)])
 
 
-def read(add: Adder, value: Any, steps: list[Step]) -> Any:
+def apply_view(add: Adder, value: Any, steps: list[Step]) -> Any:
     """Apply the chain to a value.
 
     Args:
@@ -205,11 +205,11 @@ def read(add: Adder, value: Any, steps: list[Step]) -> Any:
         steps: the chain.
     """
     for step in steps:
-        value = _forward(add, value, step)
+        value = _apply_step(add, value, step)
     return value
 
 
-def write(add: Adder, value: Any, steps: list[Step], new: Any) -> Any:
+def write_view(add: Adder, value: Any, steps: list[Step], new: Any) -> Any:
     """Replace the elements of `value` that the chain selects by `new`.
 
     Args:
@@ -228,7 +228,7 @@ def write(add: Adder, value: Any, steps: list[Step], new: Any) -> Any:
         return new
     before = [value]
     for step in steps[:-1]:
-        before.append(_forward(add, before[-1], step))
+        before.append(_apply_step(add, before[-1], step))
     for old, step in zip(reversed(before), reversed(steps), strict=True):
         if step[0] == "permute":
             inverse = sorted(range(len(step[1])), key=step[1].__getitem__)

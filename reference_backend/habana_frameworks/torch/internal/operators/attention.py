@@ -58,11 +58,11 @@ def sdpa_fwd(
     """
     if p > 0:
         return sdpa_fwd_dropout_seed(
-            seeded_random.seeds(1, q.device), q, k, v, attention_mask, p, scale, is_causal, softmax_mode,
+            seeded_random.draw_seeds(1, q.device), q, k, v, attention_mask, p, scale, is_causal, softmax_mode,
             valid_seq_len, seq_padding_type,
         )  # fmt: skip
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
-    matrix = torch.softmax(scores(q, k, scale, masks, softmax_mode), -1)
+    matrix = torch.softmax(masked_scores(q, k, scale, masks, softmax_mode), -1)
     out = torch.matmul(matrix, wide(v)).to(q.dtype)
     return out, matrix.to(q.dtype), torch.empty(0, dtype=torch.bool, device=q.device)
 
@@ -86,9 +86,9 @@ def sdpa_fwd_dropout_seed(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """`sdpa_fwd` with a given dropout seed."""
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
-    matrix = torch.softmax(scores(q, k, scale, masks, softmax_mode), -1)
+    matrix = torch.softmax(masked_scores(q, k, scale, masks, softmax_mode), -1)
     dropout_mask = seeded_random.uniform(seed, matrix.shape) >= p
-    out = torch.matmul(dropped(matrix, dropout_mask, p), wide(v)).to(q.dtype)
+    out = torch.matmul(apply_dropout(matrix, dropout_mask, p), wide(v)).to(q.dtype)
     return out, matrix.to(q.dtype), dropout_mask
 
 
@@ -105,7 +105,9 @@ def sdpa_bwd(
     fwd_out: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the gradients of `sdpa_fwd` with respect to q, k and v."""
-    return gradients(grad, q, k, v, wide(P), dm if dm is not None and dm.numel() else None, p, scale)
+    return attention_gradients(
+        grad, q, k, v, wide(P), dm if dm is not None and dm.numel() else None, p, scale
+    )
 
 
 def sdpa_recomp_fwd(
@@ -125,7 +127,9 @@ def sdpa_recomp_fwd(
 
     Without ``requires_backward``, maxima and sums are empty. Arguments are as for `sdpa_fwd`.
     """
-    seed = seeded_random.seeds(1, q.device) if p > 0 else torch.zeros(1, dtype=torch.int32, device=q.device)
+    seed = (
+        seeded_random.draw_seeds(1, q.device) if p > 0 else torch.zeros(1, dtype=torch.int32, device=q.device)
+    )
     return sdpa_recomp_fwd_dropout_seed(
         seed, q, k, v, attention_mask, p, scale, is_causal, requires_backward, softmax_mode, valid_seq_len,
         seq_padding_type,
@@ -151,9 +155,9 @@ def sdpa_recomp_fwd_dropout_seed(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """`sdpa_recomp_fwd` with a given dropout seed."""
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
-    matrix, most, reciprocal = _softmax(scores(q, k, scale, masks, softmax_mode))
+    matrix, most, reciprocal = _softmax(masked_scores(q, k, scale, masks, softmax_mode))
     dropout_mask = seeded_random.uniform(seed, matrix.shape) >= p if p > 0 else None
-    out = torch.matmul(dropped(matrix, dropout_mask, p), wide(v)).to(q.dtype)
+    out = torch.matmul(apply_dropout(matrix, dropout_mask, p), wide(v)).to(q.dtype)
     if not requires_backward:
         most, reciprocal = (torch.empty(0, device=q.device) for _ in range(2))
     return out, most, reciprocal, seed.clone()
@@ -176,16 +180,18 @@ def sdpa_recomp_bwd(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the gradients of `sdpa_recomp_fwd` with respect to q, k and v. The matrix is recomputed."""
     masks = Masks(attention_mask, is_causal)
-    matrix = torch.exp(scores(q, k, scale, masks, softmax_mode) - wide(m)) * wide(linv)
+    matrix = torch.exp(masked_scores(q, k, scale, masks, softmax_mode) - wide(m)) * wide(linv)
     dropout_mask = None
     if p > 0:
         if seed is None:
             raise RuntimeError("sdpa_recomp_bwd with dropout needs the seed that sdpa_recomp_fwd returned")
         dropout_mask = seeded_random.uniform(seed, matrix.shape) >= p
-    return gradients(grad, q, k, v, matrix, dropout_mask, p, scale)
+    return attention_gradients(grad, q, k, v, matrix, dropout_mask, p, scale)
 
 
-def scores(q: torch.Tensor, k: torch.Tensor, scale: float, masks: Masks, softmax_mode: str) -> torch.Tensor:
+def masked_scores(
+    q: torch.Tensor, k: torch.Tensor, scale: float, masks: Masks, softmax_mode: str
+) -> torch.Tensor:
     """Return scale * q k', with the smallest finite number at the keys that a query does not see."""
     if softmax_mode not in _SOFTMAX_MODES or masks.seq_padding_type not in _PADDING:
         raise RuntimeError(
@@ -212,14 +218,14 @@ def scores(q: torch.Tensor, k: torch.Tensor, scale: float, masks: Masks, softmax
     return values
 
 
-def dropped(matrix: torch.Tensor, dropout_mask: torch.Tensor | None, p: float) -> torch.Tensor:
+def apply_dropout(matrix: torch.Tensor, dropout_mask: torch.Tensor | None, p: float) -> torch.Tensor:
     """Return the matrix after dropout."""
     if dropout_mask is None:
         return matrix
     return matrix * dropout_mask * (1 / (1 - p) if p < 1 else 0.0)
 
 
-def gradients(
+def attention_gradients(
     grad: torch.Tensor,
     q: torch.Tensor,
     k: torch.Tensor,
@@ -231,12 +237,12 @@ def gradients(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the gradients with respect to q, k and v of attention with a given matrix."""
     gradient = wide(grad)
-    of_v = torch.matmul(dropped(matrix, dropout_mask, p).transpose(-2, -1), gradient)
-    of_matrix = dropped(torch.matmul(gradient, wide(v).transpose(-2, -1)), dropout_mask, p)
+    of_v = torch.matmul(apply_dropout(matrix, dropout_mask, p).transpose(-2, -1), gradient)
+    of_matrix = apply_dropout(torch.matmul(gradient, wide(v).transpose(-2, -1)), dropout_mask, p)
     of_scores = matrix * (of_matrix - (of_matrix * matrix).sum(-1, keepdim=True)) * scale
     of_q = torch.matmul(of_scores, wide(k))
     of_k = torch.matmul(of_scores.transpose(-2, -1), wide(q))
-    return _like(of_q, q), _like(of_k, k), _like(of_v, v)
+    return _sum_to_shape(of_q, q), _sum_to_shape(of_k, k), _sum_to_shape(of_v, v)
 
 
 def _softmax(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -246,6 +252,6 @@ def _softmax(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Te
     return exponentials * reciprocal, most, reciprocal
 
 
-def _like(gradient: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+def _sum_to_shape(gradient: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """Return the gradient, summed over the broadcast dimensions of the tensor."""
     return gradient.sum_to_size(tensor.shape).to(tensor.dtype)

@@ -13,7 +13,7 @@ from .scales import Scale
 _Six = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-class _Found(NamedTuple):
+class _Attention(NamedTuple):
     out: torch.Tensor
     matrix: torch.Tensor
     dropout_mask: torch.Tensor | None
@@ -64,7 +64,7 @@ def fp8_sdpa_fwd(
         valid_seq_len: number of valid keys, one for each batch.
         seq_padding_type: the side of the padding keys, "left" or "right".
     """
-    seed = seeded_random.seeds(1, q.device) if p > 0 else None
+    seed = seeded_random.draw_seeds(1, q.device) if p > 0 else None
     return fp8_sdpa_fwd_dropout_seed(
         seed, q, k, v, attention_mask, p, scale, is_causal, softmax_mode, d_scale_q, d_scale_k, d_scale_v,
         q_scale_s, q_scale_o, d_scale_s, is_amax_s, valid_seq_len, seq_padding_type,
@@ -103,7 +103,7 @@ def fp8_sdpa_fwd_dropout_seed(
     dropout_mask = (
         torch.empty(0, dtype=torch.bool, device=q.device) if attended.kept is None else attended.kept
     )
-    return attended.out, attended.matrix, dropout_mask, _if(is_amax_s, attended.amax_s)
+    return attended.out, attended.matrix, dropout_mask, _or_empty(is_amax_s, attended.amax_s)
 
 
 def fp8_sdpa_bwd(
@@ -134,22 +134,22 @@ def fp8_sdpa_bwd(
     ``grad``, and ``d_scale_s`` the factor of an fp8 matrix.
     """
     values = [
-        scales.times(tensor.float(), factor)
+        scales.multiply_by_scale(tensor.float(), factor)
         for tensor, factor in zip((q, k, v), (d_scale_q, d_scale_k, d_scale_v), strict=True)
     ]
-    gradient = scales.times(grad.float(), d_scale_do)
-    matrix = scales.times(P.float(), d_scale_s if P.dtype in low_precision_rounding.FP8 else None)
+    gradient = scales.multiply_by_scale(grad.float(), d_scale_do)
+    matrix = scales.multiply_by_scale(P.float(), d_scale_s if P.dtype in low_precision_rounding.FP8 else None)
     dropout_mask = dm if dm is not None and dm.numel() else None
-    used = attention.dropped(matrix, dropout_mask, p)
+    used = attention.apply_dropout(matrix, dropout_mask, p)
     of_v = torch.matmul(_rounded(used, q_scale_s, d_scale_s).transpose(-2, -1), gradient)
-    of_matrix = attention.dropped(torch.matmul(gradient, values[2].transpose(-2, -1)), dropout_mask, p)
+    of_matrix = attention.apply_dropout(torch.matmul(gradient, values[2].transpose(-2, -1)), dropout_mask, p)
     of_scores = matrix * (of_matrix - (of_matrix * matrix).sum(-1, keepdim=True))
-    amax = _if(is_amax_ds, _largest(of_scores))
+    amax = _or_empty(is_amax_ds, _amax(of_scores))
     of_scores = _rounded(of_scores, q_scale_ds, d_scale_ds, low_precision_rounding.E5M2) * scale
     of_q = torch.matmul(of_scores, values[1])
     of_k = torch.matmul(of_scores.transpose(-2, -1), values[0])
     return (
-        *(_back(gradient, like) for gradient, like in zip((of_q, of_k, of_v), (q, k, v), strict=True)),
+        *(_to_dtype_of(gradient, like) for gradient, like in zip((of_q, of_k, of_v), (q, k, v), strict=True)),
         amax,
     )
 
@@ -180,7 +180,9 @@ def fp8_sdpa_recomp_fwd(
     The magnitudes belong to the matrix and to the result; each is empty if not requested. Arguments are as
     for `fp8_sdpa_fwd`.
     """
-    seed = seeded_random.seeds(1, q.device) if p > 0 else torch.zeros(1, dtype=torch.int32, device=q.device)
+    seed = (
+        seeded_random.draw_seeds(1, q.device) if p > 0 else torch.zeros(1, dtype=torch.int32, device=q.device)
+    )
     return fp8_sdpa_recomp_fwd_dropout_seed(
         seed, q, k, v, attention_mask, p, scale, is_causal, requires_backward, softmax_mode, d_scale_q,
         d_scale_k, d_scale_v, q_scale_s, q_scale_o, d_scale_s, is_amax_s, is_amax_o, valid_seq_len,
@@ -221,11 +223,11 @@ def fp8_sdpa_recomp_fwd_dropout_seed(
     )  # fmt: skip
     return (
         attended.out,
-        _if(requires_backward, attended.most),
-        _if(requires_backward, attended.reciprocal),
+        _or_empty(requires_backward, attended.most),
+        _or_empty(requires_backward, attended.reciprocal),
         seed.clone(),
-        _if(is_amax_s, attended.amax_s),
-        _if(is_amax_o, attended.amax_o),
+        _or_empty(is_amax_s, attended.amax_s),
+        _or_empty(is_amax_o, attended.amax_o),
     )
 
 
@@ -240,23 +242,27 @@ def _attend(
     q_scale_s: Scale,
     q_scale_o: Scale,
     d_scale_s: Scale,
-) -> _Found:
-    q, k, v = (scales.times(t.float(), factor) for t, factor in zip(tensors, factors, strict=True))
-    values = attention.scores(q, k, scale, masks, softmax_mode)
+) -> _Attention:
+    q, k, v = (
+        scales.multiply_by_scale(t.float(), factor) for t, factor in zip(tensors, factors, strict=True)
+    )
+    values = attention.masked_scores(q, k, scale, masks, softmax_mode)
     most = values.amax(-1, keepdim=True)
     exponentials = torch.exp(values - most)
     reciprocal = exponentials.sum(-1, keepdim=True).reciprocal()
     matrix = exponentials * reciprocal
     dropout_mask = seeded_random.uniform(seed, matrix.shape) >= p if seed is not None and p > 0 else None
-    used = _rounded(attention.dropped(matrix, dropout_mask, p), q_scale_s, d_scale_s)
+    used = _rounded(attention.apply_dropout(matrix, dropout_mask, p), q_scale_s, d_scale_s)
     out = torch.matmul(used, v)
     if q_scale_o is not None:
-        result = low_precision_rounding.to_fp8(scales.times(out, q_scale_o), low_precision_rounding.E4M3)
+        result = low_precision_rounding.to_fp8(
+            scales.multiply_by_scale(out, q_scale_o), low_precision_rounding.E4M3
+        )
     else:
-        result = _back(out, tensors[0])
-    amax_s, amax_o = _largest(matrix), _largest(out)
+        result = _to_dtype_of(out, tensors[0])
+    amax_s, amax_o = _amax(matrix), _amax(out)
     kind = torch.bfloat16 if tensors[0].dtype in low_precision_rounding.FP8 else tensors[0].dtype
-    return _Found(result, matrix.to(kind), dropout_mask, most, reciprocal, amax_s, amax_o)
+    return _Attention(result, matrix.to(kind), dropout_mask, most, reciprocal, amax_s, amax_o)
 
 
 def _rounded(
@@ -265,10 +271,12 @@ def _rounded(
     """Return the values rounded to fp8, as float32."""
     if factor is None:
         return values
-    return scales.times(low_precision_rounding.to_fp8(scales.times(values, factor), dtype).float(), back)
+    return scales.multiply_by_scale(
+        low_precision_rounding.to_fp8(scales.multiply_by_scale(values, factor), dtype).float(), back
+    )
 
 
-def _back(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def _to_dtype_of(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     summed = values.sum_to_size(like.shape) if values.dim() == like.dim() and _wider(values, like) else values
     return summed.to(torch.bfloat16 if like.dtype in low_precision_rounding.FP8 else like.dtype)
 
@@ -277,11 +285,11 @@ def _wider(values: torch.Tensor, like: torch.Tensor) -> bool:
     return values.shape[:-2] != like.shape[:-2] and values.shape[-2:] == like.shape[-2:]
 
 
-def _largest(tensor: torch.Tensor) -> torch.Tensor:
+def _amax(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.numel() == 0:
         return torch.zeros((), dtype=torch.float32, device=tensor.device)
     return tensor.detach().abs().amax()
 
 
-def _if(wanted: bool, tensor: torch.Tensor) -> torch.Tensor:
+def _or_empty(wanted: bool, tensor: torch.Tensor) -> torch.Tensor:
     return tensor if wanted else torch.empty(0, dtype=torch.float32, device=tensor.device)

@@ -33,8 +33,10 @@ def fp8_gemm_v2(
     """
     if accumulate and D is None:
         raise RuntimeError("fp8_gemm_v2 with accumulate needs D. Pass D, or omit accumulate.")
-    product = torch.matmul(_turned(A.float(), trans_A), _turned(B.float(), trans_B))
-    product = scales.times(scales.times(product, A_scale_inv), B_scale_inv, B_scale_shape)
+    product = torch.matmul(_transposed(A.float(), trans_A), _transposed(B.float(), trans_B))
+    product = scales.multiply_by_scale(
+        scales.multiply_by_scale(product, A_scale_inv), B_scale_inv, B_scale_shape
+    )
     if bias is not None:
         product = product + bias.float()
     if accumulate and D is not None:
@@ -77,7 +79,7 @@ def conv2d_fp8(
     The default of ``out_dtype`` is bfloat16.
     """
     values = functional.conv2d(input.float(), weight.float(), None, stride, padding, dilation, groups)
-    values = scales.times(scales.times(values, scale_input), scale_weight, dim=-3)
+    values = scales.multiply_by_scale(scales.multiply_by_scale(values, scale_input), scale_weight, dim=-3)
     if bias is not None:
         values = values + bias.float().reshape(-1, 1, 1)
     return values.to(torch.bfloat16 if out_dtype is None else out_dtype)
@@ -108,9 +110,9 @@ def masked_batch_gemm(
     trans_b: bool,
 ) -> torch.Tensor:
     """Return a' b' + mask_a' mask_b' of batches of matrices; ' transposes if requested."""
-    first = torch.matmul(_turned(a, trans_a), _turned(b, trans_b))
-    return first + torch.matmul(_turned(mask_a, trans_a), _turned(mask_b, trans_b))
+    first = torch.matmul(_transposed(a, trans_a), _transposed(b, trans_b))
+    return first + torch.matmul(_transposed(mask_a, trans_a), _transposed(mask_b, trans_b))
 
 
-def _turned(matrix: torch.Tensor, turn: bool) -> torch.Tensor:
+def _transposed(matrix: torch.Tensor, turn: bool) -> torch.Tensor:
     return matrix.transpose(-2, -1) if turn and matrix.dim() > 1 else matrix

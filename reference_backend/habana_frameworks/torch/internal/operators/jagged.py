@@ -113,7 +113,7 @@ def habana_permute_1D_sparse_data(
     The number of elements depends on the lengths if ``permute`` repeats or omits a list; then the host waits
     for the device.
     """
-    moved, order = _order(permute, lengths)
+    moved, order = _permuted_order(permute, lengths)
     heavy = torch.empty(0, device=indices.device) if weights is None else weights[order]
     return moved, indices[order], heavy
 
@@ -138,7 +138,7 @@ def habana_split_permute_cat(
     return blocks[:, indices.long()].reshape(batch_size, -1)
 
 
-def _order(permute: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _permuted_order(permute: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the permuted lengths, and the source position of each element."""
     each = lengths.long().reshape(lengths.size(0), -1).sum(1)
     moved = lengths[permute.long()]

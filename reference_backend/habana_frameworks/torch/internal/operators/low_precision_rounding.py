@@ -38,7 +38,7 @@ def wide(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 
-def largest(dtype: torch.dtype) -> float:
+def largest_number(dtype: torch.dtype) -> float:
     """Return the largest finite number of an fp8 dtype on this device."""
     return _LARGEST_E4M3 if dtype == E4M3 else float(torch.finfo(dtype).max)
 
@@ -52,7 +52,7 @@ def to_fp8(values: torch.Tensor, dtype: torch.dtype, stochastic: bool = False) -
     """
     if stochastic:
         return rounded_at_random(values, dtype, torch.rand_like(values))
-    limit = largest(dtype)
+    limit = largest_number(dtype)
     return values.clamp(-limit, limit).to(dtype)
 
 
@@ -65,14 +65,14 @@ def rounded_at_random(values: torch.Tensor, dtype: torch.dtype, drawn: torch.Ten
     if dtype not in _SHAPES:
         names = ", ".join(str(supported).removeprefix("torch.") for supported in _SHAPES)
         raise RuntimeError(f"stochastic rounding supports {names}, but the dtype is {dtype}")
-    limit = largest(dtype)
+    limit = largest_number(dtype)
     bits, smallest = _SHAPES[dtype]
     flushes = dtype in FP8 and bridge_config.value_of("PT_HPU_STOCHASTIC_ROUNDING_MODE") == 1
     bounded = values.clamp(-limit, limit)
     return _stochastic(bounded, bits, smallest, drawn, flushes).clamp(-limit, limit).to(dtype)
 
 
-def numbered(number: int) -> torch.dtype:
+def dtype_of_number(number: int) -> torch.dtype:
     """Return the dtype with a number in torch's list of scalar types.
 
     Raises:

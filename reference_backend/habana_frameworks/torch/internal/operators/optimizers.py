@@ -355,7 +355,7 @@ def _moment(moment: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
 def _keep(moment: torch.Tensor, value: torch.Tensor, scale: torch.Tensor | None) -> None:
     """Write a moment. For fp8, also write the scale by its largest magnitude."""
     if scale is not None and moment.dtype in low_precision_rounding.FP8:
-        wanted = value.abs().amax() / low_precision_rounding.largest(moment.dtype)
+        wanted = value.abs().amax() / low_precision_rounding.largest_number(moment.dtype)
         scale.copy_(torch.where(wanted > 0, wanted, torch.ones_like(wanted)).reshape(scale.shape))
         value = value / scale
     moment.copy_(

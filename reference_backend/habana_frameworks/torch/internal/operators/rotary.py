@@ -36,9 +36,12 @@ def rotary_pos_embedding(
     Raises:
         RuntimeError: the mode is unknown.
     """
-    sine, cosine = _placed(sin, input, position_ids, offset), _placed(cos, input, position_ids, offset)
+    sine, cosine = (
+        _table_rows(sin, input, position_ids, offset),
+        _table_rows(cos, input, position_ids, offset),
+    )
     part, rest = _split(input, sine.size(-1))
-    turned = part * wide(cosine) + _turn(part, mode) * wide(sine)
+    turned = part * wide(cosine) + _rotate_pairs(part, mode) * wide(sine)
     return _joined(turned, rest).to(input.dtype)
 
 
@@ -51,13 +54,16 @@ def rotary_pos_embedding_backward(
     mode: int,
 ) -> torch.Tensor:
     """Return the gradient of `rotary_pos_embedding` with respect to its input."""
-    sine, cosine = _placed(sin, grad_in, position_ids, offset), _placed(cos, grad_in, position_ids, offset)
+    sine, cosine = (
+        _table_rows(sin, grad_in, position_ids, offset),
+        _table_rows(cos, grad_in, position_ids, offset),
+    )
     part, rest = _split(grad_in, sine.size(-1))
-    turned = part * wide(cosine) - _turn(part * wide(sine), mode)
+    turned = part * wide(cosine) - _rotate_pairs(part * wide(sine), mode)
     return _joined(turned, rest).to(grad_in.dtype)
 
 
-def _turn(part: torch.Tensor, mode: int) -> torch.Tensor:
+def _rotate_pairs(part: torch.Tensor, mode: int) -> torch.Tensor:
     """Replace each pair (a, b) by (-b, a)."""
     if mode == BLOCKWISE:
         first, second = part.chunk(2, -1)
@@ -85,7 +91,7 @@ def _joined(turned: torch.Tensor, rest: torch.Tensor | None) -> torch.Tensor:
     return turned if rest is None else torch.cat((turned, rest), -1)
 
 
-def _placed(
+def _table_rows(
     table: torch.Tensor, input: torch.Tensor, position_ids: torch.Tensor | None, offset: int
 ) -> torch.Tensor:
     """Return the table rows for the positions of the input, in a shape that broadcasts with the input."""

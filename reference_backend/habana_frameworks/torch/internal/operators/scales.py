@@ -12,7 +12,7 @@ import torch
 Scale: TypeAlias = torch.Tensor | float | Sequence[float] | None
 
 
-def times(
+def multiply_by_scale(
     values: torch.Tensor, scale: Scale, shape: Sequence[int] | None = None, dim: int | None = None
 ) -> torch.Tensor:
     """Multiply float32 values by a scale.

@@ -23,27 +23,27 @@ Dtype = torch.dtype | None
 _LEAST = -(1 << 63)
 
 
-def words(seed: torch.Tensor, size: Sequence[int], stream: int = 0) -> torch.Tensor:
+def random_words(seed: torch.Tensor, size: Sequence[int], stream: int = 0) -> torch.Tensor:
     """Return random 32-bit words as int64."""
     count = math.prod(size)
     position = torch.arange(count, dtype=torch.int64, device=seed.device)
     start = seed.reshape(-1)[0].to(torch.int64)
-    key = _mixed((start & _WORD) ^ (stream * _STREAM & _WORD))
-    key = _mixed(key ^ ((start >> 32) & _WORD))
-    low = _mixed((position & _WORD) ^ key)
-    return _mixed((low + key + (position >> 32)) & _WORD).reshape(list(size))
+    key = _hash_words((start & _WORD) ^ (stream * _STREAM & _WORD))
+    key = _hash_words(key ^ ((start >> 32) & _WORD))
+    low = _hash_words((position & _WORD) ^ key)
+    return _hash_words((low + key + (position >> 32)) & _WORD).reshape(list(size))
 
 
 def uniform(seed: torch.Tensor, size: Sequence[int], stream: int = 0) -> torch.Tensor:
     """Return float32 numbers in [0, 1), multiples of 2^-24."""
-    return (words(seed, size, stream) >> 8).to(torch.float32) * 2.0**-24
+    return (random_words(seed, size, stream) >> 8).to(torch.float32) * 2.0**-24
 
 
 def _unit(seed: torch.Tensor, size: Sequence[int], dtype: Dtype) -> torch.Tensor:
     """Return uniform numbers in [0, 1), with as many bits as the dtype has, so that none is rounded to 1."""
     kind = dtype or torch.get_default_dtype()
     bits = {torch.bfloat16: 8, torch.float16: 11}.get(kind, 24)
-    return ((words(seed, size) >> (32 - bits)).to(torch.float32) * 2.0**-bits).to(kind)
+    return ((random_words(seed, size) >> (32 - bits)).to(torch.float32) * 2.0**-bits).to(kind)
 
 
 def normal(seed: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
@@ -52,7 +52,7 @@ def normal(seed: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
     return radius * torch.cos(2 * math.pi * uniform(seed, size, 1))
 
 
-def seeds(count: int, device: torch.device) -> torch.Tensor:
+def draw_seeds(count: int, device: torch.device) -> torch.Tensor:
     """Draw int32 seeds from the device's generator."""
     return torch.randint(0, 2**31 - 1, (count,), dtype=torch.int32, device=device)
 
@@ -60,12 +60,12 @@ def seeds(count: int, device: torch.device) -> torch.Tensor:
 def habana_seed_generator(seed: torch.Tensor, counter: torch.Tensor, size: int) -> torch.Tensor:
     """Return ``size`` int32 seeds that depend on a seed and a counter."""
     start = seed.reshape(-1)[0].to(torch.int64) + counter.reshape(-1)[0].to(torch.int64) * (1 << 32)
-    return (words(start.reshape(1), [size], 2) >> 1).to(torch.int32)
+    return (random_words(start.reshape(1), [size], 2) >> 1).to(torch.int32)
 
 
 def habana_random_seed(input: torch.Tensor) -> torch.Tensor:
     """Draw a seed from the device's generator, int32[1]."""
-    return seeds(1, input.device)
+    return draw_seeds(1, input.device)
 
 
 def habana_rand(
@@ -97,11 +97,11 @@ def habana_randint(
     if span <= 0:
         raise RuntimeError(f"habana_randint draws from low to below high, but {low} is not below {high}")
     if span < 1 << 63:
-        wide = (words(seed, size) << 31) | (words(seed, size, 1) >> 1)
+        wide = (random_words(seed, size) << 31) | (random_words(seed, size, 1) >> 1)
         return (low + torch.remainder(wide, span)).to(dtype or torch.int64)
     # Use all 64 bits, and subtract the span if they are not below it as unsigned numbers. Sums wrap around to
     # the correct result.
-    wide = (words(seed, size) << 32) | words(seed, size, 1)
+    wide = (random_words(seed, size) << 32) | random_words(seed, size, 1)
     beyond = (wide ^ _LEAST) >= span + _LEAST
     return (torch.where(beyond, wide - (span - (1 << 64)), wide) + low).to(dtype or torch.int64)
 
@@ -190,7 +190,7 @@ def habana_randperm(
     pin_memory: object = None,
 ) -> torch.Tensor:  # fmt: skip
     """Return a permutation of 0 to n - 1."""
-    keys = (words(seed, [n]) << 31) | (words(seed, [n], 1) >> 1)
+    keys = (random_words(seed, [n]) << 31) | (random_words(seed, [n], 1) >> 1)
     return torch.argsort(keys, stable=True).to(dtype or torch.int64)
 
 
@@ -242,7 +242,7 @@ def randperm_out_ds_ht(ht: torch.Tensor, seed: torch.Tensor, output: torch.Tenso
     return randperm_out(output.numel(), seed, output)
 
 
-def _mixed(bits: torch.Tensor) -> torch.Tensor:
+def _hash_words(bits: torch.Tensor) -> torch.Tensor:
     """Return a 32-bit word that is a one-to-one hash of another word."""
     first, second, third = _MULTIPLIERS
     bits = (bits ^ (bits >> 17)) * first & _WORD

@@ -29,13 +29,15 @@ def softmax_fp8(
         raise RuntimeError(
             f"softmax_fp8 supports only the last of {input.dim()} dimensions, but dim is {dim}"
         )
-    values = scales.times(scales.times(input.float(), inv_attn_heads), input_scale)
+    values = scales.multiply_by_scale(scales.multiply_by_scale(input.float(), inv_attn_heads), input_scale)
     if fused_add is not None:
         values = values + fused_add.float()
     result = torch.softmax(values, -1)
     if output_scale is None:
         return result.to(torch.bfloat16)
-    return low_precision_rounding.to_fp8(scales.times(result, output_scale), low_precision_rounding.E4M3)
+    return low_precision_rounding.to_fp8(
+        scales.multiply_by_scale(result, output_scale), low_precision_rounding.E4M3
+    )
 
 
 def scaled_masked_softmax(input: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:

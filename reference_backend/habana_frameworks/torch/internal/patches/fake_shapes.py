@@ -29,47 +29,47 @@ _CONVOLUTIONS = (
 _BY_DEVICE = ("nonzero_static.default",)
 
 
-def ask_the_cpu(fake_impls: ModuleType) -> None:
+def use_cpu_metadata(fake_impls: ModuleType) -> None:
     """Change `torch._subclasses.fake_impls` so that fake hpu results equal fake CPU results."""
     implementations = fake_impls.op_implementations_dict
     for name in _CONVOLUTIONS:
-        operator = _find(name)
+        operator = _aten_operator(name)
         if operator in implementations:
-            implementations[operator] = _asking(implementations[operator])
+            implementations[operator] = _with_cpu_metadata(implementations[operator])
     for name in _BY_DEVICE:
-        operator = _find(name)
-        implementations.setdefault(operator, _asking(_run))
+        operator = _aten_operator(name)
+        implementations.setdefault(operator, _with_cpu_metadata(_run_operator))
 
 
-def _find(name: str) -> Any:
+def _aten_operator(name: str) -> Any:
     packet, overload = name.split(".")
     return getattr(getattr(torch.ops.aten, packet), overload)
 
 
-def _run(fake_mode: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
+def _run_operator(fake_mode: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """Run an operator as torch does by default if the table has no implementation for it."""
     with fake_mode:
         return operator(*args, **kwargs)
 
 
-def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
+def _with_cpu_metadata(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def implementation(fake_mode: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         if any(tensor.device.type != "hpu" for tensor in tensors):
-            if original is _run:
+            if original is _run_operator:
                 return NotImplemented
             return original(fake_mode, operator, *args, **kwargs)
         with fake_mode:
-            args, kwargs = pytree.tree_map_only(torch.Tensor, _like("cpu"), (args, kwargs))
+            args, kwargs = pytree.tree_map_only(torch.Tensor, _empty_on("cpu"), (args, kwargs))
         result = original(fake_mode, operator, *args, **kwargs)
         with fake_mode:
-            return pytree.tree_map_only(torch.Tensor, _like("hpu:0"), result)
+            return pytree.tree_map_only(torch.Tensor, _empty_on("hpu:0"), result)
 
     return implementation
 
 
-def _like(device: str) -> Callable[[torch.Tensor], torch.Tensor]:
+def _empty_on(device: str) -> Callable[[torch.Tensor], torch.Tensor]:
     def make(tensor: torch.Tensor) -> torch.Tensor:
         return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=device)
 

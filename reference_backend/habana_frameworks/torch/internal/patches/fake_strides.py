@@ -19,21 +19,21 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from .fake_shapes import ask_the_cpu
+from .fake_shapes import use_cpu_metadata
 from .import_hooks import when_imported
-from .wrap_function import replace
+from .wrap_function import replace_function
 
 
 def lift_rule() -> None:
     """Make fake results on hpu have the strides of eager results."""
     for name in ("torch._subclasses.fake_impls", "torch._refs"):
         when_imported(name, _lift_contiguity)
-    when_imported("torch._subclasses.fake_impls", ask_the_cpu)
+    when_imported("torch._subclasses.fake_impls", use_cpu_metadata)
 
 
 def _lift_contiguity(module: ModuleType) -> None:
     if hasattr(module, "is_noncontiguous_supported"):
-        replace(module, "is_noncontiguous_supported", _supporting_hpu)
+        replace_function(module, "is_noncontiguous_supported", _supporting_hpu)
 
 
 def _supporting_hpu(original: Callable[[Any], bool]) -> Callable[[Any], bool]:

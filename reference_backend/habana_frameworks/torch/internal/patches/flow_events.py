@@ -17,7 +17,7 @@ from habana_frameworks.torch.internal.settings import bridge_config
 
 from torch.autograd import profiler
 
-from .wrap_function import replace
+from .wrap_function import replace_function
 
 _CATEGORY = "ac2g"  # torch's category of arrows from the CPU to a device
 
@@ -25,7 +25,7 @@ _CATEGORY = "ac2g"  # torch's category of arrows from the CPU to a device
 def add_flow_events() -> None:
     """Add arrows to exported traces if the flag requests them."""
     if bridge_config.value_of("PT_TB_ENABLE_FLOW_EVENTS"):
-        replace(profiler.profile, "export_chrome_trace", _with_arrows)
+        replace_function(profiler.profile, "export_chrome_trace", _with_arrows)
 
 
 def _with_arrows(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from .import_hooks import when_imported
-from .wrap_function import replace
+from .wrap_function import replace_function
 
 #: Parameter of torch's function that selects a sum followed by a division.
 _BY_SUM = "force_sum_reduction_for_comms"
@@ -22,7 +22,7 @@ def average_by_sum() -> None:
 def _sum_and_divide(module: ModuleType) -> None:
     # The private function does not exist in older supported releases of torch.
     if hasattr(module, "_get_gradient_divide_factors"):
-        replace(module, "_get_gradient_divide_factors", _summing_on_hpu)
+        replace_function(module, "_get_gradient_divide_factors", _summing_on_hpu)
 
 
 def _summing_on_hpu(original: Callable[..., Any]) -> Callable[..., Any]:

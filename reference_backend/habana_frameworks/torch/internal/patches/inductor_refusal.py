@@ -8,12 +8,14 @@ from typing import Any
 import torch
 
 from .import_hooks import when_imported
-from .wrap_function import replace
+from .wrap_function import replace_function
 
 
 def refuse_hpu() -> None:
     """Make Inductor reject hpu tensors before it compiles."""
-    when_imported("torch._inductor.compile_fx", lambda module: replace(module, "compile_fx", _refusing_hpu))
+    when_imported(
+        "torch._inductor.compile_fx", lambda module: replace_function(module, "compile_fx", _refusing_hpu)
+    )
 
 
 def _refusing_hpu(original: Callable[..., Any]) -> Callable[..., Any]:

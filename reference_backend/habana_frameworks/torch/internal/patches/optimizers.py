@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from .wrap_function import replace
+from .wrap_function import replace_function
 
 
 def allow_foreach() -> None:
@@ -15,7 +15,7 @@ def allow_foreach() -> None:
         module = importlib.import_module(holder)
         for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
             if hasattr(module, name):
-                replace(module, name, _including_hpu)
+                replace_function(module, name, _including_hpu)
 
 
 def _including_hpu(original: Callable[[], list[str]]) -> Callable[[], list[str]]:

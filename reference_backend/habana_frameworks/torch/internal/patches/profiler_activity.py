@@ -20,7 +20,7 @@ import torch
 import torch.profiler
 from torch._C._profiler import ProfilerActivity as Native
 
-from .wrap_function import replace
+from .wrap_function import replace_function
 
 _VARIABLE = "HPU_REFERENCE_PROFILER_ACTIVITY"
 
@@ -45,7 +45,7 @@ class DebugActivity(enum.Enum):
     BRIDGE_FUNCTION_CALLS = 2
 
 
-def choose() -> None:
+def choose_activity_class() -> None:
     """Replace torch's class if the environment requests it.
 
     Raises:
@@ -58,11 +58,11 @@ def choose() -> None:
         return
     torch.profiler.ProfilerActivity = ProfilerActivity  # type: ignore[misc]
     for profiler in (torch.profiler.profile, torch.profiler.profiler._KinetoProfile):
-        replace(profiler, "__init__", _taking_both)
-    replace(torch.profiler, "supported_activities", _giving_own)
+        replace_function(profiler, "__init__", _accepting_both)
+    replace_function(torch.profiler, "supported_activities", _returning_bridge_activities)
 
 
-def _native(activities: Iterable[Any] | None) -> list[Any] | None:
+def _native_activities(activities: Iterable[Any] | None) -> list[Any] | None:
     if activities is None:
         return None
     activities = list(activities)
@@ -82,14 +82,14 @@ def _native(activities: Iterable[Any] | None) -> list[Any] | None:
     return native or [Native.CPU]
 
 
-def _taking_both(original: Callable[..., None]) -> Callable[..., None]:
+def _accepting_both(original: Callable[..., None]) -> Callable[..., None]:
     def init(self: Any, *, activities: Iterable[Any] | None = None, **kwargs: Any) -> None:
-        original(self, activities=_native(activities), **kwargs)
+        original(self, activities=_native_activities(activities), **kwargs)
 
     return init
 
 
-def _giving_own(original: Callable[[], Iterable[Any]]) -> Callable[[], Iterable[Any]]:
+def _returning_bridge_activities(original: Callable[[], Iterable[Any]]) -> Callable[[], Iterable[Any]]:
     def supported_activities() -> set[Any]:
         names = {activity.name for activity in original()}
         return {activity for activity in ProfilerActivity if activity.name in names}

@@ -19,21 +19,21 @@ import torch
 from torch.autograd import DeviceType, profiler, profiler_util
 
 from .profiler_activity import DebugActivity
-from .wrap_function import replace
+from .wrap_function import replace_function
 
 _MEMORY = "[memory]"
 _log = logging.getLogger("habana_frameworks.torch.profiler")
 
 
-def count_the_device() -> None:
+def attribute_device_rows() -> None:
     """Make `torch.profiler` attribute the device's rows and memory to operators."""
-    replace(profiler.profile, "_parse_kineto_results", _with_the_device)
-    replace(profiler_util, "_build_table", _summing_the_device)
-    replace(profiler.profile, "_start_trace", _counted)
-    replace(profiler.profile, "__exit__", _no_longer_counted)
-    replace(profiler.profile, "__init__", _with_or_without_the_device)
+    replace_function(profiler.profile, "_parse_kineto_results", _with_the_device)
+    replace_function(profiler_util, "_build_table", _summing_the_device)
+    replace_function(profiler.profile, "_start_trace", _counting_profiler)
+    replace_function(profiler.profile, "__exit__", _uncounting_profiler)
+    replace_function(profiler.profile, "__init__", _with_or_without_the_device)
     for kind in (torch.profiler.profile, torch.profiler.profiler._KinetoProfile):
-        replace(kind, "__init__", _taking_debug_activities)
+        replace_function(kind, "__init__", _taking_debug_activities)
 
 
 def _with_the_device(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,7 +97,7 @@ def _summing_the_device(original: Callable[..., str]) -> Callable[..., str]:
 
 
 # The device reports memory only while a profiler requests it.
-def _counted(original: Callable[..., None]) -> Callable[..., None]:
+def _counting_profiler(original: Callable[..., None]) -> Callable[..., None]:
     def _start_trace(self: Any) -> None:
         if self.profile_memory and not getattr(self, "_counted_by_hpu", False):
             torch.hpu.memory._count_profilers(1)
@@ -107,7 +107,7 @@ def _counted(original: Callable[..., None]) -> Callable[..., None]:
     return _start_trace
 
 
-def _no_longer_counted(original: Callable[..., bool]) -> Callable[..., bool]:
+def _uncounting_profiler(original: Callable[..., bool]) -> Callable[..., bool]:
     def __exit__(self: Any, *args: Any) -> bool:
         try:
             return original(self, *args)

@@ -31,7 +31,7 @@ _FUNCTIONS = {
 _library: torch.library.Library | None = None
 
 
-def install() -> None:
+def register_kernels() -> None:
     """Register hpu kernels as soon as torch has defined the operators."""
     when_imported("torch.ao.quantization.fx._decomposed", _register)
 
@@ -44,7 +44,7 @@ def _register(module: ModuleType) -> None:
     for name, function in _FUNCTIONS.items():
         original = getattr(module, function)
         _library.impl(name, _per_channel(original) if "channel" in name else _per_tensor(original), "HPU")
-    _library.impl("dequantize_per_channel", _back_by_channels(module.dequantize_per_channel), "HPU")
+    _library.impl("dequantize_per_channel", _dequantizing_per_channel(module.dequantize_per_channel), "HPU")
 
 
 def _per_tensor(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
@@ -70,14 +70,14 @@ def _per_channel(original: Callable[..., torch.Tensor]) -> Callable[..., torch.T
     ) -> torch.Tensor:
         if dtype not in FP8:
             return original(input, scales, zero_points, axis, quant_min, quant_max, dtype)
-        sizes = _along(input, axis)
+        sizes = _broadcast_sizes(input, axis)
         quotient = input.float() * (1.0 / scales.reshape(sizes)) + zero_points.reshape(sizes)
         return quotient.clamp(quant_min, quant_max).to(dtype)
 
     return quantize
 
 
-def _back_by_channels(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+def _dequantizing_per_channel(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     def dequantize(
         input: torch.Tensor,
         scales: torch.Tensor,
@@ -93,14 +93,14 @@ def _back_by_channels(original: Callable[..., torch.Tensor]) -> Callable[..., to
             return original(
                 input, scales, zero_points, axis, quant_min, quant_max, dtype, out_dtype=out_dtype
             )
-        sizes = _along(input, axis)
+        sizes = _broadcast_sizes(input, axis)
         values = input.float() if zero_points is None else input.float() - zero_points.reshape(sizes)
         return (values * scales.reshape(sizes)).to(out_dtype or torch.float32)
 
     return dequantize
 
 
-def _along(input: torch.Tensor, axis: int) -> list[int]:
+def _broadcast_sizes(input: torch.Tensor, axis: int) -> list[int]:
     """Return the sizes by which one value per index of an axis broadcasts."""
     sizes = [1] * input.dim()
     sizes[axis] = -1

@@ -14,17 +14,17 @@ from typing import Any
 
 import torch
 
-from .wrap_function import replace
+from .wrap_function import replace_function
 
 
 def seed_hpu() -> None:
     """Make `torch.manual_seed` and `torch.seed` seed hpu too."""
-    replace(torch.random, "_seed_custom_device", _seeding_hpu)
+    replace_function(torch.random, "_seed_custom_device", _seeding_hpu)
 
 
 def fork_hpu_rng() -> None:
     """Make `torch.random.fork_rng` save the state of the hpu generator by default."""
-    replace(torch.random, "fork_rng", _forking_hpu)
+    replace_function(torch.random, "fork_rng", _forking_hpu)
 
 
 def _seeding_hpu(original: Callable[[int], None]) -> Callable[[int], None]:

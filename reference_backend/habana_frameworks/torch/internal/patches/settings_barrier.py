@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .wrap_function import replace
+from .wrap_function import replace_function
 
 #: Functions of `torch._C` that change the settings.
 SETTERS = (
@@ -24,7 +24,7 @@ def finish_work_before_changes() -> None:
     """Make the setters wait for queued and recorded work, which must run with the old setting."""
     for name in SETTERS:
         if hasattr(torch._C, name):
-            replace(torch._C, name, _waiting)
+            replace_function(torch._C, name, _waiting)
 
 
 def _waiting(original: Callable[..., None]) -> Callable[..., None]:

@@ -7,17 +7,17 @@ from typing import Any
 
 import torch
 
-from .wrap_function import replace
+from .wrap_function import replace_function
 
 
 def construct_sparse() -> None:
     """Make ``Tensor.new`` construct sparse hpu tensors."""
-    replace(torch.Tensor, "new", _making_sparse)
+    replace_function(torch.Tensor, "new", _making_sparse)
 
 
 def swap_bytes_on_the_host() -> None:
     """Make ``UntypedStorage.byteswap`` copy an hpu storage to the host and back."""
-    replace(torch.UntypedStorage, "byteswap", _swapping_on_the_host)
+    replace_function(torch.UntypedStorage, "byteswap", _swapping_on_the_host)
 
 
 def _making_sparse(original: Callable[..., Any]) -> Callable[..., Any]:

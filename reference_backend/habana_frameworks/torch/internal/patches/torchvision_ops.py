@@ -49,7 +49,7 @@ _KERNELS = {
 _library: torch.library.Library | None = None
 
 
-def install() -> None:
+def define_operators() -> None:
     """Define the operators after torchvision has failed to load its own operators."""
     when_imported("torchvision.extension", _define_missing)
 

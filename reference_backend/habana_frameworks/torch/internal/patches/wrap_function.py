@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 
-def replace(
+def replace_function(
     owner: ModuleType | type, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> None:
     """Replace ``owner.name`` by ``make(original)``, with the original's name, docstring and signature.

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .environment import Value, parse, read
+from .environment import Value, parse_value, read_variable
 from .flag_table import FLAGS, OBEYED
 
 #: The public import path of this module.
@@ -31,7 +31,7 @@ def value_of(name: str) -> Value:
     """
     if name not in _values:
         flag = FLAGS[name]
-        _values[name] = read(name, flag.kind, flag.default)
+        _values[name] = read_variable(name, flag.kind, flag.default)
     return _values[name]
 
 
@@ -45,19 +45,19 @@ def check_environment() -> None:
         value_of(name)
 
 
-def assign(name: str, value: Any) -> None:
+def assign_flag(name: str, value: Any) -> None:
     """Set the flag `name`, even if it is not settable by users. For internal code that owns a flag's state.
 
     Raises:
         KeyError: the flag does not exist.
         ValueError: the value is not of the flag's kind.
     """
-    _values[name] = parse(name, FLAGS[name].kind, str(value))
+    _values[name] = parse_value(name, FLAGS[name].kind, str(value))
     if name in _listeners:
         _listeners[name](_values[name])
 
 
-def follow(name: str, listener: Callable[[Any], None]) -> None:
+def watch_flag(name: str, listener: Callable[[Any], None]) -> None:
     """Call `listener` with the current value of the flag `name`, and again at each change."""
     _listeners[name] = listener
     listener(value_of(name))
@@ -75,7 +75,7 @@ def env_setting(name: str, value: Any) -> Iterator[None]:
         AttributeError: the flag does not exist, or it is not settable.
         ValueError: the value is not of the flag's kind.
     """
-    getter, setter = _function("get_" + name.lower()), _function("set_" + name.lower())
+    getter, setter = _make_accessor("get_" + name.lower()), _make_accessor("set_" + name.lower())
     before = getter()
     setter(value)
     try:
@@ -84,7 +84,7 @@ def env_setting(name: str, value: Any) -> Iterator[None]:
         setter(before)
 
 
-def _function(name: str) -> Callable[..., Any]:
+def _make_accessor(name: str) -> Callable[..., Any]:
     action, _, flag_name = name.partition("_")
     flag_name = flag_name.upper()
     if action not in ("get", "set") or flag_name not in FLAGS:
@@ -105,7 +105,7 @@ def _function(name: str) -> Callable[..., Any]:
             )
 
         def function(value: Any) -> None:  # type: ignore[misc]
-            assign(flag_name, value)
+            assign_flag(flag_name, value)
 
     function.__name__ = function.__qualname__ = name
     flag = FLAGS[flag_name]
@@ -115,7 +115,7 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    function = _function(name)
+    function = _make_accessor(name)
     globals()[name] = function
     return function
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 import os
 
 _NAME = "TORCHINDUCTOR_COMPILE_THREADS"
-_MOST = 32  # the maximum of Inductor
+_MAX_THREADS = 32  # the maximum of Inductor
 
 _chosen_by_user = True
 
 
-def refuse_workers() -> None:
+def disable_worker_processes() -> None:
     """Set ``TORCHINDUCTOR_COMPILE_THREADS`` to 1 unless the user has set it."""
     global _chosen_by_user
     _chosen_by_user = _NAME in os.environ
     os.environ.setdefault(_NAME, "1")
 
 
-def threads() -> int | None:
+def compiler_threads() -> int | None:
     """Return the number of threads for the device's compilations, or None if the user has chosen a number."""
-    return None if _chosen_by_user else min(_MOST, len(os.sched_getaffinity(0)))
+    return None if _chosen_by_user else min(_MAX_THREADS, len(os.sched_getaffinity(0)))

@@ -6,9 +6,9 @@ import os
 
 Value = bool | int | str
 
-_BOOL_WORDS = {"1": True, "true": True, "0": False, "false": False}
+_BOOL_TEXTS = {"1": True, "true": True, "0": False, "false": False}
 #: Also accepted by options of the compile backend.
-_SWITCH_WORDS = _BOOL_WORDS | {
+_SWITCH_TEXTS = _BOOL_TEXTS | {
     "on": True, "yes": True, "y": True, "t": True, "off": False, "no": False, "n": False, "f": False,
 }  # fmt: skip
 _INT_RANGES = {
@@ -18,7 +18,7 @@ _INT_RANGES = {
 }
 
 
-def parse(name: str, kind: str, text: str) -> Value:
+def parse_value(name: str, kind: str, text: str) -> Value:
     """Convert the text of a variable to a value of the given kind.
 
     Args:
@@ -39,13 +39,13 @@ def parse(name: str, kind: str, text: str) -> Value:
         return text
     lowered = text.strip().lower()
     if kind == "bool":
-        if lowered in _BOOL_WORDS:
-            return _BOOL_WORDS[lowered]
+        if lowered in _BOOL_TEXTS:
+            return _BOOL_TEXTS[lowered]
         raise ValueError(f"{name}={text!r} is not a truth value. Use true, false, 1 or 0.")
     if kind == "switch":
-        if lowered in _SWITCH_WORDS:
-            return _SWITCH_WORDS[lowered]
-        raise ValueError(f"{name}={text!r} is not a switch. Use one of {', '.join(_SWITCH_WORDS)}.")
+        if lowered in _SWITCH_TEXTS:
+            return _SWITCH_TEXTS[lowered]
+        raise ValueError(f"{name}={text!r} is not a switch. Use one of {', '.join(_SWITCH_TEXTS)}.")
     lowest, highest = _INT_RANGES[kind]
     try:
         number = int(lowered, 16 if lowered.lstrip("+-").startswith("0x") else 10)
@@ -59,13 +59,13 @@ def parse(name: str, kind: str, text: str) -> Value:
     return number
 
 
-def read(name: str, kind: str, default: Value) -> Value:
+def read_variable(name: str, kind: str, default: Value) -> Value:
     """Return the value of an environment variable, or `default` if it is unset or empty.
 
     Raises:
-        ValueError: as in `parse`.
+        ValueError: as in `parse_value`.
     """
     text = os.environ.get(name)
     if text is None or (kind != "str" and not text.strip()):
         return default
-    return parse(name, kind, text)
+    return parse_value(name, kind, text)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from .flag_table import FLAGS, OBEYED
 
 
-def page() -> Iterator[str]:
+def page_lines() -> Iterator[str]:
     """Yield the lines of the page."""
     yield "# Environment flags"
     yield ""
@@ -48,4 +48,4 @@ def page() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(page()))
+    print("\n".join(page_lines()))

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from .environment import Value, parse
+from .environment import Value, parse_value
 
 
 class Flag(NamedTuple):
     """One environment flag.
 
     Attributes:
-        kind: ``bool``, ``switch``, ``u32``, ``u64``, ``i64`` or ``str`` (see `environment.parse`).
+        kind: ``bool``, ``switch``, ``u32``, ``u64``, ``i64`` or ``str`` (see `environment.parse_value`).
         default: value if the variable is unset.
         settable: `bridge_config` has a setter. Other flags are fixed after the first read.
         effect: description of the effect; empty if the flag has no effect.
@@ -211,7 +211,10 @@ def _without_effect() -> Iterator[tuple[str, Flag]]:
         if line and not line.startswith("#"):
             flag, _, why = line.partition(" # ")
             name, kind, settable, *default = flag.split(" ")
-            yield name, Flag(kind, parse(name, kind, " ".join(default)), settable == "settable", "", why)
+            yield (
+                name,
+                Flag(kind, parse_value(name, kind, " ".join(default)), settable == "settable", "", why),
+            )
 
 
 #: All flags, by name.

@@ -17,7 +17,7 @@ import os
 PROFILES = ("gaudi2", "gaudi3")
 
 
-def name() -> str:
+def profile_name() -> str:
     """Return the name in ``HPU_REFERENCE_PROFILE``, or an empty string if it is not set.
 
     Raises:

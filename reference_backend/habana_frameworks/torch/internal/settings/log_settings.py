@@ -29,7 +29,7 @@ from . import environment
 
 #: Names of the levels. The number of a level is its index.
 LEVELS = ("trace", "debug", "info", "warning", "error", "critical", "off")
-_SAME = {"warn": "warning", "err": "error", "fatal": "critical", "none": "off"}
+_SYNONYMS = {"warn": "warning", "err": "error", "fatal": "critical", "none": "off"}
 _DEFAULT = LEVELS.index("critical")
 _ALL_BITS = 0b111111
 
@@ -42,7 +42,7 @@ _MASK_MODULES = (
 _TYPE_LEVELS = (0b100000, 0b011000, 0b000001, 0b000110)
 
 #: Log modules of the bridge that write no lines on this device. Their variables are accepted.
-_SILENT = frozenset(
+_MODULES_WITHOUT_LINES = frozenset(
     {
         "PT_CONST_SECTION", "PT_CUSTOM", "PT_DYNAMIC_SHAPE", "PT_EAGER", "PT_EXEC_THREAD", "PT_HABHELPER",
         "PT_HOSTSTAT", "PT_IRGRAPH", "PT_LAYOUTS", "PT_LAZY_EAGER", "PT_PARALLEL_ACC", "PT_PROFILER",
@@ -89,13 +89,13 @@ class LogSettings:
 def level_of(text: str) -> int | None:
     """Return the number of a level from its number or name, or None if the text is neither."""
     name = text.strip().lower()
-    name = _SAME.get(name, name)
+    name = _SYNONYMS.get(name, name)
     if name in LEVELS:
         return LEVELS.index(name)
     return int(name) if name.isdecimal() and int(name) < len(LEVELS) else None
 
 
-def read(modules: Sequence[str]) -> LogSettings:
+def read_log_settings(modules: Sequence[str]) -> LogSettings:
     """Read the settings from the environment.
 
     An invalid level, size or switch is ignored with a warning, because other programs use the same variables.
@@ -107,41 +107,41 @@ def read(modules: Sequence[str]) -> LogSettings:
         ValueError: a mask is not a number; the message names the variable.
     """
     _warn_of_unknown(modules)
-    levels = {module: _bits_from(_level(module)) for module in modules}
+    levels = {module: _bits_from(_read_level(module)) for module in modules}
     for flag, (module, level) in _FLAGS.items():
-        if environment.read(flag, "bool", False):
+        if environment.read_variable(flag, "bool", False):
             levels[module] |= _bits_from(LEVELS.index(level))
-    mask = _mask("PT_HPU_LOG_MOD_MASK", len(_MASK_MODULES))
-    types = _mask("PT_HPU_LOG_TYPE_MASK", len(_TYPE_LEVELS))
+    mask = _read_mask("PT_HPU_LOG_MOD_MASK", len(_MASK_MODULES))
+    types = _read_mask("PT_HPU_LOG_TYPE_MASK", len(_TYPE_LEVELS))
     let = sum(bits for i, bits in enumerate(_TYPE_LEVELS) if types is None or types >> i & 1)
     for i, module in enumerate(_MASK_MODULES):
         if (mask or 0) >> i & 1:
             levels[module] |= let
     return LogSettings(
         levels,
-        _folder(),
-        int(_read("PT_LOG_FILE_SIZE_MB", "u32", 10)) << 20,
-        max(1, int(_read("PT_LOG_FILE_AMOUNT", "u32", 5))),
-        bool(_read("ENABLE_CONSOLE", "switch", False)),
+        _log_folder(),
+        int(_read_or_default("PT_LOG_FILE_SIZE_MB", "u32", 10)) << 20,
+        max(1, int(_read_or_default("PT_LOG_FILE_AMOUNT", "u32", 5))),
+        bool(_read_or_default("ENABLE_CONSOLE", "switch", False)),
         bool(mask),
     )
 
 
-def _folder() -> Path:
+def _log_folder() -> Path:
     """Return ``HABANA_LOGS`` or the folder in the user's home. Without a home, use the current folder."""
     folder = os.path.expanduser(os.environ.get("HABANA_LOGS", "") or "~/.habana_logs")
     return Path(".habana_logs") if folder.startswith("~") else Path(folder)
 
 
-def _read(name: str, kind: str, default: environment.Value) -> environment.Value:
+def _read_or_default(name: str, kind: str, default: environment.Value) -> environment.Value:
     try:
-        return environment.read(name, kind, default)
+        return environment.read_variable(name, kind, default)
     except ValueError as error:
         warnings.warn(f"{error} The log uses {default!r}.", RuntimeWarning, stacklevel=3)
         return default
 
 
-def _level(module: str) -> int:
+def _read_level(module: str) -> int:
     for variable in (f"LOG_LEVEL_{module}", "LOG_LEVEL_ALL_PT", "LOG_LEVEL_ALL"):
         text = os.environ.get(variable, "")
         if not text.strip():
@@ -160,7 +160,7 @@ def _bits_from(level: int) -> int:
     return _ALL_BITS & ~((1 << level) - 1)
 
 
-def _mask(variable: str, bits: int) -> int | None:
+def _read_mask(variable: str, bits: int) -> int | None:
     text = os.environ.get(variable, "").strip()
     if not text:
         return None
@@ -184,7 +184,7 @@ def _mask(variable: str, bits: int) -> int | None:
 
 
 def _warn_of_unknown(modules: Sequence[str]) -> None:
-    valid_modules = {*modules, *_SILENT}
+    valid_modules = {*modules, *_MODULES_WITHOUT_LINES}
     for variable in os.environ:
         module = variable.removeprefix("LOG_LEVEL_")
         if variable.startswith("LOG_LEVEL_PT_") and module not in valid_modules:

@@ -6,7 +6,7 @@ import functools
 import os
 
 from . import bridge_config
-from .environment import read
+from .environment import read_variable
 
 # 0: eager and torch.compile; 1: lazy; 2: lazy, flushed after each operator; 3: lazy, flushed at random (for
 # debugging).
@@ -20,7 +20,7 @@ def requested_lazy_mode() -> int:
         ValueError: the value is not 0, 1, 2 or 3.
     """
     try:
-        mode = read("PT_HPU_LAZY_MODE", "u32", 0)
+        mode = read_variable("PT_HPU_LAZY_MODE", "u32", 0)
     except ValueError:
         mode = -1
     if mode not in LAZY_MODES:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from habana_frameworks.torch import _C, hpu
-from habana_frameworks.torch.internal.settings.environment import read
+from habana_frameworks.torch.internal.settings.environment import read_variable
 
 import torch
 
@@ -131,7 +131,7 @@ def _memstat_devmem_stop_collect(message: str = "") -> Path:
     ]
     hpu.memory._record_memory_history(None)
     path = Path(os.environ.get("HABANA_LOGS", "") or ".") / str(
-        read("PT_HABANA_MEM_LOG_FILENAME", "str", "habana_log.livealloc.log")
+        read_variable("PT_HABANA_MEM_LOG_FILENAME", "str", "habana_log.livealloc.log")
     )
     lines = [f"live device memory: {sum(b['size'] for b in blocks)} bytes in {len(blocks)} blocks: {message}"]
     for block in sorted(blocks, key=lambda block: -block["size"]):

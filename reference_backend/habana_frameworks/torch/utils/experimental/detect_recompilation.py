@@ -71,7 +71,7 @@ def detect_recompilation_auto_model(
         waittime: not used, because shapes are known without waiting for the device.
         csv_out: prefix of the file names.
     """
-    watch = _Watch(mdlname, csv_out)
+    watch = _ShapeRecorder(mdlname, csv_out)
     for name, module in model.named_modules():
         module.register_forward_hook(watch.hook(f"{mdlname}.{name}" if name else mdlname), with_kwargs=True)
     object.__setattr__(model, "analyse_dynamicity", watch.write)
@@ -79,7 +79,7 @@ def detect_recompilation_auto_model(
 
 
 @dataclasses.dataclass
-class _Seen:
+class _ShapeChange:
     step: int
     module: str
     kind: str
@@ -88,11 +88,11 @@ class _Seen:
     comment: str
 
 
-class _Watch:
+class _ShapeRecorder:
     def __init__(self, name: str, path: str) -> None:
         self.name, self.path = name, path
         self.step = 0
-        self.rows: list[_Seen] = []
+        self.rows: list[_ShapeChange] = []
         self.shapes: dict[str, dict[Shape, set[Shape]]] = {}
         self.kinds: dict[str, str] = {}
 
@@ -110,7 +110,7 @@ class _Watch:
             comment = ""
         known_shapes.setdefault(input_shapes, set()).add(result)
         if comment:
-            self.rows.append(_Seen(self.step, name, kind, input_shapes, result, comment))
+            self.rows.append(_ShapeChange(self.step, name, kind, input_shapes, result, comment))
         if name == self.name:
             self.step += 1
 
@@ -131,7 +131,7 @@ class _Watch:
 class _Hook:
     """A forward hook of one module, which can be pickled with the module."""
 
-    watch: _Watch
+    watch: _ShapeRecorder
     name: str
 
     def __call__(self, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:

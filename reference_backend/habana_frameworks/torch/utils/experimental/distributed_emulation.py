@@ -29,12 +29,12 @@ def emulate_distributed(world_size: int, rank: int = 0) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in names}
     was = bridge_config.value_of(_VARIABLE)
     os.environ.update(names)
-    bridge_config.assign(_VARIABLE, True)
-    emulated.let_ranks_start_alone()
+    bridge_config.assign_flag(_VARIABLE, True)
+    emulated.start_without_peers()
     try:
         yield
     finally:
-        bridge_config.assign(_VARIABLE, was)
+        bridge_config.assign_flag(_VARIABLE, was)
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)

@@ -28,7 +28,7 @@ def pass_propose_partitions(ctx: OptimizerContext) -> bool:
     partitions: list[Partition] = []
     home: dict[Node, Partition] = {}
     aliases = Aliases(ctx.graph_module.graph) if ctx.fused else None
-    reach = _Reach(aliases)
+    reach = _ClusterInputs(aliases)
     for node in ctx.graph_module.graph.nodes:
         if node.op in ("placeholder", "get_attr", "output"):
             continue
@@ -51,18 +51,18 @@ def pass_propose_partitions(ctx: OptimizerContext) -> bool:
         partition = Partition(f"{ctx.graph_name}_{len(partitions)}", [node], placement)
         home[node] = partition
         if placement is Placement.CLUSTER:
-            reach = _Reach(aliases)
+            reach = _ClusterInputs(aliases)
             reach.take(node)
         elif is_open and _may_go_before(node, last, home):
             partitions.insert(len(partitions) - 1, partition)
             continue
         partitions.append(partition)
     ctx.partitions = partitions
-    connect(ctx)
+    connect_partitions(ctx)
     return True
 
 
-class _Reach:
+class _ClusterInputs:
     """The inputs of a cluster: nodes outside the cluster that the cluster reads or writes.
 
     A fused recipe assumes that its inputs do not share memory. It may write to one input before it reads
@@ -143,11 +143,11 @@ def pass_fuse_partitions(ctx: OptimizerContext) -> bool:
     """Create a separate graph module for each cluster."""
     for partition in ctx.partitions:
         if partition.placement is Placement.CLUSTER:
-            partition.module = _extract(ctx.graph_module, partition)
+            partition.module = _cluster_module(ctx.graph_module, partition)
     return True
 
 
-def connect(ctx: OptimizerContext) -> None:
+def connect_partitions(ctx: OptimizerContext) -> None:
     """Set the inputs and outputs of each partition, without duplicates."""
     position = {node: index for index, node in enumerate(ctx.graph_module.graph.nodes)}
     returned = {node for node in graph_outputs(ctx.graph_module) if isinstance(node, Node)}
@@ -173,7 +173,7 @@ def dissolve_clusters(ctx: OptimizerContext) -> None:
     for node in nodes:
         node.meta["placement"] = Placement.CALL
     ctx.partitions = [Partition(f"{ctx.graph_name}_{i}", [n], Placement.CALL) for i, n in enumerate(nodes)]
-    connect(ctx)
+    connect_partitions(ctx)
 
 
 def _symbol(value: Any) -> Any:
@@ -187,7 +187,7 @@ def _is_copied(node: Node) -> bool:
     return node.op == "get_attr" and node.meta.get("placement") is Placement.CLUSTER
 
 
-def _extract(root: GraphModule, partition: Partition) -> GraphModule:
+def _cluster_module(root: GraphModule, partition: Partition) -> GraphModule:
     graph = Graph()
     copies: dict[Node, Node] = {}
     for source in partition.inputs:

@@ -22,7 +22,7 @@ def pass_mark_placement(ctx: OptimizerContext) -> bool:
     for node in ctx.graph_module.graph.nodes:
         if node.op in ("placeholder", "output"):
             continue
-        placement = recipe_support.place(node, ctx.fused)
+        placement = recipe_support.placement_of(node, ctx.fused)
         if node.target is operator.getitem and isinstance(node.args[0], Node):
             placement = node.args[0].meta.get("placement", Placement.CALL)
         elif node.op == "get_attr":

@@ -18,7 +18,7 @@ from .partitioner import dissolve_clusters
 
 def pass_summarize_graph(ctx: OptimizerContext) -> bool:
     """Count the graph's operators by placement for `FxGraphAnalyzer`, and log the numbers."""
-    summary.record(ctx)
+    summary.record_summary(ctx)
     return False
 
 
@@ -47,7 +47,7 @@ def pass_compile_clusters(ctx: OptimizerContext) -> bool:
         graph_text.log_graph(partition)
         graph_text.dump_cluster(partition)
         if not ctx.use_recipes:
-            partition.recipe = operator_by_operator.by_calls(partition.module)
+            partition.recipe = operator_by_operator.run_one_by_one(partition.module)
             continue
         start = time.perf_counter()
         must_keep = [
@@ -55,7 +55,7 @@ def pass_compile_clusters(ctx: OptimizerContext) -> bool:
             for index, node in enumerate(partition.outputs)
             if node in visible or any(user.op != "output" for user in node.users)
         ]
-        partition.recipe, partition.output_strides = recipes.make(ctx, partition, must_keep)
+        partition.recipe, partition.output_strides = recipes.make_recipe(ctx, partition, must_keep)
         strides.update(zip(partition.outputs, partition.output_strides or (), strict=False))
         _record(partition.name, time.perf_counter() - start)
     if ctx.fused:

@@ -18,7 +18,7 @@ _CLONES = (aten.clone.default, aten.alias.default, aten.lift_fresh.default)
 _EXPANDS = (aten.expand.default,)
 _VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
 _BATCHED = (aten.bmm.default, aten.baddbmm.default)
-_FRESH = (
+_NEW_TENSORS = (
     aten.empty.memory_format,
     aten.empty_strided.default,
     aten.empty_like.default,
@@ -64,7 +64,7 @@ def pass_remove_unnecessary_clones(ctx: OptimizerContext) -> bool:
     """Remove clones that cannot be distinguished from their source."""
     if not config.remove_unnecessary_clones:
         return False
-    return _drop(ctx, lambda node: node.args[0] if node.target in _CLONES else None)
+    return _replace_by_source(ctx, lambda node: node.args[0] if node.target in _CLONES else None)
 
 
 def pass_remove_unnecessary_full_copy(ctx: OptimizerContext) -> bool:
@@ -76,15 +76,15 @@ def pass_remove_unnecessary_full_copy(ctx: OptimizerContext) -> bool:
         if node.target is not aten.copy.default:
             return None
         destination = node.args[0]
-        is_fresh = isinstance(destination, Node) and destination.target in _FRESH
+        is_fresh = isinstance(destination, Node) and destination.target in _NEW_TENSORS
         return node.args[1] if is_fresh and len(destination.users) == 1 else None
 
-    return _drop(ctx, source)
+    return _replace_by_source(ctx, source)
 
 
 def pass_remove_unnecessary_expand(ctx: OptimizerContext) -> bool:
     """Remove expansions to the size that a tensor already has."""
-    return _drop(ctx, lambda node: node.args[0] if node.target in _EXPANDS else None)
+    return _replace_by_source(ctx, lambda node: node.args[0] if node.target in _EXPANDS else None)
 
 
 def pass_remove_unnecessary_bmm_view(ctx: OptimizerContext) -> bool:
@@ -96,10 +96,10 @@ def pass_remove_unnecessary_bmm_view(ctx: OptimizerContext) -> bool:
         around = {*node.users, *node.all_input_nodes}
         return node.args[0] if any(neighbour.target in _BATCHED for neighbour in around) else None
 
-    return _drop(ctx, source)
+    return _replace_by_source(ctx, source)
 
 
-def _drop(ctx: OptimizerContext, source_of: Any) -> bool:
+def _replace_by_source(ctx: OptimizerContext, source_of: Any) -> bool:
     """Replace each node by `source_of(node)` if both have the same metadata and may share memory.
 
     AOTAutograd has decided which outputs share memory with which inputs. Therefore an output must not start

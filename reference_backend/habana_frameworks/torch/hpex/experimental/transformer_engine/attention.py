@@ -51,8 +51,8 @@ class _Fp8Attention(torch.autograd.Function):
         kind, at_random = get_fp8_te_dtype(recipe, False), get_fp8_te_sr(recipe, False)
         gradient = cast_to_fp8(grads[0], meta, 0, kind, at_random, module.training)
         gradients = torch.ops.hpu.fp8_sdpa_bwd(
-            gradient, q, k, v, matrix, dropout_mask, is_causal, ctx.p, scale, back[_Q], back[_K], back[_V], None,
-            meta.scale_inv[0].clone(), None, None, None, False, out,
+            gradient, q, k, v, matrix, dropout_mask, is_causal, ctx.p, scale, back[_Q], back[_K], back[_V],
+            None, meta.scale_inv[0].clone(), None, None, None, False, out,
         )  # fmt: skip
         return (
             *(input_gradient.to(dtype) for input_gradient, dtype in zip(gradients[:3], dtypes, strict=True)),

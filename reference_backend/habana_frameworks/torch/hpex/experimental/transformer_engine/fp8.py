@@ -106,7 +106,7 @@ def get_fp8_te_sr(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> bool
 
 def get_fp8_max(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> float:
     """Return the largest number of a recipe's dtype on this device; hardware limits may reduce it."""
-    return low_precision_rounding.largest(get_fp8_te_dtype(fp8_recipe, fprop_tensor))
+    return low_precision_rounding.largest_number(get_fp8_te_dtype(fp8_recipe, fprop_tensor))
 
 
 def _default_sf_compute(amax: torch.Tensor, scale: torch.Tensor, fp8_max: float, margin: int) -> torch.Tensor:

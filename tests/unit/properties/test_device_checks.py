@@ -1,4 +1,4 @@
-"""Garbage of earlier results is freed before statistics are compared, and not meanwhile."""
+"""Garbage of earlier results is freed before statistics are compared, and not during the comparison."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conformance.properties.device._device_checks import without_garbage_collect
 
 
 class _Kept:
-    """An object in a cycle: only the collector frees it."""
+    """An object in a reference cycle, which only the garbage collector frees."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -21,7 +21,7 @@ def test_garbage_is_freed_before_and_not_meanwhile() -> None:
     with without_garbage_collection():
         assert freed == ["before"]
         weakref.finalize(_Kept(), freed.append, "meanwhile")
-        junk = [_Kept() for _ in range(10_000)]  # as many as would start the collector
+        junk = [_Kept() for _ in range(10_000)]  # enough objects to trigger the collector
         del junk
         assert freed == ["before"]
     gc.collect()

@@ -1,4 +1,6 @@
-"""Counts in a dtype that cannot hold them: free from the limit to the exact count, and nothing else is."""
+"""Histogram counts above the largest exact integer of the dtype: every value from that limit to the exact
+count is right.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import torch
 from conformance.oracle.relations import histogram_counts
 from conformance.samples.operators import Sample
 
-# 600 elements in the first of two bins, 100 in the second; bfloat16 counts to 256.
+# The first bin has 600 elements and the second 100; bfloat16 counts exactly up to 256.
 VALUES = torch.tensor([0.25] * 600 + [0.75] * 100, dtype=torch.bfloat16)
 SAMPLE = Sample(0, VALUES, args=(2,), kwargs={"min": 0, "max": 1})
 DUE = torch.tensor([256.0, 100.0], dtype=torch.bfloat16)
@@ -26,13 +28,13 @@ DUE = torch.tensor([256.0, 100.0], dtype=torch.bfloat16)
     ],
 )
 def test_a_count_that_the_dtype_cannot_hold(found: list[int], right: bool | None) -> None:
-    """None: nothing is claimed, and the bins are compared as usual."""
+    """With None no relation applies, and the bins are compared as usual."""
     claims = histogram_counts.histc(torch.tensor(found, dtype=torch.bfloat16), DUE, SAMPLE)
-    held = None if claims is None else all(torch.equal(one.actual, one.expected) for one in claims)
-    assert held is right
+    all_equal = None if claims is None else all(torch.equal(claim.actual, claim.expected) for claim in claims)
+    assert all_equal is right
 
 
 def test_few_elements_are_counted_exactly() -> None:
     few = Sample(0, VALUES[:100], args=(2,), kwargs={"min": 0, "max": 1})
-    due = torch.tensor([100.0, 0.0], dtype=torch.bfloat16)
-    assert histogram_counts.histc(due - 1, due, few) is None
+    limits = torch.tensor([100.0, 0.0], dtype=torch.bfloat16)
+    assert histogram_counts.histc(limits - 1, limits, few) is None

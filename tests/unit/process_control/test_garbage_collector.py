@@ -1,4 +1,4 @@
-"""Setting aside what a process keeps."""
+"""Freezing the objects that a process retains, so that the garbage collector skips them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_what_outlived_a_collection_is_set_aside() -> None:
     settling.settle()
     gc.unfreeze()
     settling.settle()
-    assert gc.get_freeze_count() == 0, "no collection, nothing to set aside"
+    assert gc.get_freeze_count() == 0, "without a collection no object is frozen"
     gc.collect()
     settling.settle()
     assert gc.get_freeze_count() > 1000
@@ -67,7 +67,7 @@ def test_the_collector_is_on_again_after_threads_that_overlap() -> None:
     with collector_off():
         entered.wait()
         thread.join()
-        assert not gc.isenabled(), "one of two is still inside"
+        assert not gc.isenabled(), "one of the two threads is still inside"
     assert gc.isenabled()
 
 

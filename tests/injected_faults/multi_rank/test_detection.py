@@ -1,4 +1,4 @@
-"""A fault at least for every property of worlds: each must turn red. Without a fault, all pass."""
+"""Every multi-rank property fails with at least one injected fault. Without a fault all of them pass."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from conformance.model.verdicts import Verdict
 from conformance.plan.plan import Case, build_plan
 from conformance.properties.registry import properties
 from conformance.worker.executor import Executor
-from tests.injected_faults.collective import test_planted as collectives
-from tests.support.faulty_rank_pools import is_seen, target_with
+from tests.injected_faults.collective import test_detection as collectives
+from tests.support.faulty_rank_pools import assert_fault_is_detected, target_with
 
-#: What each fault must turn red: cases of the suite. Those below ``hpu:`` run on the reference device.
+#: Cases of the suite that must fail with each fault. Faults that start with ``hpu:`` run on the reference
+#: device.
 FAULTS: dict[str, list[str]] = {
     "wrong_facts": ["group-facts/groups"],
     "no_default_backend": ["backend-of-device/groups"],
@@ -58,30 +59,30 @@ FAULTS: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_seen(name: str, faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
-    is_seen(name, FAULTS[name], *faulty)
+    assert_fault_is_detected(name, FAULTS[name], *faulty)
 
 
 def test_every_property_has_a_fault() -> None:
-    planted = {
+    faulted_properties = {
         case.partition("/")[0] for cases in (*FAULTS.values(), *collectives.FAULTS.values()) for case in cases
     }
-    known = {entry.name for kind in ("collective", "world") for entry in properties(kind)}
-    assert planted == known
+    property_names = {entry.name for kind in ("collective", "world") for entry in properties(kind)}
+    assert faulted_properties == property_names
 
 
 @pytest.mark.nightly("`nox -s conformance` runs all of them without a fault, in mode distributed")
 def test_without_a_fault_they_pass(faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
-    """Without a fault each property is green, all in one world."""
+    """Without a fault every property passes. All of them run in one rank pool."""
     target = target_with("none", *faulty)
     executor = Executor(target)
-    seen: collections.Counter[Verdict] = collections.Counter()
+    verdict_counts: collections.Counter[Verdict] = collections.Counter()
     done: set[str] = set()
     for case in build_plan(target, "full").cases:
         if case.property in done or case.subject.endswith("stacked"):
             continue
         done.add(case.property)
         for result in executor.run(Case(case.kind, case.property, case.subject, case.dtypes[:1])):
-            seen[result.verdict] += 1
+            verdict_counts[result.verdict] += 1
             gloo = case.id in ("collective-layouts/all_reduce",)
             assert result.verdict is Verdict.PASS or gloo, (str(result.id), result.failures)
-    assert seen[Verdict.PASS] > 35
+    assert verdict_counts[Verdict.PASS] > 35

@@ -1,4 +1,4 @@
-"""The rows that other-backends.yml measures: each is a backend of the registry, with a target that fits it."""
+"""Each row of other-backends.yml is a backend of the registry with a matching target."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _ROW = re.compile(r"- backend: (\S+)\n +target: (\S+)\n +builds: \"([^\"]+)\"")
 def test_every_row_has_a_backend_and_a_target_that_fits() -> None:
     rows = _ROW.findall((ROOT / ".github" / "workflows" / "other-backends.yml").read_text())
     assert len(rows) >= 11
-    known = registry.load(FOLDER)
+    backends = registry.load(FOLDER)
     for backend, target, _ in rows:
-        place = str(ROOT / target) if "/" in target else target
-        file = target_file.load(place)
-        assert file.device.partition(":")[0] == known[backend].device, backend
-        assert file.simulated == known[backend].simulated, backend
-        assert known[backend].stand_in == (backend not in ("cpu", "torch-openreg")), backend
+        target_path = str(ROOT / target) if "/" in target else target
+        file = target_file.load(target_path)
+        assert file.device.partition(":")[0] == backends[backend].device, backend
+        assert file.simulated == backends[backend].simulated, backend
+        assert backends[backend].stand_in == (backend not in ("cpu", "torch-openreg")), backend
 
 
 def test_the_stand_ins_have_rows() -> None:
-    """Every target that is different but correct, the profiles and the tiny device, but for one."""
+    """Each conforming variant has a row, except one; so have the profiles and the tiny device."""
     text = (ROOT / ".github" / "workflows" / "other-backends.yml").read_text()
     different = {path.name for path in (ROOT / "tests" / "different").glob("*.toml")}
-    # Without mkldnn two results of torch's are expected to fail and do not: a run of it is red.
+    # Without mkldnn two expected failures of torch do not occur, so a run exits with an error.
     for name in different - {"no-mkldnn.toml"} | {"hpu-gaudi2", "hpu-gaudi3", "tests/vendor/tiny.toml"}:
         assert name in text, name

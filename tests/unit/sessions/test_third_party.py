@@ -1,4 +1,4 @@
-"""Reports of the tests of other programs, and the page that they become."""
+"""Reports of the tests of third-party programs, and the page of their results."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ CLIENT = programs.Client("program", "1.0", (), (), misses={"no profiler at once"
 def test_failures_have_their_cause_or_none(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text(REPORT)
-    outcome = reports.read(CLIENT, "all", [report])
+    outcome = reports.read_reports(CLIENT, "all", [report])
     assert len(outcome.passed) == 1 and outcome.expected == {"": ["a.expected"]}
     assert list(outcome.skipped.values()) == [["a.skipped"]]
     assert outcome.failed == {"there is no profiler": ["a.traces"], "": ["a.breaks"]}
     text = "\n".join(
-        reports.page([outcome, reports.ProgramTestResults(CLIENT, "all", note="source not to be had")])
+        reports.page_lines([outcome, reports.ProgramTestResults(CLIENT, "all", note="source not to be had")])
     )
     assert "| program | 1.0 |  | all | 1 | 1 | 2 | 1 |" in text and "**Not explained**: 1" in text
     assert "source not to be had" in text and "there is no profiler: 1" in text
@@ -38,43 +38,45 @@ def test_failures_have_their_cause_or_none(tmp_path: Path) -> None:
 
 
 def test_a_runner_without_a_report_has_failed(tmp_path: Path) -> None:
-    outcome = reports.read(CLIENT, "all", [tmp_path / "none.xml"])
+    outcome = reports.read_reports(CLIENT, "all", [tmp_path / "none.xml"])
     assert outcome.failed[""] == ["the test runner, which wrote no report none.xml"] and not outcome.passed
 
 
 def test_a_runner_with_a_broken_report_has_failed(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
-    report.write_text(REPORT + REPORT)  # as two ranks that write one file leave it
-    outcome = reports.read(CLIENT, "all", [report])
+    report.write_text(REPORT + REPORT)  # the file that two ranks leave when they write it at once
+    outcome = reports.read_reports(CLIENT, "all", [report])
     assert outcome.failed[""] == ["the test runner, whose report report.xml is broken"] and not outcome.passed
 
 
 def test_a_runner_that_passed_no_test_has_failed(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text("<testsuites><testsuite/></testsuites>")
-    assert reports.read(CLIENT, "all", [report]).failed[""] == ["the test runner, which passed no test"]
+    assert reports.read_reports(CLIENT, "all", [report]).failed[""] == [
+        "the test runner, which passed no test"
+    ]
 
 
 AGAIN = """<testsuites><testsuite><testcase classname="a" name="breaks"/></testsuite></testsuites>"""
 
 
 def test_what_passes_alone_counts_as_passed_and_is_named(tmp_path: Path) -> None:
-    report, again = tmp_path / "report.xml", tmp_path / "again.xml"
+    report, rerun = tmp_path / "report.xml", tmp_path / "again.xml"
     report.write_text(REPORT)
-    again.write_text(AGAIN)
-    outcome = reports.read(CLIENT, "all", [report], [again, tmp_path / "none.xml"], "3.10, 2.6.0")
+    rerun.write_text(AGAIN)
+    outcome = reports.read_reports(CLIENT, "all", [report], [rerun, tmp_path / "none.xml"], "3.10, 2.6.0")
     assert (len(outcome.passed), outcome.alone) == (2, ["a.breaks"])
     assert outcome.failed == {"there is no profiler": ["a.traces"]}
-    text = "\n".join(reports.page([outcome]))
+    text = "\n".join(reports.page_lines([outcome]))
     assert "| program | 1.0 | 3.10, 2.6.0 | all | 2 | 1 | 1 | 1 |" in text
     assert "passed in a process of its own" in text and "a.breaks" in text
 
 
 def test_a_test_that_is_skipped_alone_has_not_passed(tmp_path: Path) -> None:
-    report, again = tmp_path / "report.xml", tmp_path / "again.xml"
+    report, rerun = tmp_path / "report.xml", tmp_path / "again.xml"
     report.write_text(REPORT)
-    again.write_text(AGAIN.replace('"breaks"/>', '"breaks"><skipped type="pytest.skip"/></testcase>'))
-    outcome = reports.read(CLIENT, "all", [report], [again])
+    rerun.write_text(AGAIN.replace('"breaks"/>', '"breaks"><skipped type="pytest.skip"/></testcase>'))
+    outcome = reports.read_reports(CLIENT, "all", [report], [rerun])
     assert (len(outcome.passed), outcome.alone) == (1, [])
 
 
@@ -100,27 +102,27 @@ def test_a_test_passes_if_every_rank_passes(tmp_path: Path) -> None:
     report = tmp_path / f"0-0{reports.RANK}.xml"
     report.write_text(AGAIN)
     (tmp_path / "0-0-rank1.xml").write_text(AGAIN)
-    assert len(reports.read(CLIENT, "all", [report]).passed) == 1
+    assert len(reports.read_reports(CLIENT, "all", [report]).passed) == 1
     (tmp_path / "0-0-rank1.xml").write_text(
         AGAIN.replace('"breaks"/>', '"breaks"><error message="x"/></testcase>')
     )
-    outcome = reports.read(CLIENT, "all", [report])
+    outcome = reports.read_reports(CLIENT, "all", [report])
     assert outcome.failed == {"": ["a.breaks"]} and not outcome.passed
 
 
 def test_a_broken_report_of_a_test_alone_is_no_pass(tmp_path: Path) -> None:
-    report, again = tmp_path / "report.xml", tmp_path / "again.xml"
+    report, rerun = tmp_path / "report.xml", tmp_path / "again.xml"
     report.write_text(REPORT)
-    again.write_text("")
-    assert reports.read(CLIENT, "all", [report], [again]).alone == []
+    rerun.write_text("")
+    assert reports.read_reports(CLIENT, "all", [report], [rerun]).alone == []
 
 
 def test_a_test_that_fails_in_a_rank_alone_has_not_passed(tmp_path: Path) -> None:
-    report, again = tmp_path / "report.xml", tmp_path / f"again{reports.RANK}.xml"
+    report, rerun = tmp_path / "report.xml", tmp_path / f"again{reports.RANK}.xml"
     report.write_text(REPORT)
-    again.write_text(AGAIN)
+    rerun.write_text(AGAIN)
     (tmp_path / "again-rank1.xml").write_text(REPORT)
-    assert reports.read(CLIENT, "all", [report], [again]).alone == []
+    assert reports.read_reports(CLIENT, "all", [report], [rerun]).alone == []
 
 
 def test_tests_that_no_run_passes_are_named() -> None:
@@ -137,10 +139,10 @@ def test_tests_that_no_run_passes_are_named() -> None:
         reports.ProgramTestResults(client, "two", passed=["c"], failed={"": ["e"]}),
         reports.ProgramTestResults(client, "own", passed=["d"]),
     ]
-    text = "\n".join(reports.page(outcomes))
+    text = "\n".join(reports.page_lines(outcomes))
     assert "Of the 5 tests of program 3 pass, or fail as it expects, in one of its runs. The others:" in text
     assert "The others:\n\n```text\nd\ne\n```" in text and "**Its runs report" not in text
     outcomes[1].failed.clear()
-    assert "**Its runs report 4 tests.**" in "\n".join(reports.page(outcomes))
+    assert "**Its runs report 4 tests.**" in "\n".join(reports.page_lines(outcomes))
     outcomes[0].note = "source not to be had"
-    assert "Of the 5" not in "\n".join(reports.page(outcomes))
+    assert "Of the 5" not in "\n".join(reports.page_lines(outcomes))

@@ -1,4 +1,4 @@
-"""Faults of Python functions: each kind does what it says, and nothing is left of it afterwards."""
+"""Mutants of Python functions: each has its documented effect, and no effect afterwards."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from typing import Any
 import pytest
 
 from tools.mutation.injectors import python_module
-from tools.mutation.injectors.function_wrapper import Function, Functions, Kind, of_a_statement
+from tools.mutation.injectors.function_wrapper import (
+    Function,
+    FunctionInjector,
+    MutationOperator,
+    is_called_by_check,
+)
 from tools.mutation.injectors.injector import Observed
-from tools.mutation.mutant import Fault
+from tools.mutation.mutant import Mutant
 
 
 class Device(types.ModuleType):
-    """A module of a device, as small as one can be."""
+    """A minimal device module."""
 
     def __init__(self) -> None:
         super().__init__("device")
@@ -49,10 +54,10 @@ PLACES = {
 }
 
 
-def planter(device: Device) -> Functions:
-    functions = {place: Function(device, place) for place in PLACES}
+def injector(device: Device) -> FunctionInjector:
+    functions = {function_name: Function(device, function_name) for function_name in PLACES}
     allowed: dict[str, tuple[str, ...]] = dict(PLACES)
-    return Functions(functions, allowed, python_module.BY_NAME)
+    return FunctionInjector(functions, allowed, python_module.BY_NAME)
 
 
 def seeded(seed: int) -> Callable[[Device], Any]:
@@ -70,7 +75,7 @@ def used_twice(device: Device) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("place", "kind", "call", "right", "wrong"),
+    ("function_name", "kind", "call", "right", "wrong"),
     [
         ("manual_seed", "setting-lost", seeded(3), 3, 0),
         ("manual_seed", "seed-ignored", seeded(3), 3, 0),
@@ -90,43 +95,43 @@ def used_twice(device: Device) -> Any:
     ],
 )
 def test_a_fault_of_a_function_is_there_while_it_is_armed(
-    place: str, kind: str, call: Callable[[Device], Any], right: Any, wrong: Any
+    function_name: str, kind: str, call: Callable[[Device], Any], right: Any, wrong: Any
 ) -> None:
     device = Device()
-    faults = planter(device)
+    faults = injector(device)
     before = [getattr(device, name) for name in PLACES]
-    faults.arm(Fault(place, kind))
+    faults.enable(Mutant(function_name, kind))
     assert call(device) == wrong
-    counts = faults.disarm()
-    assert counts.met >= counts.effects > 0
+    counts = faults.disable()
+    assert counts.triggered >= counts.effects > 0
     assert [getattr(device, name) for name in PLACES] == before
     assert call(Device()) == right
 
 
 def test_errors_are_swallowed_or_changed_and_only_if_there_is_one() -> None:
     device = Device()
-    faults = planter(device)
-    faults.arm(Fault("manual_seed", "call-error-missing"))
+    faults = injector(device)
+    faults.enable(Mutant("manual_seed", "call-error-missing"))
     device.manual_seed(-1)
     device.manual_seed(4)
-    assert faults.disarm().met == 1
-    faults.arm(Fault("manual_seed", "call-error-type"))
+    assert faults.disable().triggered == 1
+    faults.enable(Mutant("manual_seed", "call-error-type"))
     with pytest.raises(IndexError):
         device.manual_seed(-1)
-    faults.disarm()
+    faults.disable()
     with pytest.raises(RuntimeError, match="not negative"):
         device.manual_seed(-1)
 
 
 def test_learning_sees_which_faults_a_call_could_have_met() -> None:
     device = Device()
-    faults = planter(device)
+    faults = injector(device)
     faults.observe(True)
     assert used_twice(device) == (10, 11)
     device.manual_seed(5)
     faults.observe(False)
     observed = faults.take_observed()
-    kinds = {str(faults.faults[number]) for number, _ in observed.met}
+    kinds = {str(faults.mutants[number]) for number, _ in observed.triggered}
     assert kinds == {
         "memory_allocated value-off-by-one 0 0 @any",
         "memory_allocated value-zero 0 0 @any",
@@ -134,32 +139,35 @@ def test_learning_sees_which_faults_a_call_could_have_met() -> None:
         "manual_seed setting-lost 0 0 @any",
         "manual_seed seed-ignored 0 0 @any",
     }
-    assert [faults.places[place] for place, _, _ in observed.calls] == ["manual_seed", "memory_allocated"]
+    assert [faults.mutation_points[point] for point, _, _ in observed.calls] == [
+        "manual_seed",
+        "memory_allocated",
+    ]
     device.manual_seed(5)
     assert faults.take_observed() == Observed([], [])
 
 
-def test_a_fault_that_cannot_be_planted_leaves_the_call_as_it_is() -> None:
+def test_a_fault_that_cannot_be_injected_leaves_the_call_unchanged() -> None:
     def fails(call: Any) -> bool:
         raise ValueError("the planting failed")
 
     device = Device()
-    kind = Kind("fails", lambda call: True, fails, after=False)
-    faults = Functions(
+    kind = MutationOperator("fails", lambda call: True, fails, after=False)
+    faults = FunctionInjector(
         {"manual_seed": Function(device, "manual_seed")}, {"manual_seed": ("fails",)}, {"fails": kind}
     )
-    faults.arm(Fault("manual_seed", "fails"))
+    faults.enable(Mutant("manual_seed", "fails"))
     assert seeded(7)(device) == 7
-    assert faults.disarm().effects == 0
+    assert faults.disable().effects == 0
 
 
 def test_what_the_suite_does_between_results_counts_as_no_call() -> None:
-    scope: dict[str, Any] = {"__name__": "conformance.worker.executor", "asked": of_a_statement}
+    scope: dict[str, Any] = {"__name__": "conformance.worker.executor", "asked": is_called_by_check}
     exec("def call():\n    return asked()", scope)
     assert scope["call"]() is False
     inner: dict[str, Any] = {
         "__name__": "conformance.properties.api.random.generators",
-        "asked": of_a_statement,
+        "asked": is_called_by_check,
     }
     exec("def call():\n    return asked()", inner)
     scope["asked"] = inner["call"]

@@ -1,4 +1,4 @@
-"""Folders of other pages, such as the documentation, beside the matrix."""
+"""Folders of other pages, such as the documentation, that the site includes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TODAY = "2026-01-10"
 
 
 def pages(folder: Path, *names: str) -> Path:
-    """Other pages, in a folder for each name."""
+    """Create other pages, in one folder for each name."""
     folder.mkdir(exist_ok=True)
     for name in names:
         (folder / name / "levels").mkdir(parents=True)
@@ -28,11 +28,11 @@ def pages(folder: Path, *names: str) -> Path:
     return folder
 
 
-def site(tmp_path: Path, others: Path | None) -> Path:
+def site(tmp_path: Path, extra_pages: Path | None) -> Path:
     (tmp_path / "results").mkdir(exist_ok=True)
     out = tmp_path / "site"
-    words = ["site", str(tmp_path / "results"), "-o", str(out), "--today", TODAY]
-    assert cli.main([*words, *([f"--pages={others}"] if others else [])]) == 0
+    arguments = ["site", str(tmp_path / "results"), "-o", str(out), "--today", TODAY]
+    assert cli.main([*arguments, *([f"--pages={extra_pages}"] if extra_pages else [])]) == 0
     return out
 
 
@@ -45,12 +45,12 @@ def test_the_site_contains_and_links_them(tmp_path: Path) -> None:
         assert f'<a href="../{name}/index.html">' in (out / "backends" / "cpu.html").read_text()
 
 
-@pytest.mark.parametrize("others", [None, "missing"])
+@pytest.mark.parametrize("extra_pages", [None, "missing"])
 def test_a_site_that_is_made_again_without_them_has_neither_pages_nor_links(
-    others: str | None, tmp_path: Path
+    extra_pages: str | None, tmp_path: Path
 ) -> None:
     site(tmp_path, pages(tmp_path / "pages", "documentation"))
-    out = site(tmp_path, tmp_path / others if others else None)
+    out = site(tmp_path, tmp_path / extra_pages if extra_pages else None)
     assert not (out / "documentation").exists()
     assert "documentation" not in (out / "index.html").read_text()
 

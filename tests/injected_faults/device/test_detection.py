@@ -1,4 +1,4 @@
-"""Every property of a device's API is red for a device that breaks it, and green for one that does not."""
+"""Every property of a device API fails on a device that breaks it, and passes on a correct device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from conformance.device import api as device_api
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
-from conformance.properties.registry import find, properties
+from conformance.properties.registry import find_property, properties
 from conformance.subjects.torch_databases import DEVICE, Subject
 from conformance.target.target import Target
 from tests.support import fake_device, fake_profile
@@ -21,7 +21,7 @@ Api = type[fake_device.Api]
 GOOD, GRAPH = fake_profile.Api, fake_device.StreamGraph
 
 
-#: (property, subject, kind of failure, the device's API, its graph)
+#: (property, subject, kind of failure, device API, graph class)
 FAULTS: list[tuple[str, str, Kind, Api, type[Any]]] = [
     ("stream_order", "Stream", Kind.VALUE, fake_device.OutOfOrder, GRAPH),
     ("event_order", "Event", Kind.VALUE, fake_device.DeafToEvents, GRAPH),
@@ -66,7 +66,7 @@ FAULTS: list[tuple[str, str, Kind, Api, type[Any]]] = [
 
 @pytest.fixture()
 def device(request: pytest.FixtureRequest) -> Iterator[Callable[..., Result]]:
-    def check(name: str, subject: Subject, api: Api, graph: type[Any], **words: Any) -> Result:
+    def check(name: str, subject: Subject, api: Api, graph: type[Any], **settings: Any) -> Result:
         target = Target(
             "fake",
             None,
@@ -76,10 +76,10 @@ def device(request: pytest.FixtureRequest) -> Iterator[Callable[..., Result]]:
             hooks={"graph": f"tests.support.fake_device:{graph.__name__}", "delay": "builtins:print"},
             compile_backend="aot_eager",
         )
-        made = api(target)
-        graph.api = made
-        device_api.replace_device_api(lambda target: made)
-        entry = find("device", name)
+        device_api_under_test = api(target)
+        graph.api = device_api_under_test
+        device_api.replace_device_api(lambda target: device_api_under_test)
+        entry = find_property("device", name)
         assert entry.applies(dataclasses.replace(target, device="privateuseone"), subject) == ["any"]
         recorder = Recorder(ResultId(CaseId(name, subject.name), "any"), seed=0)
         entry.check(target, subject, recorder)
@@ -90,7 +90,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[Callable[..., Result]]:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault[0]}-{fault[3].__name__}")
-def test_red_with_the_fault(device: Callable[..., Result], fault: Any) -> None:
+def test_fails_with_the_fault(device: Callable[..., Result], fault: Any) -> None:
     name, subject, kind, api, graph = fault
     result = device(name, Subject("device", subject, None), api, graph)
     assert result.verdict is Verdict.FAIL
@@ -98,14 +98,14 @@ def test_red_with_the_fault(device: Callable[..., Result], fault: Any) -> None:
 
 
 @pytest.mark.parametrize("place", sorted({(fault[0], fault[1]) for fault in FAULTS}), ids="-".join)
-def test_green_without(device: Callable[..., Result], place: tuple[str, str]) -> None:
+def test_passes_without_the_fault(device: Callable[..., Result], place: tuple[str, str]) -> None:
     result = device(place[0], Subject("device", place[1], None), GOOD, GRAPH)
     assert result.verdict is Verdict.PASS, result.failures
     assert not result.notes
 
 
 def _sloppy() -> Callable[[torch.Tensor], torch.Tensor]:
-    """A function for which Dynamo must compile anew with each call: it depends on a number that changes."""
+    """Return a function that Dynamo must recompile for each call, because a number in it changes."""
     state = {"calls": 0}
 
     def call(x: torch.Tensor) -> torch.Tensor:
@@ -116,30 +116,33 @@ def _sloppy() -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 def test_recompilations(device: Callable[..., Result]) -> None:
-    good = device("recompilations", Subject("device", "Compile", None), GOOD, GRAPH)
-    assert good.verdict is Verdict.PASS, good.failures
+    conforming = device("recompilations", Subject("device", "Compile", None), GOOD, GRAPH)
+    assert conforming.verdict is Verdict.PASS, conforming.failures
     result = device("recompilations", Subject("device", "Compile", _sloppy()), GOOD, GRAPH)
     assert result.verdict is Verdict.FAIL
     assert {failure.kind for failure in result.failures} == {Kind.STATE}
 
 
 def test_every_property_has_a_fault() -> None:
-    planted_for = {fault[0] for fault in FAULTS} | {"recompilations", "huge_tensors"}  # files of their own
-    assert {entry.name for entry in properties("device")} == planted_for
+    faulted_properties = {fault[0] for fault in FAULTS} | {
+        "recompilations",
+        "huge_tensors",
+    }  # tested in other files
+    assert {entry.name for entry in properties("device")} == faulted_properties
 
 
 def test_the_host_has_cases_of_compiling_alone() -> None:
     target = Target("cpu", None, "cpu", frozenset({"int64"}), {}, hooks={"delay": "builtins:print"})
-    found = {
+    host_properties = {
         entry.name
         for entry in properties("device")
         for subject in DEVICE
         if entry.applies(target, Subject("device", subject, None))
     }
-    assert found == {"recompilations"}
+    assert host_properties == {"recompilations"}
 
 
 def test_a_property_about_waiting_has_no_case_without_the_hook_delay() -> None:
     target = Target("fake", None, "privateuseone", frozenset({"int64"}), {})
-    assert not find("device", "no_host_wait").applies(target, Subject("device", "Stream", None))
-    assert find("device", "stream_order").applies(target, Subject("device", "Stream", None))
+    assert not find_property("device", "no_host_wait").applies(target, Subject("device", "Stream", None))
+    assert find_property("device", "stream_order").applies(target, Subject("device", "Stream", None))

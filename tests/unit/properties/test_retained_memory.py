@@ -1,4 +1,4 @@
-"""Memory that rounds of calls keep."""
+"""Memory that repeated calls retain."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ import pytest
 from conformance.device import memory
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, ResultId
-from conformance.properties.overloads._memory import KeptMemory
+from conformance.properties.overloads._memory import RetainedMemory
 from conformance.target import file as target_file
 
 TARGET = target_file.load("cpu").target("eager")
 
 
 def recorded(counts: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    left = iter(counts or ())
+    allocated_counts = iter(counts or ())
     monkeypatch.setattr(
-        memory, "allocated_bytes_counter", lambda target: None if counts is None else left.__next__
+        memory,
+        "allocated_bytes_counter",
+        lambda target: None if counts is None else allocated_counts.__next__,
     )
-    kept = KeptMemory(TARGET)
+    retained = RetainedMemory(TARGET)
     for _ in counts or (0, 0, 0):
-        kept.count()
+        retained.count()
     recorder = Recorder(ResultId(CaseId("overload-repeats", "relu"), "float32"), seed=0)
-    kept.check(recorder, "25 calls", 0)
+    retained.check(recorder, "25 calls", 0)
     return recorder
 
 

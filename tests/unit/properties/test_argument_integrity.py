@@ -1,4 +1,6 @@
-"""Arguments that change are seen, with the memory around them; what may change is not."""
+"""Unexpected changes of arguments and of their memory gaps are detected; permitted changes are not
+reported.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors of a call that `overload-layouts` expands."""
+"""The tensors of a call that `overload-layouts` expands."""
 
 import pytest
 
@@ -13,13 +13,13 @@ from conformance.target.target import Target
 
 
 def test_what_a_call_writes_is_not_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many writes to one element any may be the last: with two threads another than with one."""
-    asked: list[tuple[frozenset[int], int]] = []
+    """When several writes go to one element, the last one depends on the number of threads."""
+    checked: list[tuple[frozenset[int], int]] = []
 
     def hold(
-        target: Target, recorder: Recorder, found: OverloadReference, form: str, laid: ArgumentLayout
+        target: Target, recorder: Recorder, reference: OverloadReference, form: str, laid: ArgumentLayout
     ) -> bool:
-        asked.append((found.written, laid.place))
+        checked.append((reference.written, laid.tensor_index))
         return True
 
     monkeypatch.setattr(layouts, "check_call", hold)
@@ -28,8 +28,8 @@ def test_what_a_call_writes_is_not_expanded(monkeypatch: pytest.MonkeyPatch) -> 
     recorder = Recorder(ResultId(CaseId("overload-layouts", subject.name), "float32"), seed=0)
     calls = calls_of(subject, "float32")
     for index in range(calls.available):
-        found = overload_reference(subject, "float32", calls[index])
-        if found is not None:
-            layouts._with_one_row_expanded(target, recorder, found, layouts.LayoutCoverage())
-    assert any(written for written, _ in asked)
-    assert all(place not in written for written, place in asked)
+        reference = overload_reference(subject, "float32", calls[index])
+        if reference is not None:
+            layouts._check_one_row_expanded(target, recorder, reference, layouts.LayoutCoverage())
+    assert any(written for written, _ in checked)
+    assert all(argument_index not in written for written, argument_index in checked)

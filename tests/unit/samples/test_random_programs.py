@@ -1,4 +1,4 @@
-"""Programs: the same from the same seed, of every kind of step, by the rules, and smaller ones of them."""
+"""Random programs: reproducible from their seed, valid, with every kind of step, and shrinkable."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import zlib
 import pytest
 import torch
 
-from conformance.samples.random_programs.generator import DTYPES, generated, programs_of
-from conformance.samples.random_programs.program import Given, Program, Step, run
-from conformance.samples.random_programs.shrink import shorter
-from conformance.samples.random_programs.step_arguments import Unfit
-from conformance.samples.random_programs.steps import FORMS, named
-from conformance.samples.random_programs.validity import memory, traced
+from conformance.samples.random_programs.generator import DTYPES, generate_program, programs_of
+from conformance.samples.random_programs.program import InputSpec, Program, Step, run_program
+from conformance.samples.random_programs.shrink import smaller_programs
+from conformance.samples.random_programs.step_arguments import StepRejected
+from conformance.samples.random_programs.steps import FORMS, form_texts
+from conformance.samples.random_programs.validity import storage_id, trace_program
 
 SEEDS = {"float32": 500, "bfloat16": 250, "int64": 250, "bool": 250}
 CRC = 1866983088
@@ -22,22 +22,25 @@ CRC = 1866983088
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, list[Program]]:
-    return {dtype: [generated(index, dtype) for index in range(SEEDS[dtype])] for dtype in DTYPES}
+    return {dtype: [generate_program(index, dtype) for index in range(SEEDS[dtype])] for dtype in DTYPES}
 
 
-def same(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
-    return all(torch.equal(one, other) for one, other in zip(left, right, strict=True))
+def same(actual: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
+    return all(
+        torch.equal(actual_tensor, expected_tensor)
+        for actual_tensor, expected_tensor in zip(actual, right, strict=True)
+    )
 
 
 def test_the_same_in_every_process() -> None:
-    """The number changes with the forms, and with nothing else."""
-    text = "".join(str(generated(index, dtype)) for dtype in DTYPES for index in range(10))
+    """The digest changes only when the forms change."""
+    text = "".join(str(generate_program(index, dtype)) for dtype in DTYPES for index in range(10))
     assert zlib.crc32(text.encode()) == CRC
 
 
 def test_the_same_whatever_was_made_before(programs: dict[str, list[Program]]) -> None:
     for dtype in reversed(DTYPES):
-        assert [generated(index, dtype) for index in (40, 3)] == [programs[dtype][i] for i in (40, 3)]
+        assert [generate_program(index, dtype) for index in (40, 3)] == [programs[dtype][i] for i in (40, 3)]
         assert programs_of("programs", dtype)[40] == programs[dtype][40]
 
 
@@ -45,25 +48,27 @@ def test_every_seed_runs_and_keeps_to_the_rules(programs: dict[str, list[Program
     for dtype in DTYPES:
         for program in programs[dtype]:
             assert 2 <= len(program.steps) <= 5
-            trace = traced(program)
-            registers = run(program, program.inputs())
-            assert same(registers[len(program.given) :], [trace.registers[i] for i in range(trace.count)])
-            run(program, program.inputs(1))  # what the rules allow does not depend on the numbers
+            trace = trace_program(program)
+            registers = run_program(program, program.inputs())
+            assert same(
+                registers[len(program.input_specs) :], [trace.registers[i] for i in range(trace.count)]
+            )
+            run_program(program, program.inputs(1))  # the validity does not depend on the numbers
 
 
 def test_every_number_is_exact(programs: dict[str, list[Program]]) -> None:
-    """Nothing is rounded in bfloat16: float64 gives the same."""
+    """No step rounds in bfloat16, so float64 gives the same values."""
     for program in programs["bfloat16"]:
         wide = [x.double() if x.is_floating_point() else x for x in program.inputs()]
-        narrow, due = run(program, program.inputs()), run(program, wide)
-        assert same([x.to(y.dtype) for x, y in zip(narrow, due, strict=True)], due)
+        narrow, expected = run_program(program, program.inputs()), run_program(program, wide)
+        assert same([x.to(y.dtype) for x, y in zip(narrow, expected, strict=True)], expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_form_occurs(programs: dict[str, list[Program]], dtype: str) -> None:
-    found = {step.form for program in programs[dtype] for step in program.steps}
-    due = {text for kind in ("call", "view", "write") for text in named(kind, dtype)}
-    assert found == due
+    used_forms = {step.form for program in programs[dtype] for step in program.steps}
+    declared_forms = {text for kind in ("call", "view", "write") for text in form_texts(kind, dtype)}
+    assert used_forms == declared_forms
 
 
 def test_kinds_are_mixed(programs: dict[str, list[Program]]) -> None:
@@ -73,25 +78,25 @@ def test_kinds_are_mixed(programs: dict[str, list[Program]]) -> None:
         kinds = [FORMS[step.form].kind for step in program.steps]
         assert "write" in kinds
         counted.update(kinds)
-        held = collections.Counter(map(memory, traced(program).registers.values()))
-        aliased += max(held.values()) > 2  # a write returns the register that it changes
+        registers_per_memory = collections.Counter(map(storage_id, trace_program(program).registers.values()))
+        aliased += max(registers_per_memory.values()) > 2  # a write returns the register that it changes
     assert min(counted.values()) > SEEDS["float32"] / 2
     assert aliased > SEEDS["float32"] / 2
 
 
 def test_smaller_programs_are_valid_and_smaller(programs: dict[str, list[Program]]) -> None:
     for program in programs["float32"][:40]:
-        found = list(shorter(program))
-        assert len(set(found)) == len(found)
-        for candidate in found:
-            traced(candidate)
+        candidates = list(smaller_programs(program))
+        assert len(set(candidates)) == len(candidates)
+        for candidate in candidates:
+            trace_program(candidate)
             assert len(candidate.steps) <= len(program.steps)
             used = {operand for step in candidate.steps for operand in step.operands}
-            assert {~place for place in range(len(candidate.given))} <= used
+            assert {~input_index for input_index in range(len(candidate.input_specs))} <= used
 
 
 def test_what_needs_one_write_shrinks_to_it(programs: dict[str, list[Program]]) -> None:
-    """The smallest program with a write into a view has one of each."""
+    """The smallest program with a write into a view has one view and one write."""
 
     def fails(program: Program) -> bool:
         views = {i for i, step in enumerate(program.steps) if FORMS[step.form].kind == "view"}
@@ -100,17 +105,19 @@ def test_what_needs_one_write_shrinks_to_it(programs: dict[str, list[Program]]) 
 
     shrunk = 0
     for program in programs["int64"][:60]:
-        while fails(program) and (smaller := next(filter(fails, shorter(program)), None)) is not None:
+        while (
+            fails(program) and (smaller := next(filter(fails, smaller_programs(program)), None)) is not None
+        ):
             program = smaller
         if fails(program):
             shrunk += 1
             assert len(program.steps) == 2
-            assert sum(math.prod(given.shape) for given in program.given) <= 8
+            assert sum(math.prod(tensor.shape) for tensor in program.input_specs) <= 8
     assert shrunk > 20
 
 
 def program_of(*steps: Step, shape: tuple[int, ...] = (4,)) -> Program:
-    return Program(0, "float32", (Given("value", shape, 1), Given("value", shape, 2)), steps)
+    return Program(0, "float32", (InputSpec("value", shape, 1), InputSpec("value", shape, 2)), steps)
 
 
 @pytest.mark.parametrize(
@@ -130,8 +137,8 @@ def program_of(*steps: Step, shape: tuple[int, ...] = (4,)) -> Program:
     ids=["expanded", "overlapping windows", "shifted copy", "strides of a result", "empty", "too large"],
 )
 def test_what_documentation_leaves_open_is_refused(steps: tuple[Step, ...]) -> None:
-    with pytest.raises(Unfit):
-        traced(program_of(*steps))
+    with pytest.raises(StepRejected):
+        trace_program(program_of(*steps))
 
 
 def test_a_program_is_readable_and_runs_as_it_reads() -> None:
@@ -139,7 +146,7 @@ def test_a_program_is_readable_and_runs_as_it_reads() -> None:
     assert program.describe(marks={1}).splitlines()[2:] == ["x2 = x0[1::2]", "mark_step()", "x3 = x2.zero_()"]
     scope: dict[str, object] = {"torch": torch}
     exec(program.describe(), scope)
-    assert same([scope[name] for name in program.names], run(program, program.inputs()))  # type: ignore[misc]
+    assert same([scope[name] for name in program.names], run_program(program, program.inputs()))  # type: ignore[misc]
     steps: list[None] = []
     program.function(lambda: steps.append(None), {0, 1})(*program.inputs())
     assert len(steps) == 2

@@ -1,4 +1,6 @@
-"""Faults of collectives: each turns the properties of collectives red, and those of worlds that use them."""
+"""Faults of collectives: with each fault the properties of collectives and the multi-rank properties that use
+them fail.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.faulty_rank_pools import is_seen
+from tests.support.faulty_rank_pools import assert_fault_is_detected
 
-#: What each fault must turn red: cases of the suite. Those below ``hpu:`` run on the reference device.
+#: Cases of the suite that must fail with each fault. Faults that start with ``hpu:`` run on the reference
+#: device.
 FAULTS: dict[str, list[str]] = {
     "wrong_values": [
         *(
@@ -44,4 +47,4 @@ FAULTS: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_seen(name: str, faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
-    is_seen(name, FAULTS[name], *faulty)
+    assert_fault_is_detected(name, FAULTS[name], *faulty)

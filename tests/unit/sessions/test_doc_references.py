@@ -1,4 +1,4 @@
-"""Everything that the documentation names exists, and a name that does not is seen."""
+"""Every reference of the documentation exists, and a broken reference is reported."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sessions import doc_references
 
 @pytest.mark.parametrize("page", doc_references.pages(), ids=lambda page: page.name)
 def test_every_reference_of_a_page_exists(page: Path) -> None:
-    assert doc_references.faults(page.read_text()) == []
+    assert doc_references.broken_references(page.read_text()) == []
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "expected_text"),
     [
         ("see `conformance/plan/gone.py`", "no file conformance/plan/gone.py"),
         ("see `csrc/graph/recorder`", "no file csrc/graph/recorder"),
@@ -31,8 +31,10 @@ def test_every_reference_of_a_page_exists(page: Path) -> None:
         ("`function_of_no_name()` does it", "no code has the name function_of_no_name"),
     ],
 )
-def test_a_reference_to_nothing_is_seen(text: str, words: str) -> None:
-    assert any(words in message for _, message in doc_references.faults(text)), doc_references.faults(text)
+def test_a_reference_to_nothing_is_seen(text: str, expected_text: str) -> None:
+    assert any(expected_text in message for _, message in doc_references.broken_references(text)), (
+        doc_references.broken_references(text)
+    )
 
 
 def test_what_exists_is_not_blamed() -> None:
@@ -41,4 +43,4 @@ def test_what_exists_is_not_blamed() -> None:
         "`at::Tensor`, `OMP_NUM_THREADS`, `results.json`\n"
         "```sh\n.venv/bin/nox -s conformance -- --level smoke\n```"
     )
-    assert doc_references.faults(text) == []
+    assert doc_references.broken_references(text) == []

@@ -1,4 +1,6 @@
-"""Faults of compiled and captured graphs: each changes what a program gives, and is gone afterwards."""
+"""Mutants of compiled and captured graphs: each changes the result of a program, and has no effect
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,11 @@ from conformance.device.compilation import compile_with_log
 from conformance.target.target import Target
 from tools.mutation.injectors import compiled_graphs
 from tools.mutation.injectors.injector import Counts
-from tools.mutation.mutant import Fault
+from tools.mutation.mutant import Mutant
 
 
 class Graph:
-    """Counts its replays."""
+    """A graph that counts its replays."""
 
     def __init__(self) -> None:
         self.replays = 0
@@ -96,42 +98,44 @@ def viewed() -> Any:
     ],
 )
 def test_a_fault_of_a_compiled_graph(kind: str, call: Callable[[], Any], right: Any, wrong: Any) -> None:
-    planter = compiled_graphs.of(TARGET)
+    planter = compiled_graphs.compiled_graph_injector(TARGET)
     assert call() == right
-    planter.arm(Fault("compile::backend", kind))
-    found = call()
-    assert planter.disarm().effects > 0
-    assert found == pytest.approx(wrong)
+    planter.enable(Mutant("compile::backend", kind))
+    output = call()
+    assert planter.disable().effects > 0
+    assert output == pytest.approx(wrong)
     assert call() == right
 
 
 @pytest.mark.parametrize(("kind", "replays"), [("replay-dropped", 0), ("replay-once", 1)])
 def test_a_fault_of_replays(kind: str, replays: int) -> None:
     target = dataclasses.replace(TARGET, mode="graph")
-    planter = compiled_graphs.of(target)
-    planter.arm(Fault("graph::replay", kind))
+    planter = compiled_graphs.compiled_graph_injector(target)
+    planter.enable(Mutant("graph::replay", kind))
     graph = target.graph()
     graph.replay()
     graph.replay()
-    assert planter.disarm().effects > 0
+    assert planter.disable().effects > 0
     assert graph.replays == replays
     graph.replay()
     assert graph.replays == replays + 1
 
 
 def test_learning_sees_what_compiles() -> None:
-    planter = compiled_graphs.of(TARGET)
+    planter = compiled_graphs.compiled_graph_injector(TARGET)
     planter.observe(True)
     added()
     planter.observe(False)
-    assert {planter.faults[number].place for number, _ in planter.take_observed().met} == {"compile::backend"}
+    assert {planter.mutants[number].point for number, _ in planter.take_observed().triggered} == {
+        "compile::backend"
+    }
     added()
-    assert not planter.take_observed().met
+    assert not planter.take_observed().triggered
 
 
 def test_what_the_suite_compiles_for_the_cpu_stays_right() -> None:
-    planter = compiled_graphs.of(TARGET)
-    planter.arm(Fault("compile::backend", "operator-dropped"))
+    planter = compiled_graphs.compiled_graph_injector(TARGET)
+    planter.enable(Mutant("compile::backend", "operator-dropped"))
     on_the_cpu, _ = compile_with_log(None, _add)
     assert on_the_cpu(torch.zeros(2)).tolist() == [1.0, 1.0]
-    assert planter.disarm() == Counts(0, 0)
+    assert planter.disable() == Counts(0, 0)

@@ -1,10 +1,10 @@
-"""Promises of operators that return indices."""
+"""Relations of operators that return indices."""
 
 from __future__ import annotations
 
 import torch
 
-from conformance.oracle.relations.registry import PROMISES
+from conformance.oracle.relations.registry import RELATIONS
 from conformance.samples.operators import Sample
 
 
@@ -13,13 +13,13 @@ def test_kthvalue_finds_its_dimension_after_k() -> None:
     for args, kwargs in (((2,), {}), ((2, 1), {}), ((2,), {"dim": 1}), ((1, 0), {}), ((2, -1, True), {})):
         sample = Sample(0, values, args, kwargs)
         result = sample.call(torch.kthvalue)
-        claims = PROMISES["kthvalue"](result, result, sample)
+        claims = RELATIONS["kthvalue"](result, result, sample)
         assert claims is not None
         assert all(torch.equal(claim.actual, claim.expected) for claim in claims)
 
 
-def _holds(actual: tuple[torch.Tensor, torch.Tensor], sample: Sample) -> bool:
-    claims = PROMISES["mode"](actual, sample.call(torch.mode), sample)
+def _relation_holds(actual: tuple[torch.Tensor, torch.Tensor], sample: Sample) -> bool:
+    claims = RELATIONS["mode"](actual, sample.call(torch.mode), sample)
     assert claims is not None
     return all(torch.equal(claim.actual, claim.expected) for claim in claims)
 
@@ -29,11 +29,11 @@ def test_mode_is_any_of_the_values_that_appear_most_often() -> None:
     for keepdim in (False, True):
         sample = Sample(0, values, (1, keepdim))
 
-        def result(row: float, place: int, keepdim: bool = keepdim) -> tuple[torch.Tensor, torch.Tensor]:
-            parts = torch.tensor([row, 6.0]), torch.tensor([place, 2])
+        def result(row: float, value: int, keepdim: bool = keepdim) -> tuple[torch.Tensor, torch.Tensor]:
+            parts = torch.tensor([row, 6.0]), torch.tensor([value, 2])
             return (parts[0].unsqueeze(1), parts[1].unsqueeze(1)) if keepdim else parts
 
-        assert _holds(result(1.0, 3), sample)
-        assert _holds(result(3.0, 0), sample)
-        assert not _holds(result(2.0, 4), sample)
-        assert not _holds(result(1.0, 2), sample)
+        assert _relation_holds(result(1.0, 3), sample)
+        assert _relation_holds(result(3.0, 0), sample)
+        assert not _relation_holds(result(2.0, 4), sample)
+        assert not _relation_holds(result(1.0, 2), sample)

@@ -1,4 +1,4 @@
-"""The check of English: every rule is broken by its example, and plain sentences break none."""
+"""The check of English: each rule reports its example, and plain sentences pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from sessions.english_lint import __main__ as prose
 
-#: A sentence that breaks each rule.
+#: One sentence per rule that breaks the rule.
 BROKEN = {
     "condition": "An error where there is no file.",
     "opening": "Whether the file exists.",

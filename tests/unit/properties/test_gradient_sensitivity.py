@@ -1,4 +1,4 @@
-"""Second derivatives that move by thousands of roundings if an input moves by one, and those that do not."""
+"""Sensitivity of second derivatives: some move by thousands of units when an input moves by one unit."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ STEP = 2.0**-53
 def test_second_derivatives_move_with_their_inputs(name: str, sample: int, least: float, most: float) -> None:
     info = find("operator", name).info
     chosen = samples_of(find("operator", name), torch.float64, requires_grad=True)[sample]
-    base = _gradients.second(info, info.op, to_host(chosen))
+    base = _gradients.second_derivatives(info, info.op, to_host(chosen))
 
     def moved(seed: int) -> _gradients.Derivative:
-        given = to_host(chosen)
-        _gradient_sensitivity.move(given, STEP, seed)
-        return _gradients.second(info, info.op, given)
+        moved_sample = to_host(chosen)
+        _gradient_sensitivity.perturb_inputs(moved_sample, STEP, seed)
+        return _gradients.second_derivatives(info, info.op, moved_sample)
 
-    spreads = _gradient_sensitivity.spreads(base, moved, STEP)
+    spreads = _gradient_sensitivity.gradient_sensitivities(base, moved, STEP)
     ratios = [
-        float(spread.max()) / _gradients.largest(gradient)
+        float(spread.max()) / _gradients.largest_magnitude(gradient)
         for spread, gradient in zip(spreads, base.gradients, strict=True)
         if spread is not None and gradient is not None
     ]
@@ -38,9 +38,9 @@ def test_second_derivatives_move_with_their_inputs(name: str, sample: int, least
 
 def test_the_sample_itself_does_not_move() -> None:
     chosen = samples_of(find("operator", "sin"), torch.float64, requires_grad=True)[0]
-    given = to_host(chosen)
-    _gradient_sensitivity.move(given, STEP, 5)
-    assert not torch.equal(given.input, chosen.input)
+    moved_sample = to_host(chosen)
+    _gradient_sensitivity.perturb_inputs(moved_sample, STEP, 5)
+    assert not torch.equal(moved_sample.input, chosen.input)
 
 
 def test_a_gradient_that_jumps_is_held_as_before() -> None:
@@ -50,6 +50,6 @@ def test_a_gradient_that_jumps_is_held_as_before() -> None:
     jumped = _gradients.Derivative(
         [], [], [], [torch.tensor([1.0, 1.5]), torch.tensor([2.0 + 2.0**-40], dtype=torch.float64)]
     )
-    spreads = _gradient_sensitivity.spreads(base, lambda seed: jumped, STEP)
+    spreads = _gradient_sensitivity.gradient_sensitivities(base, lambda seed: jumped, STEP)
     first, second = _gradient_sensitivity.without_jumps(spreads, base)
     assert first is None and second is not None
