@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
-import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance.commands import common
 from conformance.errors import UsageError
 from conformance.plan import levels
+from conformance.process_control import supervisor
 from conformance.target import file as target_file
 
 if TYPE_CHECKING:
@@ -126,8 +129,10 @@ def _watch(arguments: argparse.Namespace, file: TargetFile, mode: str) -> int:
 
 def _once(command: Sequence[str]) -> tuple[int, list[str]]:
     """Exit code and lines of the doctor; its errors are lines too."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return done.returncode, done.stdout.splitlines()
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log.txt"
+        end = supervisor.run(command, log=log, limit=math.inf)
+        return end.code, log.read_text(errors="replace").splitlines()
 
 
 UNTESTED = (

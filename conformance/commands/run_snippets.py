@@ -11,8 +11,8 @@ from pathlib import Path
 from conformance.builds import installed_torch
 from conformance.commands import common
 from conformance.model.records import Leg, ResultRow
-from conformance.process_control.child import Child, How
-from conformance.process_control.supervisor import watch
+from conformance.process_control import supervisor
+from conformance.process_control.child import How
 from conformance.report import causes, snippet_files, summary
 
 #: Seconds that the result of a script may take, and that all of it may take: a result that ends its process
@@ -50,11 +50,9 @@ def make(row: ResultRow, target: str, leg: Leg, extra: Sequence[str] = ()) -> st
 def _run(command: Sequence[str], log: Path) -> str:
     """Run a command, and end all that it has started if it takes too long; return its last word."""
     try:
-        child = Child.exec(command, log=log, stdout=False)
+        end = supervisor.run(command, log=log, limit=_LIMIT, stdout=False)
     except (OSError, ValueError) as error:  # an id that no command line takes
         return str(error)
-    with child:
-        end = watch(child, limit=_LIMIT)
     if end.how is How.TIMED_OUT:
         return f"it took more than {_LIMIT} s"
     return end.last_line or "repro made none"

@@ -7,14 +7,10 @@ with itself. The process that runs this module must not load one.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from conformance.model.records import OracleValue
-from conformance.process_control import exit_with_parent
+from conformance.process_control.parent_link import ParentLink
 
 Digest = Callable[[str, str, int], str]
 
@@ -36,28 +32,26 @@ def compare(events: Sequence[OracleValue], digest: Digest) -> list[str]:
     return differences
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Print a JSON object with ``checked`` and ``differences``; return 1 if there are differences, else 0."""
+def main(arguments: list[str] | None = None) -> None:
+    """Check the lists of values that the parent sends; reply with the OracleCheck of each list."""
     parser = argparse.ArgumentParser(prog="python -m conformance.oracle.recheck")
-    parser.add_argument(
-        "events", type=Path, help="JSON list of objects with operator, dtype, index and digest"
-    )
     parser.add_argument("--samples", default="default")
     parser.add_argument("--extra", action="append", default=[])
     options = parser.parse_args(arguments)
-    if exit_with_parent.VARIABLE in os.environ:
-        exit_with_parent.follow()
-    events = json.loads(options.events.read_text())
-    from conformance.oracle import operators as oracle
-    from conformance.samples import sample_limit
-    from conformance.subjects import catalogue
+    link = ParentLink.connect()
+    for events in link.requests():
+        from conformance.oracle import operators as oracle
+        from conformance.samples import sample_limit
+        from conformance.subjects import catalogue
 
-    catalogue.load_extra(options.extra)
-    sample_limit.choose(options.samples)
-    differences = compare(events, oracle.digest)
-    print(json.dumps({"checked": len(events), "differences": differences}))
-    return 1 if differences else 0
+        def digest(operator: str, dtype: str, index: int) -> str:
+            link.step(f"{operator}@{dtype}")
+            return oracle.digest(operator, dtype, index)
+
+        catalogue.load_extra(options.extra)
+        sample_limit.choose(options.samples)
+        link.reply({"checked": len(events), "differences": compare(events, digest)})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

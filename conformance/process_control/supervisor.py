@@ -10,7 +10,8 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -50,6 +51,19 @@ def watch(
             return child.stop(How.TIMED_OUT)
         if now - heard > silence:
             return child.stop(How.STALLED)
+
+
+def run(
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    *,
+    log: Path,
+    limit: float,
+    stdout: bool = True,
+) -> ChildEnd:
+    """Run a command to its end, at most ``limit`` seconds; see :meth:`Child.exec` for the arguments."""
+    with Child.exec(command, environment, log=log, stdout=stdout) as child:
+        return watch(child, limit=limit)
 
 
 def dump_stacks(children: Sequence[Child]) -> list[str]:
