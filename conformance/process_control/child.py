@@ -24,8 +24,8 @@ from conformance.process_control.parent_link import ParentLink
 STOP, KILL = 3.0, 10.0
 #: Seconds between two checks of a process that sends nothing.
 TICK = 0.05
-#: Bytes of the end of a log file that a ChildEnd holds.
-LOG_TAIL = 4096
+#: Bytes of the end of a log file that a ChildEnd holds, and that are read of one at most.
+LOG_TAIL, LOG_READ = 4096, 1 << 20
 
 
 class How(enum.Enum):
@@ -282,13 +282,13 @@ class Child:
             return 0
 
     def log_after(self, position: int) -> str:
-        """Return the text of the log file after a position."""
+        """Return the text of the log file after a position, LOG_READ bytes at most."""
         try:
             if self.log is None:
                 return ""
             with self.log.open("rb") as file:
                 file.seek(position)
-                return file.read().decode(errors="replace")
+                return file.read(LOG_READ).decode(errors="replace")
         except OSError:
             return ""
 
