@@ -81,9 +81,10 @@ def _words(end: ChildEnd, seconds: float) -> str:
     """Return in words how a process ended."""
     if end.how is How.STALLED:
         return f"hung for {seconds:g} s"
-    if end.how is How.UNREADABLE:
-        return "sent an unreadable reply"
-    how = f"was killed by signal {-end.code}" if end.code < 0 else f"ended with code {end.code}"
+    if end.how is How.BROKEN:
+        how = "stopped answering"
+    else:
+        how = f"was killed by signal {-end.code}" if end.code < 0 else f"ended with code {end.code}"
     return ": ".join(filter(None, [how, end.last_line]))
 
 

@@ -134,7 +134,7 @@ def _decoded(child: Child, message: bytes | ChildEnd, decode: Callable[[bytes], 
     try:
         return decode(message)
     except Exception:  # whatever a broken process may have sent
-        return child.stop(How.UNREADABLE)
+        return child.stop(How.BROKEN)
 
 
 class ChildNotStarted(Exception):
@@ -288,7 +288,7 @@ class Supervisor(Generic[Unit]):
             case _State.BEGUN, "reply", value:
                 attempt.state, attempt.reply = _State.DONE, value
             case _:  # such as a second reply to the last unit
-                self._on_end(attempt, attempt.child.stop(How.UNREADABLE))
+                self._on_end(attempt, attempt.child.stop(How.BROKEN))
         return attempt.state is _State.DONE
 
     def _on_end(self, attempt: _Attempt[Unit], end: ChildEnd) -> None:
