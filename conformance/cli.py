@@ -43,7 +43,7 @@ _COMMANDS = (
 )
 
 
-def parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
     """Build the parser of the whole command line."""
     top = argparse.ArgumentParser(
         prog="conformance", description="Check that a PyTorch backend does what torch promises."
@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
     2 with one sentence for what the user can fix; 3 for a fault of the suite, which must not read as 1; 141
     if the reader closed the output (``| head``), as shells count it.
     """
-    options = parser().parse_args(arguments)
+    options = command_parser().parse_args(arguments)
     if arguments is None:
         _fix_hash_seed()
         if exit_with_parent.VARIABLE in os.environ:  # a process of the suite started this one
@@ -88,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"conformance {options.command}: stopped by the user", file=sys.stderr)
         return 3
     except BrokenPipeError:
-        _drop_output()
+        _discard_output()
         return CLOSED
     except OSError as error:
         if _is_argument(error.filename, options):
@@ -99,32 +99,32 @@ def main(arguments: list[str] | None = None) -> int:
             )
             return 2
         if error.errno != errno.ENOSPC or error.filename is not None:
-            return _fault(options.command)
-        _drop_output()
+            return _report_suite_fault(options.command)
+        _discard_output()
         print(
             f"conformance {options.command}: its output cannot be written ({error.strerror})", file=sys.stderr
         )
         return 2
     except Exception:
-        return _fault(options.command)
+        return _report_suite_fault(options.command)
     return code
 
 
-def _is_argument(place: object, options: argparse.Namespace) -> bool:
+def _is_argument(file_name: object, options: argparse.Namespace) -> bool:
     """Return True if the user named this file, or one above or below it."""
-    if not isinstance(place, (str, bytes)):
+    if not isinstance(file_name, (str, bytes)):
         return False
-    file = Path(os.fsdecode(place)).absolute()
+    file = Path(os.fsdecode(file_name)).absolute()
     named = [value.absolute() for value in vars(options).values() if isinstance(value, Path)]
     return any(file == path or file in path.parents or path in file.parents for path in named)
 
 
-def _drop_output() -> None:
+def _discard_output() -> None:
     """Keep Python from writing the rest of the buffer at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _fault(command: str) -> int:
+def _report_suite_fault(command: str) -> int:
     """Report the current exception as a fault of the suite."""
     traceback.print_exc()
     print(f"conformance {command}: a fault of the suite, please report it", file=sys.stderr)

@@ -15,11 +15,13 @@ docs/extending.md. Names outside of this module may change with any release.
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.errors import UsageError
-from conformance.framework.calls import CallOutcome, attempt, attempt_on, report_error
-from conformance.framework.compare import compare_metadata, compare_values, fact
+from conformance.framework import calls, compare
+from conformance.framework.calls import CallOutcome, attempt, attempt_on
+from conformance.framework.compare import fact
 from conformance.framework.property import Property, register
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import EXACT, Tolerance, unit_of
+from conformance.model.deprecation import renamed, renamed_keywords
 from conformance.model.verdicts import Kind, ResultId, Verdict
 from conformance.model.vocabulary import ANY_DTYPE, CALLS, CAPABILITIES, LEVELS, MODES
 from conformance.pytest_modules import Cases, cases
@@ -57,3 +59,10 @@ __all__ = [
     "report_error",
     "unit_of",
 ]
+
+compare_metadata = renamed_keywords(what="label")(compare.compare_metadata)
+compare_values = renamed_keywords(what="label")(compare.compare_values)
+report_error = renamed_keywords(what="label")(calls.report_error)
+
+#: ``Outcome`` is the old name of ``CallOutcome``, kept for one release.
+__getattr__ = renamed(__name__, {"Outcome": "CallOutcome"})

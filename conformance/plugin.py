@@ -1,14 +1,16 @@
-"""The pytest plugin: ``pytest -p conformance.plugin --pyargs conformance.pytest_modules --conformance-target cpu``.
+"""The pytest plugin of the suite.
 
-One item is one case. Under ``conformance run`` the plan comes from a file and results go to the journal only;
-without it the plugin plans by itself and reports to pytest as well. Processes that run cases import torch,
-the controller of pytest-xdist never does.
+Use it as ``pytest -p conformance.plugin --pyargs conformance.pytest_modules --conformance-target cpu``. One item is
+one case. Under ``conformance run`` the plugin reads the plan from a file and writes results to the journal only.
+Without it the plugin makes the plan and reports to pytest too. Processes that run cases import torch; the controller
+of pytest-xdist never does.
 """
 
 from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ import pytest
 
 from conformance.errors import UsageError
 from conformance.model.verdicts import Result, Verdict
-from conformance.plan.plan import Case, Plan, Shard, build
+from conformance.plan.plan import Case, Plan, Shard, build_plan
 from conformance.process_control import exit_with_parent, memory_limit
 from conformance.process_control.garbage_collector import Settling
 from conformance.pytest_modules import Cases
@@ -30,6 +32,16 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT = 120.0
 
 _SESSION = pytest.StashKey["Session"]()
+
+
+def pytest_load_initial_conftests(args: list[str]) -> None:
+    """Replace the old name of the test modules in the arguments of pytest, and warn."""
+    for position, argument in enumerate(args):
+        if argument.partition("::")[0] == "conformance.suite":
+            warnings.warn(
+                "conformance.suite is now called conformance.pytest_modules", DeprecationWarning, stacklevel=1
+            )
+            args[position] = argument.replace("conformance.suite", "conformance.pytest_modules", 1)
 
 
 def pytest_report_header() -> list[str]:
@@ -92,7 +104,7 @@ class Session:
         only: str | None = option("--conformance-only")
         if only is not None:
             return Plan.read(Path(only))
-        return build(self._target(), option("--conformance-level")).shard(
+        return build_plan(self._target(), option("--conformance-level")).shard(
             Shard.parse(option("--conformance-shard")), option("--conformance-mode")
         )
 
@@ -226,7 +238,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
                 session.finish("memory")
                 leave()
         else:
-            _report(item)
+            _run_with_reports(item)
     except DeviceUnusable as error:
         session.finish("device unusable")
         if session.quiet or hasattr(item.config, "workerinput"):
@@ -238,7 +250,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     return True
 
 
-def _report(item: CaseItem) -> None:
+def _run_with_reports(item: CaseItem) -> None:
     hook = item.ihook
     hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     call = pytest.CallInfo.from_call(
@@ -275,10 +287,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Hand out cases by subject."""
     from conformance.worker.scheduler import SubjectScheduling
 
-    return SubjectScheduling(len(config.option.tx), subject_of, log)
+    return SubjectScheduling(len(config.option.tx), scheduling_group, log)
 
 
-def subject_of(nodeid: str) -> str:
+def scheduling_group(nodeid: str) -> str:
     """The group of an item: its module and subject, whatever its property."""
     module, _, name = nodeid.partition("::")
     _, slash, subject = name.partition("/")

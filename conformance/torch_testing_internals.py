@@ -23,8 +23,6 @@ from conformance.process_control.garbage_collector import collector_off
 
 #: The oldest release whose private modules this file was read against, as (major, minor).
 OLDEST = (2, 6)
-#: The newest one.
-NEWEST = (2, 13)
 
 
 class UnsupportedTorch(RuntimeError):
@@ -290,12 +288,6 @@ def error_inputs(info: Any, device: str, *, seed: int) -> list[Any]:
         return list(info.error_inputs_func(info, device))
 
 
-def conjugated_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[Any]:
-    """Return SampleInputs whose first tensor is a lazy conjugate."""
-    with seeded(seed), quiet():
-        return list(info.conjugate_sample_inputs("cpu", dtype, requires_grad=False))
-
-
 def forward_dtypes(info: Any) -> frozenset[torch.dtype]:
     """Return the dtypes that the entry declares for the CPU."""
     return frozenset(info.dtypes)
@@ -434,14 +426,6 @@ def plain_backend() -> Callable[..., Any]:
 
     backend: Callable[..., Any] = aot_eager
     return backend
-
-
-def not_captured() -> tuple[type[BaseException], ...]:
-    """Return the types that Dynamo raises if a function cannot be put into one graph."""
-    from torch._dynamo import exc
-
-    names = ("Unsupported", "UserError", "InternalTorchDynamoError")
-    return tuple(getattr(exc, name) for name in names if hasattr(exc, name))
 
 
 def module_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: int) -> list[Any]:

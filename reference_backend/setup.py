@@ -1,11 +1,11 @@
-"""Builds the C++ core with torch's own extension builder, through ninja, and through ccache if it is present.
+"""Build the C++ core with torch's extension builder, through ninja, and through ccache if it is installed.
 
-In place, the core for a public torch lies beside the package's modules, and those for fork-like builds in
-``_builds/KEY``, each with objects of its own, so one checkout serves several environments. A fork-like torch
-with the binaries of the public one (a repack) uses the public core: see ``_loader.py``.
+In place, the core for a public torch is next to the package's modules, and cores for fork-like builds are in
+``_builds/KEY``. Each has its own object files, so one checkout serves several environments. A fork-like torch
+with the binaries of a public torch (a repack) uses the public core: see ``_loader.py``.
 
-``HPU_REFERENCE_ONE_OF_MANY=1`` puts every core into ``_builds/KEY`` and makes a wheel of all cores there: it
-serves the Python that builds it, and each torch with a core.
+``HPU_REFERENCE_ONE_OF_MANY=1`` writes every core to ``_builds/KEY`` and builds a wheel with all cores found
+there. The wheel serves the Python version that builds it, and each torch with a core.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FORK = VERSION.partition("+")[2].startswith(("git", "hpu"))
 
 
 def load(path: Path) -> ModuleType | None:
-    """Loads a module of the package by file: importing the package would need the core that is built here."""
+    """Load a module of the package by its file: importing the package would need the core built here."""
     if not path.exists():
         return None
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -56,20 +56,20 @@ TORCH_BINARIES = {BINARIES!r}
 
 
 def serves_already() -> bool:
-    """True if the core for the public torch is here and fits this fork-like one."""
+    """Return whether the existing core for the public torch fits this fork-like torch."""
     info = load(PACKAGE / "_build_info.py") if FORK and BINARIES else None
     return info is not None and getattr(info, "TORCH_BINARIES", None) == BINARIES
 
 
 class Build(BuildExtension):
-    """Builds the core and writes beside it the torch that it was built for."""
+    """Builds the core, and writes the version of its torch next to it."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
         if FOLDER != ".":
             self.build_temp = f"{self.build_temp}-{Path(FOLDER).name}"
             if self.inplace:
-                # Otherwise a wheel for another torch would pick it up.
+                # Otherwise a wheel for another torch would include this core.
                 self.build_lib = f"{self.build_lib}-{Path(FOLDER).name}"
 
     def run(self) -> None:
@@ -83,18 +83,18 @@ class Build(BuildExtension):
             path.write_text(BUILD_INFO)
 
 
-# Two parallel compilers of this size fill a small machine; ninja would start two more than it has cores.
+# Two parallel compilers fill a small machine; by default ninja starts two more than the number of cores.
 os.environ.setdefault("MAX_JOBS", str(os.cpu_count() or 1))
 
-# Torch's builder compiles through ccache if there is one; so it knows a file again in another checkout, if
-# that has its environment at the same place.
+# Torch's builder uses ccache if it is installed. With these settings, ccache reuses a compiled file in
+# another checkout whose environment has the same relative path.
 os.environ.setdefault("CCACHE_BASEDIR", str(HERE.parent))
 os.environ.setdefault("CCACHE_NOHASHDIR", "1")
 
-# A build of torch without Kineto has its headers, but nothing behind them.
+# A build of torch without Kineto has Kineto's headers, but no implementation.
 HEADERS = Path(torch.__file__).parent / "include"
 HAS_KINETO = torch.profiler.kineto_available() and (HEADERS / "kineto").is_dir()
-#: Kineto's headers in torch 2.6 include {fmt}, which its wheel does not have.
+#: Kineto's headers in torch 2.6 include {fmt}, which the wheel does not contain.
 WITHOUT_FMT = HAS_KINETO and not (HEADERS / "fmt").is_dir()
 
 EXTENSION = CppExtension(
@@ -102,7 +102,7 @@ EXTENSION = CppExtension(
     SOURCES,
     include_dirs=[str(HERE / "csrc"), *([str(HERE / "csrc" / "compat")] if WITHOUT_FMT else [])],
     extra_compile_args=[
-        "-std=c++20",  # torch 2.6 would ask for 17
+        "-std=c++20",  # torch 2.6 would pass 17
         "-O2",
         "-g0",
         "-Wall",
@@ -111,52 +111,54 @@ EXTENSION = CppExtension(
         "-Wno-unused-parameter",
         "-fvisibility=hidden",
         f"-DHPU_REFERENCE_KINETO={int(HAS_KINETO)}",
-        # Warnings are errors in our code, not in torch's headers.
+        # Warnings are errors in this project's code, but not in torch's headers.
         *(f"-isystem{path}" for path in include_paths()),
     ],
 )
 
-# Counters of gcov for `nox -s coverage`; atomic, since workers run the same lines at once.
+# Instrument for gcov (`nox -s coverage`). Counters are atomic, because workers run the same lines
+# concurrently.
 if os.environ.get("HPU_REFERENCE_COVERAGE") == "1":
     EXTENSION.extra_compile_args += ["--coverage", "-O1", "-fprofile-update=atomic"]
     EXTENSION.extra_link_args += ["--coverage"]
 
-# A core for `nox -s sanitize`: it checks the order of its locks, and under "thread" or "address" its memory.
+# A core for `nox -s sanitize`. It checks the order of its locks and, with "thread" or "address", its memory
+# accesses.
 SANITIZE = os.environ.get("HPU_REFERENCE_SANITIZE", "")
 SANITIZERS = {
     "": [],
     "locks": [],
-    # -Wno-tsan: it knows no fences; ours stand between processes, of which it sees one.
+    # -Wno-tsan: TSan does not support fences. The core's fences separate processes; TSan sees one.
     "thread": ["-fsanitize=thread", "-Wno-tsan", "-O1", "-g1", "-fno-omit-frame-pointer"],
-    # In instrumented code gcc loses track of what torch's headers have initialised.
+    # In instrumented code, gcc reports false uninitialised variables in torch's headers.
     "address": [
         *("-fsanitize=address,undefined", "-fno-sanitize=vptr", "-Wno-maybe-uninitialized"),
         *("-O1", "-g1", "-fno-omit-frame-pointer"),
     ],
 }
 if SANITIZE not in SANITIZERS:
-    raise SystemExit(f"HPU_REFERENCE_SANITIZE={SANITIZE!r} is not known: give locks, thread or address")
+    raise SystemExit(f"HPU_REFERENCE_SANITIZE={SANITIZE!r} is not known. Use locks, thread or address.")
 if SANITIZE:
     EXTENSION.extra_compile_args += ["-DHPU_REFERENCE_CHECK_LOCKS", *SANITIZERS[SANITIZE]]
     EXTENSION.extra_link_args += SANITIZERS[SANITIZE]
 
-# The build is skipped if the extension is built in place and only the metadata is needed, or if the core
-# that is there serves this torch too.
+# Skip the build if the extension was built in place and only the metadata is needed, or if the existing core
+# also serves this torch.
 SKIPPED = os.environ.get("HPU_REFERENCE_SKIP_EXTENSION") == "1"
 if "--inplace" in sys.argv and serves_already():
-    print(f"torch {VERSION} has the binaries that the core in {PACKAGE} was built for: nothing to build")
+    print(f"torch {VERSION} has the binaries for which the core in {PACKAGE} was built. Nothing to build.")
     SKIPPED = True
 
 
 class Built(Distribution):
-    """A distribution for one platform, even if the cores were built before."""
+    """A platform-specific distribution, even if the cores were built before."""
 
     def has_ext_modules(self) -> bool:
         return ONE_OF_MANY or super().has_ext_modules()
 
 
 class Collect(build_py):
-    """Adds the cores that were built before to the wheel of many."""
+    """Adds the cores that were built before to the wheel."""
 
     def run(self) -> None:
         super().run()

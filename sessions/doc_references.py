@@ -40,7 +40,7 @@ _OTHERS = {"at", "aten", "c10", "c10d", "torch", "std", "vendor"}
 #: Variables of the hardware that a page names as absent here.
 _ABSENT = {"PT_HPU_EMULATE_DISTRIBUTED"}
 #: Pages of docs/ itself that a command writes; their names are of the device and of torch.
-_GENERATED = {"power-score.md"}
+_GENERATED = {"mutation-score.md"}
 #: Names of torch itself that pages quote.
 _OF_TORCH = {"PendingUnbackedSymbolNotFound", "capture_scalar_outputs"}
 #: Files that running the project writes, and placeholders.
@@ -102,7 +102,7 @@ def _words() -> frozenset[str]:
 def _subcommands() -> dict[str, argparse.ArgumentParser]:
     from conformance import cli
 
-    parser = cli.parser()
+    parser = cli.command_parser()
     actions = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     return dict(actions[0].choices)
 

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli_process import Run, conformance
+from tests.support.nightly import pytest_collection_modifyitems, pytest_configure
+
+__all__ = ["pytest_collection_modifyitems", "pytest_configure"]
 
 
 @pytest.fixture()

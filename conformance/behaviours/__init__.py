@@ -1,1 +1,1 @@
-"""Programs that run twice, on the CPU and on the device, and the observations that each makes."""
+"""Differential programs that run on the CPU and on the device, and the observations that they record."""

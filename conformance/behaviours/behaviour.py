@@ -1,8 +1,8 @@
-"""Behaviours: torch's own behaviour as short programs that must show the same on every device.
+"""Behaviours: PyTorch semantics as short programs whose observations must be equal on every device.
 
     @behaviour("views", dtypes=NUMBERS, sees=("alias", "value"))
     def write_through_select(lab: Lab) -> None:
-        \"\"\"A write into a selected row is seen by the tensor that it was selected from.\"\"\"
+        \"\"\"A write into a selected row changes the tensor that the row was selected from.\"\"\"
         base = lab.integers(3, 4)
         row = base.select(0, 1)
         lab.shares("base and row", base, row)
@@ -10,9 +10,9 @@
         lab.same("base", base)
 
 becomes the property ``write-through-select`` of subject ``views`` (kind ``api``). Its check runs the program
-on the CPU, then on the device, and compares the observations in order. A program that fails or contradicts
-itself on the CPU is a fault of the suite and an ``error``; one that fails on the device is a failure of the
-device.
+on the CPU, then on the device, and compares the observations in order. If a program raises on the CPU or one
+of its conditions is false there, that is a fault of the suite: an ``error``. If it raises on the device, that
+is a failure of the device.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ import torch
 
 from conformance import torch_testing_internals
 from conformance.behaviours import observation, statement_positions
-from conformance.behaviours.lab import Lab, at_work
-from conformance.behaviours.statement_positions import Place
+from conformance.behaviours.lab import Lab, is_lab_working
+from conformance.behaviours.statement_positions import StatementPosition
 from conformance.device import process_state
 from conformance.framework import trees, undeclared_dtypes
 from conformance.framework.calls import report_error
@@ -50,7 +50,7 @@ INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
 NUMBERS = (*FLOATS, *INTEGERS, *COMPLEX)
 ALL = (*NUMBERS, "bool")
 
-#: Kinds of faults that tests plant into every behaviour; each behaviour names those that it must see.
+#: Kinds of faults that tests inject into every behaviour. Each behaviour names the kinds that it must detect.
 FAULTS = ("value", "alias", "dtype", "shape", "stride", "error", "message", "warning")
 
 Program = Callable[[Lab], None]
@@ -58,10 +58,10 @@ Program = Callable[[Lab], None]
 
 @dataclasses.dataclass(frozen=True)
 class Behaviour:
-    """A program with the name of its property and the kinds of planted faults that it must see.
+    """A program with the name of its property and the kinds of injected faults that it must detect.
 
-    ``sees`` is empty for behaviours that none of the general faults reaches: the tests then have a context
-    manager that breaks something on the device's side, under the property's name.
+    ``sees`` is empty for a behaviour that no general fault affects. The tests then define a context manager
+    under the property's name, which injects a fault into the run on the device.
     """
 
     name: str
@@ -72,25 +72,27 @@ class Behaviour:
 
 BEHAVIOURS: dict[str, Behaviour] = {}
 
-#: Makes the lab of the device's side and what surrounds it; tests hand in a broken one.
+#: Makes the Lab of the run on the device. Tests replace it by a Lab with an injected fault.
 MakeLab = Callable[..., Lab]
-_make: MakeLab = Lab
+_make_lab: MakeLab = Lab
 
 
-def _nothing(lab: Lab) -> contextlib.AbstractContextManager[Any]:
+def _no_context(lab: Lab) -> contextlib.AbstractContextManager[Any]:
     return contextlib.nullcontext()
 
 
-_around: Callable[[Lab], contextlib.AbstractContextManager[Any]] = _nothing
+_target_context: Callable[[Lab], contextlib.AbstractContextManager[Any]] = _no_context
 
 
 def replace_target_side(
     make: MakeLab | None, around: Callable[[Lab], contextlib.AbstractContextManager[Any]] | None
 ) -> None:
-    """Break the device's side of every behaviour (for tests); None twice puts the real one back."""
-    global _make, _around
-    _make = make or Lab
-    _around = around or _nothing
+    """Replace the device run of every behaviour by a broken one (for tests). Two None values restore the
+    original.
+    """
+    global _make_lab, _target_context
+    _make_lab = make or Lab
+    _target_context = around or _no_context
 
 
 def behaviour(
@@ -104,11 +106,12 @@ def behaviour(
     name: str | None = None,
     smoke: bool = False,
 ) -> Callable[[Program], Program]:
-    """Register a program as the property of an area of torch's API.
+    """Return a decorator that registers a program as a property of an area of torch's API.
 
-    The name is that of the function with dashes, the statement the first paragraph of its docstring. ``sees``
-    are the planted faults that must turn it red; it is empty if the tests give the fault by the property's
-    name. Raises ValueError for an unknown area or fault, and for a program without a docstring.
+    The property's name is the function's name with dashes instead of underscores. Its requirement is the
+    first paragraph of the docstring. ``sees`` are the kinds of injected faults that must make the behaviour
+    fail; it is empty if the tests define a fault under the property's name. Raises ValueError for an unknown
+    area or fault, and for a program without a docstring.
     """
     if area not in areas.AREAS:
         raise ValueError(
@@ -141,13 +144,13 @@ def behaviour(
             smoke=smoke,
             capabilities=(*areas.AREAS[area].capabilities, *capabilities),
             documentation=areas.AREAS[area].documentation,
-        )(lambda target, subject, recorder: check(BEHAVIOURS[title], target, recorder))
+        )(lambda target, subject, recorder: check_behaviour(BEHAVIOURS[title], target, recorder))
         return program
 
     return wrap
 
 
-def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
+def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> None:
     """Run the program on the CPU, then on the device, and compare the observations."""
     expected = Lab(target, recorder.id.dtype, recorder.seed, on_target=False)
     state = process_state.capture()
@@ -157,54 +160,61 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
     except Exception as raised:
         if target.is_cpu:
             raise
-        # Without the backend it runs, which the target cpu shows.
+        # The program runs without the backend, as results of the target cpu show.
         process_state.restore(state)
         recorder.compared(1)
-        what = f"{_place(raised, entry.program)}, on CPU tensors while the backend is loaded,"
-        report_error(target, recorder, raised, what=what)
+        label = f"{_failing_line(raised, entry.program)}, on CPU tensors while the backend is loaded,"
+        report_error(target, recorder, raised, label=label)
         return
     if expected.deviations:
         raise AssertionError(f"the CPU contradicts {entry.name}: {expected.deviations[0].message}")
     process_state.restore(state)
     process_state.seed(recorder.seed, target)
-    actual = _make(target, recorder.id.dtype, recorder.seed, on_target=True)
+    actual = _make_lab(target, recorder.id.dtype, recorder.seed, on_target=True)
     if not undeclared_dtypes.declares_all(target):
         actual.program = inspect.unwrap(entry.program).__code__
     error: Exception | None = None
-    with _around(actual):
+    with _target_context(actual):
         try:
             on_target(entry, actual)
         except Exception as raised:
             error = raised
-    beyond = _UndeclaredStatements(entry, target, recorder)
+    undeclared = _UndeclaredStatements(entry, target, recorder)
     code = inspect.unwrap(entry.program).__code__
-    for shown, due in zip(actual.observations, expected.observations, strict=False):
-        if shown.name != due.name:
+    for actual_observation, expected_observation in zip(
+        actual.observations, expected.observations, strict=False
+    ):
+        if actual_observation.name != expected_observation.name:
             recorder.compared(1)
-            recorder.fail(Kind.STATE, f"showed {shown.name!r}, but the CPU shows {due.name!r}.")
+            recorder.fail(
+                Kind.STATE,
+                f"showed {actual_observation.name!r}, but the CPU shows {expected_observation.name!r}.",
+            )
             break
-        if due.value is True and shown.value is True:
+        if expected_observation.value is True and actual_observation.value is True:
             recorder.compared(1)
         else:
-            observation.compare(recorder, shown, due, actual.device, target, beyond.covers)
+            observation.compare_observation(
+                recorder, actual_observation, expected_observation, actual.device, target, undeclared.covers
+            )
     for deviation in actual.deviations:
-        if not beyond.covers(deviation.place):
+        if not undeclared.covers(deviation.position):
             recorder.fail(deviation.kind, deviation.message)
     if actual.idle is not None:
         recorder.idle(actual.idle)
-    for name, accident in actual.accidents.items():
-        if name not in expected.accidents and not beyond.covers(accident.place):
-            recorder.fail(accident.kind, accident.message)
-    cut = (
+    for name, doubtful in actual.doubtful_errors.items():
+        if name not in expected.doubtful_errors and not undeclared.covers(doubtful.position):
+            recorder.fail(doubtful.kind, doubtful.message)
+    error_position = (
         None
         if error is None
-        else statement_positions.passed(error.__traceback__, code, len(actual.observations))
+        else statement_positions.position_of_error(error.__traceback__, code, len(actual.observations))
     )
-    if error is not None and beyond.covers(cut):
+    if error is not None and undeclared.covers(error_position):
         recorder.cut_off()
     elif error is not None:
         recorder.compared(1)
-        report_error(target, recorder, error, what=_place(error, entry.program))
+        report_error(target, recorder, error, label=_failing_line(error, entry.program))
     elif len(actual.observations) != len(expected.observations):
         recorder.compared(1)
         counts = len(actual.observations), len(expected.observations)
@@ -212,9 +222,9 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
 
 
 class _UndeclaredStatements:
-    """Answers whether a deviation came up at a place that needs a dtype which is not declared.
+    """Decides whether a deviation comes from a statement that needs an undeclared dtype.
 
-    The recorder notes the dtype then. The first question runs the program on the CPU.
+    If so, the recorder records the dtype. The first query runs the program on the CPU.
     """
 
     def __init__(self, entry: Behaviour, target: Target, recorder: Recorder) -> None:
@@ -223,36 +233,40 @@ class _UndeclaredStatements:
         self._recorder = recorder
 
     @functools.cached_property
-    def _needs(self) -> dict[Place, frozenset[str]]:
-        found: dict[Place, frozenset[str]] = {}
+    def _needs(self) -> dict[StatementPosition, frozenset[str]]:
+        dtypes_by_position: dict[StatementPosition, frozenset[str]] = {}
         if undeclared_dtypes.declares_all(self._target):
-            return found
+            return dtypes_by_position
         code = inspect.unwrap(self._entry.program).__code__
         lab = Lab(self._target, self._recorder.id.dtype, self._recorder.seed, on_target=False)
 
         def note(dtypes: frozenset[str]) -> None:
-            place = statement_positions.calling_statement(code, len(lab.observations)) if dtypes else None
-            if place is not None:
-                found[place] = found.get(place, frozenset()) | dtypes
+            position = statement_positions.calling_statement(code, len(lab.observations)) if dtypes else None
+            if position is not None:
+                dtypes_by_position[position] = dtypes_by_position.get(position, frozenset()) | dtypes
 
-        # The lab computes in float64 what it then makes and compares in the dtype that it was asked for.
-        lab.uploaded = lambda thing: note(undeclared_dtypes.unclaimed(self._target, *_tensors_of(thing)))
+        # The Lab itself computes in float64, so its own operators are not reported. Its uploads are.
+        lab.uploaded = lambda thing: note(
+            undeclared_dtypes.undeclared_among(self._target, *_tensors_of(thing))
+        )
         state = process_state.capture()
         process_state.seed(self._recorder.seed, self._target)
         try:
-            undeclared_dtypes.watch(
+            undeclared_dtypes.run_on_cpu(
                 self._target,
                 lambda: on_cpu(self._entry, lab),
-                lambda dtypes: None if at_work() else note(dtypes),
+                lambda dtypes: None if is_lab_working() else note(dtypes),
             )
         finally:
             process_state.restore(state)
             torch_testing_internals.reset_dynamo()
-        return found
+        return dtypes_by_position
 
-    def covers(self, place: Place | None) -> bool:
-        """Return whether a place is such a one."""
-        missing = self._needs.get(place) if place is not None else None
+    def covers(self, position: StatementPosition | None) -> bool:
+        """Return whether the statement at a position needs an undeclared dtype, and record the dtype if it
+        does.
+        """
+        missing = self._needs.get(position) if position is not None else None
         if missing:
             self._recorder.left_out(missing)
         return bool(missing)
@@ -264,31 +278,24 @@ def _tensors_of(thing: Any) -> list[torch.Tensor]:
     return trees.tensors(thing)
 
 
-# Functions of their own, so that a profile of the suite can tell the two runs apart.
+# Two functions, so that a profile of the suite distinguishes the two runs.
 
 
 def on_cpu(entry: Behaviour, lab: Lab) -> None:
-    """Run a program for what is due."""
+    """Run a program on the CPU to collect the expected observations."""
     entry.program(lab)
 
 
 def on_target(entry: Behaviour, lab: Lab) -> None:
-    """Run a program on the device, to its end."""
+    """Run a program on the device and wait for the device."""
     entry.program(lab)
     lab.target.synchronize()
 
 
-def _place(error: Exception, program: Program) -> str:
-    """Return the line of the program, or of what it called in its file, at which an error came up."""
+def _failing_line(error: Exception, program: Program) -> str:
+    """Return the innermost line of the program's file in an error's traceback."""
     file = program.__code__.co_filename
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename == file:
             return f"`{(frame.line or '').strip()}`"
     return "the program"
-
-
-def device_module(device: torch.device) -> Any:
-    """Return ``torch.<device>``, or None if there is no such module."""
-    with contextlib.suppress(Exception):
-        return torch.get_device_module(device)
-    return None

@@ -1,4 +1,4 @@
-"""Observations of a behaviour, kept as they were at that moment, and their comparison."""
+"""Snapshots of the values that a behaviour observed, and their comparison."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import torch
 
-from conformance.behaviours.statement_positions import Place
+from conformance.behaviours.statement_positions import StatementPosition
 from conformance.framework import trees, undeclared_dtypes
 from conformance.framework.compare import compare_values, fact, metadata, on_host
 from conformance.framework.recorder import Recorder
@@ -20,23 +20,23 @@ from conformance.target.target import Target
 
 
 @dataclasses.dataclass(frozen=True)
-class TensorShown:
-    """A tensor as it was: values on the host, and its metadata.
+class TensorSnapshot:
+    """The values of a tensor on the host, and its metadata.
 
-    ``parts`` hold the values: one strided tensor, or those that a nested, quantized or sparse one is made of.
+    ``parts`` holds the values: one strided tensor, or the components of a nested, quantized or sparse tensor.
     """
 
     parts: tuple[torch.Tensor, ...]
-    words: dict[str, Any]
+    metadata: dict[str, Any]
     device: torch.device
 
 
 @dataclasses.dataclass(frozen=True)
 class Closeness:
-    """An allowed distance: ``roundings`` units of the coarsest dtype, at the largest element.
+    """An allowed distance: ``roundings`` units of the coarsest dtype, relative to the largest element.
 
-    ``matrix`` says that products are summed, which the precision class ``tf32`` does with fewer bits;
-    ``dtype`` names a coarser dtype than that of the result, if one took part.
+    ``matrix`` marks results that sum products, for which the precision class ``tf32`` uses fewer bits.
+    ``dtype`` names a coarser dtype than the result's, if one took part in the computation.
     """
 
     roundings: float
@@ -44,7 +44,7 @@ class Closeness:
     dtype: torch.dtype | None = None
 
     def tolerance(self, expected: torch.Tensor, precision: str) -> Tolerance:
-        """Return the bound for all elements of ``expected``; exact for integers and booleans."""
+        """Return the tolerance for all elements of ``expected``; exact for integers and booleans."""
         dtype = expected.dtype
         if not (dtype.is_floating_point or dtype.is_complex):
             return EXACT
@@ -59,9 +59,9 @@ class Closeness:
 
 @dataclasses.dataclass(frozen=True)
 class Observation:
-    """One named thing that a behaviour has shown; ``closeness`` None asks for equal values.
+    """A value that a behaviour recorded under a name. It must be equal if ``closeness`` is None.
 
-    ``host`` says that tensors are due on the CPU; ``strides`` compares their layout in memory as well.
+    ``host`` requires tensors on the CPU. ``strides`` compares strides and storage offset as well.
     """
 
     name: str
@@ -69,57 +69,57 @@ class Observation:
     closeness: Closeness | None = None
     host: bool = False
     strides: bool = False
-    #: The place that showed it on the device; None if its target declares every dtype.
-    place: Place | None = None
+    #: The position that recorded it on the device; None if the target declares every dtype.
+    position: StatementPosition | None = None
 
 
-def show(value: Any, *, strides: bool = False) -> Any:
-    """Return a copy of a tree that later changes do not reach; tensors become :class:`TensorShown`."""
-    return tree_map(lambda leaf: _shown(leaf, strides), value)
+def snapshot(value: Any, *, strides: bool = False) -> Any:
+    """Return a copy of a tree that later changes do not affect; tensors become :class:`TensorSnapshot`."""
+    return tree_map(lambda leaf: _leaf_snapshot(leaf, strides), value)
 
 
-def _shown(leaf: Any, strides: bool) -> Any:
+def _leaf_snapshot(leaf: Any, strides: bool) -> Any:
     if isinstance(leaf, numpy.ndarray):
-        return _shown(torch.from_numpy(leaf.copy()), strides)
+        return _leaf_snapshot(torch.from_numpy(leaf.copy()), strides)
     if not isinstance(leaf, torch.Tensor):
         return leaf
-    words: dict[str, Any] = {"dtype": leaf.dtype, "layout": leaf.layout}
+    fields: dict[str, Any] = {"dtype": leaf.dtype, "layout": leaf.layout}
     if leaf.is_nested:
         parts = tuple(on_host(part).clone() for part in leaf.detach().unbind())
-        words["shapes"] = [list(part.shape) for part in parts]
-        return TensorShown(parts, words, leaf.device)
-    words = metadata(leaf, stride=strides)
+        fields["shapes"] = [list(part.shape) for part in parts]
+        return TensorSnapshot(parts, fields, leaf.device)
+    fields = metadata(leaf, stride=strides)
     if leaf.is_quantized:
         host = leaf.detach().cpu()
-        words["qscheme"] = host.qscheme()
-        return TensorShown((host.int_repr().clone(), host.dequantize().clone()), words, leaf.device)
+        fields["qscheme"] = host.qscheme()
+        return TensorSnapshot((host.int_repr().clone(), host.dequantize().clone()), fields, leaf.device)
     if strides and leaf.layout is torch.strided:
-        words["offset"] = leaf.storage_offset()
+        fields["offset"] = leaf.storage_offset()
     if leaf.layout is torch.sparse_coo:
-        words["sparse dimensions"] = (leaf.sparse_dim(), leaf.dense_dim())
-    return TensorShown((on_host(leaf).clone(),), words, leaf.device)
+        fields["sparse dimensions"] = (leaf.sparse_dim(), leaf.dense_dim())
+    return TensorSnapshot((on_host(leaf).clone(),), fields, leaf.device)
 
 
-def dtypes_shown(value: Any) -> list[torch.dtype]:
-    """Return the dtypes of the tensors in a shown tree."""
-    return [leaf.words["dtype"] for leaf in trees.leaves(value) if isinstance(leaf, TensorShown)]
+def dtypes_in_snapshot(value: Any) -> list[torch.dtype]:
+    """Return the dtypes of the tensors in a snapshot."""
+    return [leaf.metadata["dtype"] for leaf in trees.leaves(value) if isinstance(leaf, TensorSnapshot)]
 
 
-def compare(
+def compare_observation(
     recorder: Recorder,
     actual: Observation,
     expected: Observation,
     device: torch.device,
     target: Target,
-    unclaimed: Callable[[Place | None], bool],
+    unclaimed: Callable[[StatementPosition | None], bool],
 ) -> bool:
-    """Compare what the device showed with what the CPU showed under the same name; return whether
-    they agree.
+    """Compare an observation of the device with the CPU's observation of the same name; return whether they
+    agree.
 
-    Tensors of dtypes that the target does not declare are left out, and so are numbers and words that differ
-    at a place of which ``unclaimed`` says that it needs such a dtype.
+    Tensors of undeclared dtypes are omitted. Numbers and strings that differ are omitted if ``unclaimed``
+    returns True for the position of the observation: its statement needs an undeclared dtype.
     """
-    comparison = _Comparison(recorder, expected, device, target, lambda: unclaimed(actual.place))
+    comparison = _Comparison(recorder, expected, device, target, lambda: unclaimed(actual.position))
     return comparison.trees(actual.value, expected.value, expected.name)
 
 
@@ -138,87 +138,99 @@ class _Comparison:
         self.target = target
         self.unclaimed = unclaimed
 
-    def trees(self, actual: Any, expected: Any, what: str) -> bool:
-        if isinstance(expected, TensorShown):
-            return self.tensors(actual, expected, what)
+    def trees(self, actual: Any, expected: Any, label: str) -> bool:
+        if isinstance(expected, TensorSnapshot):
+            return self.tensors(actual, expected, label)
         if isinstance(expected, (tuple, list)) and not isinstance(expected, torch.Size):
             same = isinstance(actual, (tuple, list)) and len(actual) == len(expected)
-            if not self.fact(same, f"{what} is {_brief(actual)}, expected {_brief(expected)}."):
+            if not self.fact(same, f"{label} is {_shortened(actual)}, expected {_shortened(expected)}."):
                 return False
             results = [
-                self.trees(actual_item, expected_item, f"{what}[{index}]")
+                self.trees(actual_item, expected_item, f"{label}[{index}]")
                 for index, (actual_item, expected_item) in enumerate(zip(actual, expected, strict=True))
             ]
             return all(results)
         if isinstance(expected, dict):
             same = isinstance(actual, dict) and list(actual) == list(expected)
-            if not self.fact(same, f"{what} has keys {_brief(actual)}, expected {_brief(expected)}."):
+            if not self.fact(
+                same, f"{label} has keys {_shortened(actual)}, expected {_shortened(expected)}."
+            ):
                 return False
-            results = [self.trees(actual[key], expected[key], f"{what}[{key!r}]") for key in expected]
+            results = [self.trees(actual[key], expected[key], f"{label}[{key!r}]") for key in expected]
             return all(results)
-        return self.leaf(actual, expected, what)
+        return self.leaf(actual, expected, label)
 
-    def leaf(self, actual: Any, expected: Any, what: str) -> bool:
+    def leaf(self, actual: Any, expected: Any, label: str) -> bool:
         if undeclared_dtypes.declares_all(self.target):
-            return self.number_or_word(self.recorder, actual, expected, what)
+            return self.number_or_word(self.recorder, actual, expected, label)
         trial = self.recorder.trial()
-        if not self.number_or_word(trial, actual, expected, what) and self.unclaimed():
+        if not self.number_or_word(trial, actual, expected, label) and self.unclaimed():
             return True
         self.recorder.absorb(trial)
         return not trial.failed
 
-    def number_or_word(self, recorder: Recorder, actual: Any, expected: Any, what: str) -> bool:
+    def number_or_word(self, recorder: Recorder, actual: Any, expected: Any, label: str) -> bool:
         number = isinstance(expected, (float, complex))
         if number and isinstance(actual, type(expected)):
             closeness = self.expected.closeness
-            want = torch.tensor(
+            expected_tensor = torch.tensor(
                 expected, dtype=torch.complex128 if isinstance(expected, complex) else torch.float64
             )
             tolerance = EXACT
             if closeness is not None:
                 dtype = closeness.dtype or torch.float32
                 tolerance = Tolerance(closeness.roundings * unit_of(dtype), float(torch.finfo(dtype).tiny))
-            got = torch.tensor(actual, dtype=want.dtype)
-            return compare_values(recorder, got, want, tolerance=tolerance, what=what)
-        text = f"{what} is {_brief(actual)}, expected {_brief(expected)}."
+            actual_tensor = torch.tensor(actual, dtype=expected_tensor.dtype)
+            return compare_values(recorder, actual_tensor, expected_tensor, tolerance=tolerance, label=label)
+        text = f"{label} is {_shortened(actual)}, expected {_shortened(expected)}."
         return fact(recorder, type(actual) is type(expected) and actual == expected, Kind.VALUE, text)
 
-    def tensors(self, actual: Any, expected: TensorShown, what: str) -> bool:
-        text = f"{what} is {_brief(actual)}, expected a tensor."
-        if not isinstance(actual, TensorShown):
+    def tensors(self, actual: Any, expected: TensorSnapshot, label: str) -> bool:
+        text = f"{label} is {_shortened(actual)}, expected a tensor."
+        if not isinstance(actual, TensorSnapshot):
             return self.fact(False, text)
         if not self.expected.host and (
-            missing := undeclared_dtypes.unclaimed(self.target, expected.words["dtype"])
+            missing := undeclared_dtypes.undeclared_among(self.target, expected.metadata["dtype"])
         ):
             self.recorder.left_out(missing)
             return True
-        good = True
-        for word, value in expected.words.items():
-            kind = Kind.DTYPE if word == "dtype" else Kind.METADATA
-            shown = actual.words.get(word)
-            good &= self.fact(shown == value, f"{what} has {word} {shown}, expected {value}.", kind)
+        agree = True
+        for field, value in expected.metadata.items():
+            kind = Kind.DTYPE if field == "dtype" else Kind.METADATA
+            actual_value = actual.metadata.get(field)
+            agree &= self.fact(
+                actual_value == value, f"{label} has {field} {actual_value}, expected {value}.", kind
+            )
         device_type = "cpu" if self.expected.host else self.device.type
-        text = f"{what} is on device {actual.device}, expected {device_type}."
-        good &= self.fact(actual.device.type == device_type, text)
-        if not good or len(actual.parts) != len(expected.parts):
+        text = f"{label} is on device {actual.device}, expected {device_type}."
+        agree &= self.fact(actual.device.type == device_type, text)
+        if not agree or len(actual.parts) != len(expected.parts):
             return False
-        for place, (got, want) in enumerate(zip(actual.parts, expected.parts, strict=True)):
-            name = what if len(expected.parts) == 1 else f"part {place} of {what}"
+        for part_index, (actual_part, expected_part) in enumerate(
+            zip(actual.parts, expected.parts, strict=True)
+        ):
+            name = label if len(expected.parts) == 1 else f"part {part_index} of {label}"
             closeness = self.expected.closeness
-            tolerance = EXACT if closeness is None else closeness.tolerance(want, self.target.precision)
-            if want.numel() == 0:
-                # Its metadata was compared, and that is all that it has.
-                good &= self.fact(got.shape == want.shape, f"{name} has shape {list(got.shape)}")
+            tolerance = (
+                EXACT if closeness is None else closeness.tolerance(expected_part, self.target.precision)
+            )
+            if expected_part.numel() == 0:
+                # An empty tensor has only metadata, which was compared above.
+                agree &= self.fact(
+                    actual_part.shape == expected_part.shape, f"{name} has shape {list(actual_part.shape)}"
+                )
                 continue
-            good &= compare_values(self.recorder, got, want, tolerance=tolerance, what=name)
-        return good
+            agree &= compare_values(
+                self.recorder, actual_part, expected_part, tolerance=tolerance, label=name
+            )
+        return agree
 
     def fact(self, holds: bool, text: str, kind: Kind = Kind.METADATA) -> bool:
         return fact(self.recorder, holds, kind, text)
 
 
-def _brief(value: Any) -> str:
-    if isinstance(value, TensorShown):
-        return f"a tensor of shape {value.words.get('shape')}"
+def _shortened(value: Any) -> str:
+    if isinstance(value, TensorSnapshot):
+        return f"a tensor of shape {value.metadata.get('shape')}"
     text = repr(value)
     return text if len(text) <= 120 else text[:117] + "…"

@@ -1,9 +1,9 @@
-"""Places in a behaviour's program, by which the two sides of a behaviour find each other's work.
+"""Positions in a behaviour's program, which relate the run on the device to the run on the CPU.
 
-A program may name a dtype in any of its statements, and most programs need none that a device lacks. So the
-dtypes are looked up only when something deviates: the program runs once more on the CPU, and each operator
-notes those of its tensors at the place that led to it. A place is a statement together with the number of
-observations before it, which differs between the turns of a loop.
+Any statement of a program may name a dtype, and most programs need only declared dtypes. The dtypes are
+therefore collected only after a deviation: the program runs once more on the CPU, and each operator records
+the dtypes of its tensors at the position that called it. A position is a statement together with the number
+of earlier observations, which distinguishes the iterations of a loop.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from types import CodeType, TracebackType
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
-    """The first line of a statement of the program, and the number of observations so far."""
+class StatementPosition(NamedTuple):
+    """The first line of a statement of the program, and the number of earlier observations."""
 
     line: int
     moment: int
@@ -26,9 +26,9 @@ class Place(NamedTuple):
 
 @functools.cache
 def _statements(file: str) -> dict[int, int]:
-    """Return, for each line of a file, the first line of the innermost statement that it is a part of.
+    """Return the first line of the innermost statement of each line of a file.
 
-    A call and its arguments may stand on several lines.
+    A call and its arguments may span several lines.
     """
     first: dict[int, int] = {}
     for node in ast.walk(ast.parse("".join(linecache.getlines(file)))):  # statements before those in them
@@ -39,19 +39,23 @@ def _statements(file: str) -> dict[int, int]:
     return first
 
 
-def calling_statement(program: CodeType, moment: int) -> Place | None:
-    """Return the place in a program that led to the caller; None if it was called in another way."""
+def calling_statement(program: CodeType, moment: int) -> StatementPosition | None:
+    """Return the position in a program that led to the caller; None if the program is not in the call
+    stack.
+    """
     for frame, line in traceback.walk_stack(sys._getframe(1)):
         if frame.f_code is program:
-            return _place(program, line, moment)
+            return _position_at(program, line, moment)
     return None
 
 
-def passed(trace: TracebackType | None, program: CodeType, moment: int) -> Place | None:
-    """Return the place in a program that an error passed, or None."""
+def position_of_error(
+    trace: TracebackType | None, program: CodeType, moment: int
+) -> StatementPosition | None:
+    """Return the innermost position of a program in a traceback, or None."""
     lines = [line for frame, line in traceback.walk_tb(trace) if frame.f_code is program]
-    return _place(program, lines[-1], moment) if lines else None
+    return _position_at(program, lines[-1], moment) if lines else None
 
 
-def _place(program: CodeType, line: int, moment: int) -> Place:
-    return Place(_statements(program.co_filename).get(line, line), moment)
+def _position_at(program: CodeType, line: int, moment: int) -> StatementPosition:
+    return StatementPosition(_statements(program.co_filename).get(line, line), moment)

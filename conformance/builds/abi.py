@@ -61,14 +61,14 @@ def has_old_string(mangled: str) -> bool:
     """Return True if a mangled name mentions the old ``std::string``, abbreviated ``Ss``, and not only an
     identifier that contains these letters.
     """
-    place = 0
+    offset = 0
     literal = nested = named = False  # in L TYPE VALUE E: the digits of the value are not a length
     while True:
-        match = _TOKEN.match(mangled, place)
+        match = _TOKEN.match(mangled, offset)
         if match is None:
             return False
         token = match.group()
-        place = match.end()
+        offset = match.end()
         if token == "Ss":
             return True
         if token == "L":
@@ -80,7 +80,7 @@ def has_old_string(mangled: str) -> bool:
         elif token.isdigit() and literal and named and not nested:
             literal = False  # the value
         elif token.isdigit():
-            place += int(token)  # an identifier of that length
+            offset += int(token)  # an identifier of that length
             named = True
 
 
@@ -102,9 +102,9 @@ def symbols(file: IO[bytes], *, defined: bool) -> Iterator[str]:
         ) from None
 
 
-def measured(names: Iterable[Iterable[str]]) -> Abi:
+def measure_abi(names: Iterable[Iterable[str]]) -> Abi:
     """Measure the ABI by the symbols of several files."""
-    new = old = stable = others = files = 0
+    new = old = stable = cxx_symbols = files = 0
     examples: dict[bool, str] = {}
     for of_file in names:
         files += 1
@@ -112,7 +112,7 @@ def measured(names: Iterable[Iterable[str]]) -> Abi:
             if not _OF_TORCH.match(name):
                 stable += _STABLE.match(name) is not None
                 continue
-            others += 1
+            cxx_symbols += 1
             if any(mark in name for mark in _NEW):
                 new += 1
                 examples.setdefault(True, name)
@@ -124,46 +124,46 @@ def measured(names: Iterable[Iterable[str]]) -> Abi:
     elif new or old:
         value = "1" if new else "0"
     else:
-        value = "stable" if stable and not others else "unknown"
+        value = "stable" if stable and not cxx_symbols else "unknown"
     return Abi(value, new, old, files, examples.get(new >= old, ""))
 
 
-def of_torch(place: Path) -> Abi:
+def abi_of_torch(location: Path) -> Abi:
     """Measure the ABI of a torch: of a folder that holds ``torch/lib/libc10.so``, or of a wheel."""
     name = "torch/lib/libc10.so"
-    if place.is_dir():
-        file = place / name
+    if location.is_dir():
+        file = location / name
         if not file.is_file():
-            raise UsageError(f"{place} has no {name}; name a site-packages folder or a wheel of torch")
+            raise UsageError(f"{location} has no {name}; name a site-packages folder or a wheel of torch")
         with file.open("rb") as opened:
-            return measured([symbols(opened, defined=True)])
-    with _wheel(place) as wheel:
+            return measure_abi([symbols(opened, defined=True)])
+    with _open_wheel(location) as wheel:
         if name not in wheel.namelist():
-            raise UsageError(f"{place} has no {name}; name a wheel of torch for Linux")
-        return measured([symbols(_member(wheel, name), defined=True)])
+            raise UsageError(f"{location} has no {name}; name a wheel of torch for Linux")
+        return measure_abi([symbols(_member(wheel, name), defined=True)])
 
 
-def of_extension(place: Path) -> Abi:
+def abi_of_extension(location: Path) -> Abi:
     """Measure the ABI that a backend was built for: of a shared object, a folder of them, or a wheel.
 
     Nothing is imported. UsageError if there is no shared object.
     """
-    if place.is_dir():
-        files = sorted(path for path in place.rglob("*") if _is_library(path.name) and path.is_file())
+    if location.is_dir():
+        files = sorted(path for path in location.rglob("*") if _is_library(path.name) and path.is_file())
         if not files:
             raise UsageError(
-                f"{place} holds no shared object; name the backend's package, a .so file or a wheel"
+                f"{location} holds no shared object; name the backend's package, a .so file or a wheel"
             )
-        return measured(_of_file(path) for path in files)
-    if _is_library(place.name):
-        if not place.is_file():
-            raise UsageError(f"{place} does not exist; name a .so file, a folder or a wheel")
-        return measured([_of_file(place)])
-    with _wheel(place) as wheel:
+        return measure_abi(_imported_symbols(path) for path in files)
+    if _is_library(location.name):
+        if not location.is_file():
+            raise UsageError(f"{location} does not exist; name a .so file, a folder or a wheel")
+        return measure_abi([_imported_symbols(location)])
+    with _open_wheel(location) as wheel:
         names = sorted(name for name in wheel.namelist() if _is_library(name))
         if not names:
-            raise UsageError(f"{place} holds no shared object; a backend without one fits every ABI")
-        return measured(list(symbols(_member(wheel, name), defined=False)) for name in names)
+            raise UsageError(f"{location} holds no shared object; a backend without one fits every ABI")
+        return measure_abi(list(symbols(_member(wheel, name), defined=False)) for name in names)
 
 
 def mismatch(backend: str, built_for: Abi, torch: str, runs: Abi) -> str | None:
@@ -179,7 +179,7 @@ def mismatch(backend: str, built_for: Abi, torch: str, runs: Abi) -> str | None:
     )
 
 
-def _of_file(path: Path) -> list[str]:
+def _imported_symbols(path: Path) -> list[str]:
     with path.open("rb") as file:
         return list(symbols(file, defined=False))
 
@@ -188,11 +188,11 @@ def _is_library(name: str) -> bool:
     return re.search(r"\.so(\.[0-9.]+)?$", name) is not None
 
 
-def _wheel(place: Path) -> zipfile.ZipFile:
+def _open_wheel(path: Path) -> zipfile.ZipFile:
     try:
-        return zipfile.ZipFile(place)
+        return zipfile.ZipFile(path)
     except (OSError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{place} cannot be read as a wheel ({error}); name a .whl file") from None
+        raise UsageError(f"{path} cannot be read as a wheel ({error}); name a .whl file") from None
 
 
 def _member(wheel: zipfile.ZipFile, name: str) -> IO[bytes]:

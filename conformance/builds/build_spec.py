@@ -40,7 +40,7 @@ class Request:
         return dataclasses.asdict(self) | {"options": list(self.options)}
 
 
-def parse(spec: str, variant: str | None = None) -> Request:
+def parse_build(spec: str, variant: str | None = None) -> Request:
     """Parse a word: ``2.6.0``, ``newest``, ``nightly``, a path of a wheel, ``https://….whl#sha256=…``.
 
     ``variant`` picks one of PyTorch's own indexes (``cpu``, ``cu126``); without it releases come from the
@@ -94,7 +94,7 @@ def _url(spec: str) -> Request:
     return Request(spec, "url", f"torch @ {spec}", (), digest)
 
 
-def download(request: Request, folder: Path, python: str = sys.executable) -> Path:
+def download_wheel(request: Request, folder: Path, python: str = sys.executable) -> Path:
     """Download the requested wheel for an interpreter into a folder; pip finds it and checks the digest.
 
     UsageError if it is not available or has another digest.
@@ -112,8 +112,8 @@ def download(request: Request, folder: Path, python: str = sys.executable) -> Pa
     done = subprocess.run(command, capture_output=True, text=True)
     wheels = sorted(scratch.glob("torch-*.whl"))
     if done.returncode or len(wheels) != 1:
-        words = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
-        raise UsageError(f"torch build {request.spec!r} is not available: {words[:500]}")
+        reason = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
+        raise UsageError(f"torch build {request.spec!r} is not available: {reason[:500]}")
     wheel = wheels[0].replace(folder / wheels[0].name)
     scratch.rmdir()
     if request.sha256 is not None and sha256(wheel) != request.sha256:
@@ -140,7 +140,7 @@ def _sha256(file: Any) -> str:  # Python 3.10
     return digest.hexdigest()
 
 
-def written(request: Request, wheel: Path | None) -> str:
+def request_json(request: Request, wheel: Path | None) -> str:
     """Write a request as the JSON that workflows hand on."""
     content = request.to_json()
     if wheel is not None:

@@ -69,28 +69,30 @@ class Build:
         return f"{self.version} ({self.kind}, ABI {self.abi})"
 
 
-def of_environment(python: str = sys.executable) -> Build:
+def describe_environment(python: str = sys.executable) -> Build:
     """Describe the torch of an environment, given by its interpreter (default: this one)."""
-    place = locate(python)
-    if place.site is None:
+    environment = locate(python)
+    if environment.site is None:
         raise UsageError(f"{python} has no torch; install the build that it is for")
-    return of_folder(Path(place.site), python=place.python)
+    return describe_folder(Path(environment.site), python=environment.python)
 
 
-def of_folder(site: Path, *, python: str | None = None) -> Build:
+def describe_folder(site: Path, *, python: str | None = None) -> Build:
     """Describe the torch of a site-packages folder."""
-    version_file = _read(site / "torch" / "version.py")
+    version_file = _read_required(site / "torch" / "version.py")
     version = version_of(version_file, str(site))
     info = dist_info(site, version)
-    record = _text(info / "RECORD") if info else None
-    direct = _text(info / "direct_url.json") if info else None
+    record = _read_optional(info / "RECORD") if info else None
+    direct = _read_optional(info / "direct_url.json") if info else None
     marked = (site / "torch" / "_fork.json").exists()
-    return _build(version_file, str(site), record, direct, marked, abi.of_torch(site), python, _url(direct))
+    return _build(
+        version_file, str(site), record, direct, marked, abi.abi_of_torch(site), python, _source_of(direct)
+    )
 
 
-def of_wheel(path: Path) -> Build:
+def describe_wheel(path: Path) -> Build:
     """Describe the torch in a wheel."""
-    measured = abi.of_torch(path)
+    measured = abi.abi_of_torch(path)
     with zipfile.ZipFile(path) as wheel:
         names = wheel.namelist()
         if "torch/version.py" not in names:
@@ -116,7 +118,7 @@ def _build(
     kind, evidence = classify(version, version_file, digest(record), direct, marked)
     return Build(
         version=version,
-        git_version=_assigned(version_file, "git_version"),
+        git_version=_assigned_text(version_file, "git_version"),
         kind=kind,
         evidence=tuple(evidence),
         abi=measured.value,
@@ -137,8 +139,8 @@ def classify(
     """
     evidence: list[str] = []
     local = version.partition("+")[2]
-    repacked = _assigned(version_file, "repacked_from")
-    vouched = known_builds.builds().get(record or "")
+    repacked = _assigned_text(version_file, "repacked_from")
+    vouched = known_builds.known_builds().get(record or "")
     if repacked is not None:
         return "fork-like", [
             f"torch/version.py says repacked_from = {repacked!r}: that build's binaries under another label"
@@ -183,7 +185,7 @@ def digest(record: str | None) -> str | None:
 
 def version_of(version_file: str, where: str) -> str:
     """Read the version in the text of ``torch/version.py``; UsageError if it has none."""
-    version = _assigned(version_file, "__version__")
+    version = _assigned_text(version_file, "__version__")
     if version is None:
         raise UsageError(f"torch in {where} does not say which version it is; install torch again")
     return version
@@ -193,8 +195,8 @@ def files_changed(site: Path) -> list[str]:
     """List the first few files of torch that are gone, or whose size differs from that in the wheel's
     RECORD.
     """
-    info = dist_info(site, version_of(_read(site / "torch" / "version.py"), str(site)))
-    record = _text(info / "RECORD") if info else None
+    info = dist_info(site, version_of(_read_required(site / "torch" / "version.py"), str(site)))
+    record = _read_optional(info / "RECORD") if info else None
     changed = []
     for row in csv.reader((record or "").splitlines()):
         if len(row) == 3 and row[0].startswith("torch/") and row[2].isdigit() and "__pycache__" not in row[0]:
@@ -204,7 +206,7 @@ def files_changed(site: Path) -> list[str]:
     return changed[:20]
 
 
-def _assigned(version_file: str, name: str) -> str | None:
+def _assigned_text(version_file: str, name: str) -> str | None:
     """Return the text that a file assigns to a name, or None."""
     match = re.search(rf"^{name}\s*(?::[^=]*)?=\s*['\"]([^'\"]+)['\"]", version_file, re.M)
     return None if match is None else match.group(1)
@@ -250,7 +252,7 @@ print(json.dumps(spec and [*(spec.submodule_search_locations or [spec.origin])])
 """
 
 
-def package(python: str, name: str) -> Path:
+def locate_package(python: str, name: str) -> Path:
     """Find the folder, or the one file, of an installed top-level package without importing it. UsageError if
     there is none.
     """
@@ -262,52 +264,54 @@ def package(python: str, name: str) -> Path:
         done = subprocess.run(
             [python, "-c", _PACKAGE, name], capture_output=True, text=True, check=True, timeout=60
         )
-        places = json.loads(done.stdout.splitlines()[-1])
+        locations = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, LookupError) as error:
         raise UsageError(
             f"{python} cannot be asked for {name} ({error}); name a Python interpreter"
         ) from None
-    if not places:
+    if not locations:
         raise UsageError(f"{python} has no package {name}; install the backend there")
-    return Path(places[0])
+    return Path(locations[0])
 
 
 def dist_info(site: Path, version: str) -> Path | None:
     """Find the folder with torch's metadata. Its name may lack the local label, as for PyPI's wheels."""
-    folders = {_normal(path.name[6:-10]): path for path in site.glob("torch-*.dist-info") if path.is_dir()}
-    return folders.get(_normal(version)) or folders.get(_normal(version.partition("+")[0]))
+    folders = {
+        _normalized(path.name[6:-10]): path for path in site.glob("torch-*.dist-info") if path.is_dir()
+    }
+    return folders.get(_normalized(version)) or folders.get(_normalized(version.partition("+")[0]))
 
 
-def _normal(version: str) -> str:
+def _normalized(version: str) -> str:
     """Write a version in the form of PEP 440, which torch/version.py need not have."""
     return re.sub(r"[-_]", ".", version.lower())
 
 
 def installed_version(python: str) -> str:
     """Return the version that pip knows, which may lack torch's local label. UsageError without torch."""
-    place = locate(python)
-    site = None if place.site is None else Path(place.site)
-    info = None if site is None else dist_info(site, of_folder(site).version)
+    environment = locate(python)
+    site = None if environment.site is None else Path(environment.site)
+    info = None if site is None else dist_info(site, describe_folder(site).version)
     if info is None:
         raise UsageError(f"{python} has no torch that pip has installed; install one from a wheel")
     return info.name[6:-10]
 
 
-def _read(path: Path) -> str:
+def _read_required(path: Path) -> str:
     try:
         return path.read_text()
     except OSError as error:
         raise UsageError(f"torch has no readable {path} ({error.strerror}); install it again") from None
 
 
-def _text(path: Path) -> str | None:
+def _read_optional(path: Path) -> str | None:
     try:
         return path.read_text()
     except OSError:
         return None
 
 
-def _url(direct: str | None) -> str | None:
+def _source_of(direct: str | None) -> str | None:
     if direct is None:
         return None
     try:

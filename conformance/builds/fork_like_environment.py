@@ -18,7 +18,7 @@ from conformance.errors import UsageError
 _OVERLAY_MARK = "repack.json"
 
 
-def overlay(python: Path, folder: Path, label: str | None = None) -> bool:
+def make_overlay(python: Path, folder: Path, label: str | None = None) -> bool:
     """Make an environment in which torch is a fork-like build of another environment's torch.
 
     torch's files are hard links (symbolic ones across file systems), version and metadata are rewritten, and
@@ -51,8 +51,8 @@ def overlay(python: Path, folder: Path, label: str | None = None) -> bool:
         raise UsageError(f"{folder} is neither empty nor an overlay; name another folder")
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    overlay_site = Path(_describe_site(folder / "bin" / "python"))
-    link = _linker(site, overlay_site)
+    overlay_site = Path(_site_packages_of(folder / "bin" / "python"))
+    link = _make_linker(site, overlay_site)
     changed = {
         VERSION_FILE: relabel.version_file.encode(),
         f"{relabel.folder()}/METADATA": relabel.metadata((info / "METADATA").read_text()).encode(),
@@ -80,25 +80,25 @@ def overlay(python: Path, folder: Path, label: str | None = None) -> bool:
     return True
 
 
-def _linker(site: Path, overlay_site: Path) -> Callable[[str, str], None]:
+def _make_linker(site: Path, overlay_site: Path) -> Callable[[str, str], None]:
     created: set[Path] = set()
 
     def link(name: str, target: str) -> None:
-        source, place = site / name, overlay_site / target
-        if place.parent not in created:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            created.add(place.parent)
+        source, link_path = site / name, overlay_site / target
+        if link_path.parent not in created:
+            link_path.parent.mkdir(parents=True, exist_ok=True)
+            created.add(link_path.parent)
         try:
-            os.link(source, place)
+            os.link(source, link_path)
         except FileNotFoundError:
             return  # bytecode that pip recorded and that was removed since
         except OSError:
-            place.symlink_to(source)
+            link_path.symlink_to(source)
 
     return link
 
 
-def _describe_site(python: Path) -> str:
+def _site_packages_of(python: Path) -> str:
     code = "import sysconfig; print(sysconfig.get_path('platlib'))"
     done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True)
     return done.stdout.strip()

@@ -26,19 +26,19 @@ def version() -> str:
     return match.group(1)
 
 
-def fork_like(torch_version: str) -> bool:
+def is_fork_like(torch_version: str) -> bool:
     """Return True for the version of a fork-like build: its local label begins with ``git`` or ``hpu``."""
     return torch_version.partition("+")[2].startswith(("git", "hpu"))
 
 
-def label(torch_version: str) -> str:
+def folder_label(torch_version: str) -> str:
     """Write a version in a form that fits the name of a folder."""
     return re.sub(r"[^A-Za-z0-9.+]", "_", torch_version)
 
 
 def leg_name(torch_version: str, mode: str) -> str:
     """Name a leg by its build and mode."""
-    return f"{label(torch_version)}-{mode}"
+    return f"{folder_label(torch_version)}-{mode}"
 
 
 #: Variables that change what torch computes or how; no others are recorded.
@@ -58,7 +58,7 @@ VARIABLES = (
 _VALUE = re.compile(r"[A-Za-z0-9_.,:+-]{0,64}")
 
 
-def environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
+def recorded_variables(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the variables of the allow-list that are set to a plain value."""
     return {
         name: variables[name] for name in VARIABLES if name in variables and _VALUE.fullmatch(variables[name])

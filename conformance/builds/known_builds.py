@@ -14,7 +14,7 @@ else:
 
 
 @dataclasses.dataclass(frozen=True)
-class Known:
+class KnownBuild:
     """A build of known origin: its kind, and the wheel's name."""
 
     kind: str
@@ -22,7 +22,7 @@ class Known:
 
 
 @functools.cache
-def builds() -> dict[str, Known]:
+def known_builds() -> dict[str, KnownBuild]:
     """Load the known builds by the digest of :func:`conformance.builds.describe.digest`."""
     data = tomllib.loads((Path(__file__).parent / "known_builds.toml").read_text())
-    return {entry["record"]: Known(entry["kind"], entry["name"]) for entry in data.get("build", ())}
+    return {entry["record"]: KnownBuild(entry["kind"], entry["name"]) for entry in data.get("build", ())}

@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from conformance.builds.describe import Build, files_changed, of_folder
+from conformance.builds.describe import Build, describe_folder, files_changed
 from conformance.errors import UsageError
 
 
-def record(build: Build, file: Path) -> None:
+def write_record(build: Build, file: Path) -> None:
     """Write the description of a build to a file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(build.to_json(), indent=1, sort_keys=True) + "\n")
 
 
-def recorded(file: Path) -> Build:
+def read_record(file: Path) -> Build:
     """Read the description that :func:`record` wrote; UsageError if the file is unreadable."""
     try:
         return Build.from_json(json.loads(file.read_text()))
@@ -29,7 +29,7 @@ def recorded(file: Path) -> Build:
         ) from None
 
 
-def swapped(before: Build, after: Build) -> list[str]:
+def differences_between(before: Build, after: Build) -> list[str]:
     """List the differences of two builds in words; an empty list if they are the same."""
     differences = []
     for aspect, old, new in (
@@ -44,10 +44,10 @@ def swapped(before: Build, after: Build) -> list[str]:
     return differences
 
 
-def verdict(before: Build, site: Path, constraints: str | None = None) -> str | None:
+def torch_problem(before: Build, site: Path, constraints: str | None = None) -> str | None:
     """Return one sentence if the torch in a folder is no longer the recorded one, else None."""
-    after = of_folder(site)
-    differences = swapped(before, after)
+    after = describe_folder(site)
+    differences = differences_between(before, after)
     if differences:
         pin = (
             f"install with '--constraint {constraints}'" if constraints else "install with a constraints file"
@@ -65,7 +65,7 @@ def verdict(before: Build, site: Path, constraints: str | None = None) -> str | 
     return None
 
 
-def constraint(installed: str, wheel: Path | None) -> str:
+def constraint_line(installed: str, wheel: Path | None) -> str:
     """Write a line of a constraints file that keeps pip from replacing torch, by the version that pip
     knows.
     """

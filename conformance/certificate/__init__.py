@@ -1,1 +1,1 @@
-"""Certificates: what a level asks for, whether a run's results entitle to it, and the bundle that says so."""
+"""Certificates: assess whether a run holds a level, and write and verify the bundle that certifies the level."""

@@ -1,4 +1,4 @@
-"""Issuing and verifying: from results to a certificate, and from a bundle back to the same one."""
+"""Issue a certificate for a leg, and verify a certificate by recomputing it from the results in its bundle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from conformance.certificate import document
 from conformance.certificate.document import Certificate
-from conformance.certificate.level_assessment import LevelAssessment, judge
+from conformance.certificate.level_assessment import LevelAssessment, assess_level
 from conformance.errors import UsageError
 from conformance.model import digests
 from conformance.model.records import Document, Leg
@@ -17,80 +17,90 @@ from conformance.results import document as result_files
 from conformance.results import scrub
 
 
-def scrubbed(leg: Leg) -> Document:
-    """The results document of one leg as a bundle holds it, made on the machine that hands it on."""
-    kept = scrub.leg(leg)
-    for row in kept["results"]:
+def scrubbed_document(leg: Leg) -> Document:
+    """Return the results document of one leg without paths, host names and unlisted variables.
+
+    The function runs on the machine that issues the certificate, because it removes the name of that machine.
+    """
+    scrubbed_leg = scrub.leg(leg)
+    for row in scrubbed_leg["results"]:
         if "failures" in row:
             row["failures"] = scrub.without_host(row["failures"])
         if "notes" in row:
             row["notes"] = scrub.without_host(row["notes"])
-    kept["problems"] = scrub.without_host(kept["problems"])
-    return result_files.document([kept])
+    scrubbed_leg["problems"] = scrub.without_host(scrubbed_leg["problems"])
+    return result_files.document([scrubbed_leg])
 
 
 def suite_problem(leg: Leg) -> str | None:
-    """The reason why the installed suite cannot judge a leg: another copy of the suite made it."""
-    installed, theirs = digests.suite(), leg["digests"]["suite"]
+    """Return an error text if a different copy of the suite produced the leg, else None."""
+    installed, theirs = digests.suite_digest(), leg["digests"]["suite"]
     if theirs == installed:
         return None
     return (
-        f"the results were made by another copy of the suite (digest {str(theirs)[:12]}) than the one that "
-        f"is installed ({installed[:12]}); install that one, or run again"
+        f"the results come from a different copy of the suite (digest {str(theirs)[:12]}) than the installed "
+        f"suite ({installed[:12]}); install that copy, or run the suite again"
     )
 
 
-def issue(leg: Leg, manifest: Manifest, level: str) -> tuple[LevelAssessment, Certificate, Document]:
-    """The entitlement of a leg, its certificate and scrubbed results; the last two are for entitled ones."""
-    kept = scrubbed(leg)
-    entitlement = judge(kept["legs"][0], manifest, level)
+def issue_certificate(
+    leg: Leg, manifest: Manifest, level: str
+) -> tuple[LevelAssessment, Certificate, Document]:
+    """Return the level assessment of a leg, its certificate and its scrubbed results.
+
+    Use the certificate and the results only if the leg holds the level.
+    """
+    results = scrubbed_document(leg)
+    assessment = assess_level(results["legs"][0], manifest, level)
     problem = suite_problem(leg)
     if problem is not None:
-        entitlement = dataclasses.replace(entitlement, unfit=(problem, *entitlement.unfit))
-    return entitlement, document.certificate(kept, entitlement), kept
+        assessment = dataclasses.replace(assessment, unfit=(problem, *assessment.unfit))
+    return assessment, document.make_certificate(results, assessment), results
 
 
 @dataclasses.dataclass(frozen=True)
 class Verification:
-    """The outcome of checking a bundle: its certificate made again, and every difference."""
+    """The outcome of a verification: the assessment and certificate recomputed from the rows, and the problems."""
 
-    found: LevelAssessment
+    assessment: LevelAssessment
     certificate: Certificate
     problems: tuple[str, ...]
 
 
-def verify(certificate: Certificate, results: Document, manifest: Manifest) -> Verification:
-    """Make the certificate of a bundle again from its rows, and hold it against the one in the bundle."""
+def verify_certificate(certificate: Certificate, results: Document, manifest: Manifest) -> Verification:
+    """Recompute the certificate of a bundle from its result rows, and compare both certificates."""
     if len(results["legs"]) != 1:
         raise UsageError(
-            f"the results of the bundle hold {len(results['legs'])} legs; a certificate is of one"
+            f"the results of the bundle contain {len(results['legs'])} legs; a certificate covers one leg"
         )
     leg = results["legs"][0]
     claim = certificate["claim"]
-    entitlement = judge(leg, manifest, claim["level"])
-    recounted = document.certificate(results, entitlement)
-    problems = [f"not entitled: {reason}" for reason in entitlement.unfit]
+    assessment = assess_level(leg, manifest, claim["level"])
+    recounted = document.make_certificate(results, assessment)
+    problems = [f"level not held: {reason}" for reason in assessment.unfit]
     problems += [
-        f"not entitled: {len(names)} results: {reason}" for reason, names in entitlement.missing.items()
+        f"level not held: {len(names)} results: {reason}" for reason, names in assessment.missing.items()
     ]
-    if not entitlement.passed:
-        problems.append("not entitled: no result of the level passed")
+    if not assessment.passed:
+        problems.append("level not held: no result of the level passed")
     problem = suite_problem(leg)
     if problem is not None:
         problems.append(problem)
     if result_files.document([leg]) != results:
         problems.append("the head of results.json does not follow from its rows")
     if scrub.leg(leg) != leg:
-        problems.append("results.json holds what a certificate leaves out: paths, hosts or variables")
+        problems.append(
+            "results.json contains paths, host names or variables that a certificate must not contain"
+        )
     problems += [
         f"{where} is {_short(stated)}, recounted {_short(counted)}"
         for where, stated, counted in differences(certificate, recounted)
     ]
-    return Verification(entitlement, recounted, tuple(problems))
+    return Verification(assessment, recounted, tuple(problems))
 
 
 def differences(first: Any, second: Any, where: str = "certificate") -> Iterator[tuple[str, Any, Any]]:
-    """The places where two JSON values differ, with both values."""
+    """Yield the path, the first and the second value of each difference between two JSON values."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         for key in sorted({*first, *second}):
             yield from differences(first.get(key), second.get(key), f"{where}.{key}")

@@ -1,4 +1,4 @@
-"""The certificate: a document that follows from results, so that whoever has these can make it again."""
+"""Build the certificate of a leg from its results. Anyone who has the results can recompute it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TypedDict
 import conformance
 from conformance.certificate.level_assessment import LevelAssessment
 from conformance.model.records import BackendFacts, Digests, Document, Leg, TorchFacts
-from conformance.plan.levels.manifest import words
-from conformance.plan.levels.mutation_score import Detection
+from conformance.plan.levels.manifest import minor_text
+from conformance.plan.levels.mutation_score import MutationScores
 from conformance.target import file as target_file
 
 SCHEMA = 1
-#: What a certificate is without anybody who vouches for the run.
+#: The attestation of a run that no other party has attested.
 ATTESTATION = "self-reported"
 SIMULATED = "simulated device: no hardware stands behind these results"
 
 
 class Claim(TypedDict):
-    """The claim of a certificate, and who vouches for it."""
+    """The claimed level, mode and torch minor, the attestation, and a notice for simulated devices."""
 
     level: str
     mode: str
@@ -31,7 +31,11 @@ class Claim(TypedDict):
 
 
 class DetectionPower(TypedDict):
-    """The planted faults that the results of the level saw, and the run that counted them."""
+    """The mutation score of a level.
+
+    ``killed`` of ``of`` mutants were killed, and ``killed_called`` of the ``of_called`` mutants whose trigger
+    condition a call met. ``measured_on`` names the target, mode and torch of the mutation run.
+    """
 
     killed: int
     of: int
@@ -41,7 +45,7 @@ class DetectionPower(TypedDict):
 
 
 class Evidence(TypedDict):
-    """Digests and numbers of results that anyone can count again from the rows."""
+    """Digests and counts that anyone can recompute from the result rows."""
 
     manifest: str
     results: str
@@ -55,7 +59,7 @@ class Evidence(TypedDict):
 
 
 class TargetStatement(TypedDict):
-    """The target as the run states it."""
+    """The target as recorded by the run."""
 
     name: str
     device: str
@@ -64,7 +68,7 @@ class TargetStatement(TypedDict):
 
 
 class Statements(TypedDict):
-    """The run's own statements, which no one else attests."""
+    """Facts that the run recorded about itself. They cannot be recomputed from the rows."""
 
     target: TargetStatement
     torch: TorchFacts
@@ -81,7 +85,7 @@ class Statements(TypedDict):
 
 
 class Certificate(TypedDict):
-    """``certificate.json`` of a bundle; ``repeat`` are the steps that make it again."""
+    """``certificate.json`` of a bundle. ``repeat`` lists the steps that reproduce the certificate."""
 
     schema: int
     suite: str
@@ -91,39 +95,39 @@ class Certificate(TypedDict):
     repeat: list[str]
 
 
-def canonical(data: object) -> bytes:
-    """JSON in the one form of which digests are taken."""
+def canonical_json(data: object) -> bytes:
+    """Return canonical JSON, the input of every digest."""
     return (json.dumps(data, separators=(",", ":"), sort_keys=True, ensure_ascii=True) + "\n").encode()
 
 
-def certificate(results: Document, entitlement: LevelAssessment) -> Certificate:
-    """The certificate of the only leg of some results, which must be scrubbed already.
+def make_certificate(results: Document, assessment: LevelAssessment) -> Certificate:
+    """Return the certificate of a results document that has one leg and is already scrubbed.
 
-    ``evidence`` is what anyone can count again from the rows; ``statements`` are what the run says of itself.
+    Anyone can recompute ``evidence`` from the rows. ``statements`` are facts that the run recorded about itself.
     """
     leg = results["legs"][0]
     target, facts = leg["target"], leg["facts"]
-    samples = collections.Counter(entitlement.placements.values())
+    samples = collections.Counter(assessment.placements.values())
     return {
         "schema": SCHEMA,
         "suite": conformance.__version__,
         "claim": {
-            "level": entitlement.demand.level,
-            "mode": entitlement.demand.mode,
-            "torch": words(entitlement.demand.minor),
+            "level": assessment.demand.level,
+            "mode": assessment.demand.mode,
+            "torch": minor_text(assessment.demand.minor),
             "attestation": ATTESTATION,
             "notice": SIMULATED if target.get("simulated") else None,
         },
         "evidence": {
-            "manifest": entitlement.demand.digest(),
-            "results": hashlib.sha256(canonical(results)).hexdigest(),
+            "manifest": assessment.demand.digest(),
+            "results": hashlib.sha256(canonical_json(results)).hexdigest(),
             "suite": leg["digests"]["suite"],
-            "counts": entitlement.counts(),
+            "counts": assessment.counts(),
             "comparisons": sum(row.get("comparisons", 0) for row in leg["results"]),
-            "waived": list(entitlement.waived),
-            "not_claimed": {reason: len(names) for reason, names in entitlement.not_claimed.items()},
+            "waived": list(assessment.waived),
+            "not_claimed": {reason: len(names) for reason, names in assessment.not_claimed.items()},
             "placements": dict(sorted(samples.items())),
-            "detection": _detection(entitlement.demand.level, entitlement.demand.mode),
+            "detection": _detection_power(assessment.demand.level, assessment.demand.mode),
         },
         "statements": {
             "target": {
@@ -144,13 +148,13 @@ def certificate(results: Document, entitlement: LevelAssessment) -> Certificate:
             "level_of_the_run": leg["level"],
             "samples": leg["samples"],
         },
-        "repeat": repeat(leg, entitlement.demand.level),
+        "repeat": repeat_steps(leg, assessment.demand.level),
     }
 
 
-def _detection(level: str, mode: str) -> DetectionPower | None:
-    """Return the power of the installed suite; None in a mode in which it was not measured."""
-    measured = Detection.read()
+def _detection_power(level: str, mode: str) -> DetectionPower | None:
+    """Return the mutation score of the installed suite, or None if the mode was not measured."""
+    measured = MutationScores.read()
     power = measured.of(level, mode)
     if power is None:
         return None
@@ -163,16 +167,16 @@ def _detection(level: str, mode: str) -> DetectionPower | None:
     }
 
 
-def repeat(leg: Leg, level: str) -> list[str]:
-    """The steps that make such a certificate again."""
+def repeat_steps(leg: Leg, level: str) -> list[str]:
+    """Return the steps that reproduce the certificate of a leg."""
     target = leg["target"]
-    known = target["name"] in target_file.known_targets() and target["file"] == f"{target['name']}.toml"
-    where = target["name"] if known else target["file"]
+    is_known = target["name"] in target_file.known_targets() and target["file"] == f"{target['name']}.toml"
+    target_argument = target["name"] if is_known else target["file"]
     samples = "" if leg["samples"] == "default" else f" --samples {leg['samples']}"
     mode = leg["mode"]
     return [
         f"install torch {leg['torch']} (revision {leg['facts']['torch'].get('revision')}), the backend and "
         f"conformance {conformance.__version__}",
-        f"conformance run --target {where} --mode {mode} --level {leg['level']}{samples} -o out",
+        f"conformance run --target {target_argument} --mode {mode} --level {leg['level']}{samples} -o out",
         f"conformance certify out --level {level} --mode {mode} -o certificate-{level}-{mode}.zip",
     ]

@@ -1,4 +1,4 @@
-"""The standing of a leg, counted from its rows: its own statements may make it worse, never better."""
+"""Compute the status of a leg from its rows. The leg's own summary can lower the status and cannot raise it."""
 
 from __future__ import annotations
 
@@ -8,27 +8,31 @@ from conformance.plan import levels
 from conformance.results.exit_codes import OK, UNEXPECTED, USAGE
 from conformance.results.leg_summary import Judgement
 
-#: ``refused``: it did not start.
+#: The possible statuses of a leg. A ``refused`` leg did not start.
 STANDINGS = ("passed", "failed", "incomplete", "refused")
 
 
 def leg_status(leg: Leg) -> tuple[str, str]:
-    """One of ``STANDINGS``, and in words why it is not ``passed``."""
+    """Return the status of a leg, one of ``STANDINGS``, and the reason if it is not ``passed``."""
     rows = leg["results"]
     if leg["exit"] == USAGE and not rows:
         return "refused", "; ".join(leg["problems"])[:1000]
     why = []
     if not rows:
-        why.append("it has no results")
+        why.append("the leg has no results")
     if leg["oracle"]["differences"]:
         why.append(f"{len(leg['oracle']['differences'])} oracle values differ without the backend")
-    # Level smoke certifies nothing, but a run of it can be complete.
-    why += [text for text in level_assessment.whole(leg) if not text.startswith(f"level {levels.SMOKE}")]
+    # Level smoke cannot be certified, but a run of level smoke can be complete.
+    why += [
+        text for text in level_assessment.reasons_unfit(leg) if not text.startswith(f"level {levels.SMOKE}")
+    ]
     if why:
         return "incomplete", "; ".join([*why, *leg["problems"]])[:1000]
     unexpected = Judgement.of(leg).unexpected
     if unexpected:
-        return "failed", f"{unexpected} results are not as they should be"
+        return "failed", f"{unexpected} results are unexpected"
     if leg["exit"] == UNEXPECTED:
-        return "failed", "; ".join(leg["problems"])[:1000] or "its expectations are wrong"
-    return ("passed", "") if leg["exit"] == OK else ("incomplete", f"it ended with {leg['exit']}")
+        return "failed", "; ".join(leg["problems"])[:1000] or "the expectations are wrong"
+    return (
+        ("passed", "") if leg["exit"] == OK else ("incomplete", f"the run ended with exit code {leg['exit']}")
+    )

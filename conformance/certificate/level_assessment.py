@@ -1,4 +1,4 @@
-"""Entitlement: whether the rows of a leg hold a level in its mode. Everything is counted from rows."""
+"""Assess whether a leg holds a level in its mode. Every count is recomputed from the result rows."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from conformance.model.records import Leg, ResultRow
 from conformance.model.verdicts import Placement, Verdict, seed_of
 from conformance.model.vocabulary import LEVELS
 from conformance.plan import levels
-from conformance.plan.levels.manifest import Entry, LevelRequirements, Manifest, words
+from conformance.plan.levels.manifest import LevelRequirements, Manifest, RequiredResult, minor_text
 from conformance.results import exit_codes, merge
 from conformance.results.leg_summary import Judgement
 
 _RAN_ON_THE_DEVICE = (Placement.NATIVE.value, Placement.COMPOSITE.value)
-#: Verdicts that a waiver can answer for: a failure that was seen, once or each time.
+#: Verdicts of failures, which a waiver can excuse.
 _WAIVABLE = (Verdict.FAIL.value, Verdict.XFAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value)
 
 
 @dataclasses.dataclass(frozen=True)
 class LevelAssessment:
-    """The rows of a leg, sorted by what they mean for a level.
+    """The required results of a level, sorted by their outcome in a leg.
 
-    ``unfit`` are reasons for which the run as a whole yields no level; ``missing`` are results by what is
-    wrong with them, ``not_claimed`` by what the target file does not declare, all sorted.
+    ``unfit`` lists the reasons why the leg supports no level at all. ``missing`` groups the ids of results that
+    do not pass by their defect. ``not_claimed`` groups ids by the declaration of the target file that excludes
+    them. The largest groups come first.
     """
 
     demand: LevelRequirements
@@ -37,166 +38,173 @@ class LevelAssessment:
     unfit: tuple[str, ...]
 
     @property
-    def entitled(self) -> bool:
+    def holds(self) -> bool:
         """True if the leg holds the level."""
         return not self.unfit and not self.missing and bool(self.passed)
 
     @property
-    def due(self) -> int:
+    def required(self) -> int:
         """The number of results that the level requires."""
         return len(self.demand.entries)
 
     @property
     def claimed(self) -> int:
-        """The number of them that the target claims."""
-        return self.due - sum(map(len, self.not_claimed.values()))
+        """The number of required results that the target claims."""
+        return self.required - sum(map(len, self.not_claimed.values()))
 
     def counts(self) -> dict[str, int]:
-        """The counts that a certificate prints."""
+        """Return the counts of the certificate."""
         return {
-            "due": self.due,
+            "due": self.required,
             "claimed": self.claimed,
             "passed": len(self.passed),
             "waived": len(self.waived),
-            "not_claimed": self.due - self.claimed,
+            "not_claimed": self.required - self.claimed,
             "missing": sum(map(len, self.missing.values())),
         }
 
 
-#: Verdicts of a result that a target declares unsupported and keeps its word about.
+#: Verdicts that agree with an ``[unsupported]`` declaration of the target file.
 _REFUSED = (Verdict.PASS.value, Verdict.UNSUPPORTED.value)
 
 
-def judge(leg: Leg, manifest: Manifest, level: str) -> LevelAssessment:
-    """Hold a leg against a level; UsageError if the manifest does not know its torch."""
+def assess_level(leg: Leg, manifest: Manifest, level: str) -> LevelAssessment:
+    """Assess a leg against the requirements of a level.
+
+    Raise UsageError if the manifest has no entry for the torch minor of the leg.
+    """
     demand = manifest.demand(leg["torch"], leg["mode"], level)
     declaration = Declaration.of(leg)
-    unfit = list(whole(leg))
+    unfit = list(reasons_unfit(leg))
     if not levels_within(leg["level"], level):
-        unfit.append(f"the run was of level {leg['level']}, which does not take all of {level}")
+        unfit.append(f"the run was of level {leg['level']}, which does not include all of {level}")
     if not demand.entries:
         unfit.append(
-            f"the manifest of torch {words(demand.minor)} has nothing of level {level} in mode {demand.mode}"
+            f"the manifest of torch {minor_text(demand.minor)} has no results of level {level} "
+            f"in mode {demand.mode}"
         )
     rows: dict[str, ResultRow] = {}
     twice: set[str] = set()
-    for each in leg["results"]:
-        if each["id"] in rows:
-            twice.add(each["id"])
-        rows[each["id"]] = each
+    for row_of_leg in leg["results"]:
+        if row_of_leg["id"] in rows:
+            twice.add(row_of_leg["id"])
+        rows[row_of_leg["id"]] = row_of_leg
     unfit += [f"{name} has two rows" for name in sorted(twice)[:5]]
     passed, waived = [], []
     missing: dict[str, list[str]] = collections.defaultdict(list)
     not_claimed: dict[str, list[str]] = collections.defaultdict(list)
     for name, entry in demand.entries.items():
-        removed = declaration.removes(entry)
-        if removed is not None:
+        reason = declaration.reason_not_claimed(entry)
+        if reason is not None:
             row = rows.get(name)
-            # A pattern of [unsupported] is claimed to be refused cleanly; what else shows there is a failure.
+            # [unsupported] declares a clean refusal. Any other verdict is a defect.
             refused = row is None or row["verdict"] in _REFUSED or _excused(row, demand, name)
-            if refused or not removed.startswith("unsupported "):
-                not_claimed[removed].append(name)
+            if refused or not reason.startswith("unsupported "):
+                not_claimed[reason].append(name)
             else:
-                shown = row["verdict"] if row is not None else "no result"
-                missing[f"declared unsupported, yet not refused cleanly: {shown}"].append(name)
+                verdict_text = row["verdict"] if row is not None else "no result"
+                missing[f"declared unsupported, but not refused cleanly: {verdict_text}"].append(name)
             continue
         row = rows.get(name)
-        beyond = _left_out(row, declaration)
-        wrong = _wrong(row, demand, entry)
-        if beyond is not None:
-            not_claimed[f"dtype {beyond}"].append(name)
-        elif wrong is None:
+        undeclared_dtype = _undeclared_dtype(row, declaration)
+        defect = _defect(row, demand, entry)
+        if undeclared_dtype is not None:
+            not_claimed[f"dtype {undeclared_dtype}"].append(name)
+        elif defect is None:
             passed.append(name)
         elif row is not None and _excused(row, demand, name):
             waived.append(name)
         else:
-            missing[wrong].append(name)
+            missing[defect].append(name)
     placements = dict(_placements(rows, demand))
-    for name, place in placements.items():
-        if place not in _RAN_ON_THE_DEVICE:
-            missing[f"placed {place}, although a device must run it itself"].append(name)
+    for name, placement in placements.items():
+        if placement not in _RAN_ON_THE_DEVICE:
+            missing[f"placed {placement}, but the device must run the operator itself"].append(name)
     return LevelAssessment(
         demand,
         tuple(sorted(passed)),
         tuple(sorted(waived)),
-        _sorted(missing),
-        _sorted(not_claimed),
+        _largest_first(missing),
+        _largest_first(not_claimed),
         placements,
         tuple(unfit),
     )
 
 
 def levels_within(run: str, level: str) -> bool:
-    """Return True if a run of one level includes all of another; level smoke includes none."""
+    """Return True if a run of level ``run`` includes all results of ``level``.
+
+    A run of level smoke includes no level.
+    """
     return run != levels.SMOKE and levels.includes(run, level)
 
 
-def whole(leg: Leg) -> Iterator[str]:
-    """Reasons for which a leg yields no level at all, whatever its rows are."""
+def reasons_unfit(leg: Leg) -> Iterator[str]:
+    """Yield the reasons why a leg supports no level at all, independent of its rows."""
     count = leg["missing"]["count"]
     lost = not leg["complete"] or count or leg["exit"] not in (exit_codes.OK, exit_codes.UNEXPECTED)
-    # A leg that lacks only other shards gets that reason below.
+    # If only other shards are missing, shard_reason reports it below.
     if lost and not (merge.absent(leg) and merge.alone(leg)["complete"] and not count):
         yield f"the run is not complete{f', {count} results are missing' if count else ''}"
     if leg["selection"] is not None:
-        yield f"the run was narrowed with -k {leg['selection']!r}"
+        yield f"the run was restricted with -k {leg['selection']!r}"
     if leg["left_out"]:
-        yield f"the run left out {leg['left_out']} results"
+        yield f"the run omitted {leg['left_out']} results"
     if leg["shard"] != "1/1":
-        yield part(leg)
+        yield shard_reason(leg)
     samples = leg["samples"]
     if samples not in ("default", "all"):
-        # Another number chooses other samples, and may leave out some that the default takes.
-        yield f"the run took --samples {samples}; run it with the default, or with all"
+        # A different limit chooses different samples and can omit samples of the default.
+        yield f"the run used --samples {samples}; use the default, or --samples all"
     extra = leg["facts"].get("extra")
     if extra:
-        yield f"the run had extra modules ({', '.join(map(str, extra))}), which can change any verdict"
+        yield f"the run loaded extra modules ({', '.join(map(str, extra))}), which can change any verdict"
     if leg["level"] == levels.SMOKE:
-        yield "level smoke is a quick choice and certifies nothing"
+        yield "level smoke is a quick selection and cannot be certified"
     yield from _consistent(leg)
 
 
-def part(leg: Leg) -> str:
-    """The reason for which a shard yields no level."""
+def shard_reason(leg: Leg) -> str:
+    """Return the reason why a shard supports no level."""
     return f"the run is shard {leg['shard']}; merge all shards first"
 
 
 def _consistent(leg: Leg) -> Iterator[str]:
-    """Reasons for which the sums of a leg do not follow from its rows."""
+    """Yield an error for each summary of a leg that differs from the recomputed one."""
     judgement = Judgement.of(leg)
     if leg["planned"] != len(judgement.rows):
-        yield f"{leg['planned']} results were planned and {len(judgement.rows)} rows are there"
+        yield f"{leg['planned']} results were planned, but the leg has {len(judgement.rows)} rows"
     if leg["totals"] != judgement.totals:
         yield "the totals do not follow from the rows"
     if leg["cases"] != judgement.cases:
         yield "the verdicts of cases do not follow from the rows"
     if leg["oracle"]["differences"]:
-        yield f"the oracle gave other values when it was asked again: {leg['oracle']['differences'][0]}"
+        yield f"the oracle returned different values when it was run again: {leg['oracle']['differences'][0]}"
 
 
-def _wrong(row: ResultRow | None, demand: LevelRequirements, entry: Entry) -> str | None:
-    """The fault of the row of a claimed result, in words to group by; None if it passes."""
+def _defect(row: ResultRow | None, demand: LevelRequirements, entry: RequiredResult) -> str | None:
+    """Return the defect of a claimed result as a text to group by, or None if the result passes."""
     if row is None:
         return "no result"
     verdict = str(row["verdict"])
     if verdict == Verdict.PASS.value:
         if row.get("failures") or row.get("failure_count") or not row.get("comparisons"):
-            return "pass, although the row shows failures or compared nothing"
+            return "pass, but the row has failures or no comparisons"
         if row.get("seed", 0) != seed_of(entry.id.case.subject, entry.id.dtype):
-            return "pass, of samples from another seed"
+            return "pass, but with samples from a different seed"
         return None
     kinds = sorted({failure["kind"] for failure in row.get("failures", ())})
-    shown = f"{verdict} ({', '.join(kinds)})" if kinds else verdict
+    text = f"{verdict} ({', '.join(kinds)})" if kinds else verdict
     if entry.floor and verdict == Verdict.UNSUPPORTED.value:
-        return f"{shown}, in the floor of {demand.level}"
-    return shown
+        return f"{text}, in the floor of {demand.level}"
+    return text
 
 
-def _left_out(row: ResultRow | None, declaration: Declaration) -> str | None:
-    """Return a dtype that the target does not declare and without which nothing of a result is left.
+def _undeclared_dtype(row: ResultRow | None, declaration: Declaration) -> str | None:
+    """Return the undeclared dtype because of which nothing of a result was checked, or None.
 
-    The result may be in the floor of a level: ``value/double@float32`` needs float64, whatever the level asks
-    of float32.
+    This also applies to results in the floor of a level: ``value/double@float32`` needs float64, although
+    the level requires only float32.
     """
     if row is None or row["verdict"] != Verdict.UNSUPPORTED.value:
         return None
@@ -204,28 +212,31 @@ def _left_out(row: ResultRow | None, declaration: Declaration) -> str | None:
 
 
 def _excused(row: ResultRow, demand: LevelRequirements, name: str) -> bool:
-    """Return True if torch itself is known to cause every kind of failure that the row shows."""
+    """Return True if waivers cover every kind of failure of a row: torch itself causes these failures."""
     kinds = {failure["kind"] for failure in row.get("failures", ())}
     return row["verdict"] in _WAIVABLE and bool(kinds) and kinds <= demand.waived.get(name, frozenset())
 
 
 def _placements(rows: Mapping[str, ResultRow], demand: LevelRequirements) -> Iterator[tuple[str, str]]:
-    """The placement of each operator that must not fall back; an unknown one counts as fallback."""
+    """Yield the result id and the placement of each operator that must not fall back.
+
+    The placement is ``unknown`` if the row has none.
+    """
     native = frozenset(demand.native)
     for name, entry in demand.entries.items():
         if entry.id.case.property == levels.PLACEMENT and entry.id.case.subject in native and name in rows:
             yield name, str(rows[name].get("placement", Placement.UNKNOWN.value))
 
 
-def _sorted(groups: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """The largest groups first."""
+def _largest_first(groups: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Return the groups as sorted tuples, the largest group first."""
     order = sorted(groups, key=lambda reason: (-len(groups[reason]), reason))
     return {reason: tuple(sorted(groups[reason])) for reason in order}
 
 
-def held(leg: Leg, manifest: Manifest) -> str | None:
-    """The broadest level that a leg holds, or None."""
+def broadest_level_held(leg: Leg, manifest: Manifest) -> str | None:
+    """Return the broadest level that a leg holds, or None."""
     for level in reversed(LEVELS):
-        if levels_within(leg["level"], level) and judge(leg, manifest, level).entitled:
+        if levels_within(leg["level"], level) and assess_level(leg, manifest, level).holds:
             return level
     return None

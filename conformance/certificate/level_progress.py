@@ -1,4 +1,4 @@
-"""The way of a run's legs to their levels, counted from their rows, for the opening of a report."""
+"""Compute the progress of each leg toward its next level, for the opening of a report."""
 
 from __future__ import annotations
 
@@ -11,54 +11,60 @@ from conformance.model.vocabulary import LEVELS
 from conformance.plan.levels import manifest
 from conformance.plan.levels.manifest import Manifest
 from conformance.report import causes
-from conformance.report.headline import LevelProgress, blockers
+from conformance.report.headline import LevelProgress, blockers_of
 
 
-def of(legs: Sequence[Leg]) -> list[LevelProgress]:
-    """For each leg the broadest level that it holds, if any, and the next that its run can give.
+def level_progress_of(legs: Sequence[Leg]) -> list[LevelProgress]:
+    """Return, for each leg, the broadest level that it holds, and the next level that its run can reach.
 
-    A leg on a torch that the manifest does not know, or of level smoke, has none.
+    A leg of level smoke, or on a torch minor without an entry in the manifest, has no progress.
     """
-    known = manifest.load()
-    return [one for number, leg in enumerate(legs) for one in _leg(number, legs, known)]
+    loaded_manifest = manifest.load()
+    return [
+        progress
+        for number, leg in enumerate(legs)
+        for progress in _progress_of_leg(number, legs, loaded_manifest)
+    ]
 
 
-def _leg(number: int, legs: Sequence[Leg], known: Manifest) -> Iterator[LevelProgress]:
-    held: LevelProgress | None = None
+def _progress_of_leg(number: int, legs: Sequence[Leg], loaded_manifest: Manifest) -> Iterator[LevelProgress]:
+    held_progress: LevelProgress | None = None
     for level in LEVELS:
         if not level_assessment.levels_within(legs[number]["level"], level):
             break
         try:
-            progress = _level(number, legs, known, level)
+            progress = _progress_to_level(number, legs, loaded_manifest, level)
         except UsageError:
             return
         if progress is None:
             continue
         if not progress.holds:
-            if held is not None:
-                yield held
+            if held_progress is not None:
+                yield held_progress
             yield progress
             return
-        held = progress
-    if held is not None:
-        yield held
+        held_progress = progress
+    if held_progress is not None:
+        yield held_progress
 
 
-def _level(number: int, legs: Sequence[Leg], known: Manifest, level: str) -> LevelProgress | None:
+def _progress_to_level(
+    number: int, legs: Sequence[Leg], loaded_manifest: Manifest, level: str
+) -> LevelProgress | None:
     leg = legs[number]
-    found = level_assessment.judge(leg, known, level)
-    if not found.due:
+    assessment = level_assessment.assess_level(leg, loaded_manifest, level)
+    if not assessment.required:
         return None
-    missing = {name for names in found.missing.values() for name in names}
-    there = [(number, row) for row in leg["results"] if row["id"] in missing]
-    absent = sorted(missing - {row["id"] for _, row in there})
+    missing = {name for names in assessment.missing.values() for name in names}
+    present_rows = [(number, row) for row in leg["results"] if row["id"] in missing]
+    absent = sorted(missing - {row["id"] for _, row in present_rows})
     return LevelProgress(
         number,
         level,
-        found.due,
-        len(found.passed),
+        assessment.required,
+        len(assessment.passed),
         len(missing),
-        found.entitled,
-        found.unfit,
-        blockers(causes.grouped(there, legs), absent),
+        assessment.holds,
+        assessment.unfit,
+        blockers_of(causes.group_by_cause(present_rows, legs), absent),
     )

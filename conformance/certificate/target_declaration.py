@@ -1,4 +1,4 @@
-"""The claims of a target: the results of a level less those that its own file excludes, with reasons."""
+"""Find the results of a level that a target does not claim, because its target file excludes them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from conformance.errors import UsageError
 from conformance.model.id_patterns import matches
 from conformance.model.records import Leg
 from conformance.model.vocabulary import ANY_DTYPE
-from conformance.plan.levels.manifest import Entry
+from conformance.plan.levels.manifest import RequiredResult
 
 
 @dataclasses.dataclass(frozen=True)
 class Declaration:
-    """The declarations of a target file, as the results of its run carry them."""
+    """The declarations of a target file, as recorded in the results of its run."""
 
     dtypes: frozenset[str]
     capabilities: Mapping[str, bool]
@@ -25,17 +25,20 @@ class Declaration:
 
     @functools.cached_property
     def patterns(self) -> tuple[str, ...]:
-        """The patterns that are declared unsupported, in order."""
+        """The result patterns that the target declares unsupported, in the order of the file."""
         return tuple(self.unsupported)
 
     @staticmethod
     def of(leg: Leg) -> Declaration:
-        """The declaration of a leg; UsageError if it carries none."""
+        """Return the declarations recorded in a leg.
+
+        Raise UsageError if the leg has no record of them.
+        """
         declared = leg["target"].get("declared")
         if declared is None:
             raise UsageError(
-                f"leg {leg['name']} does not carry what its target declares, so an earlier version "
-                "of the suite made it; run it again"
+                f"leg {leg['name']} has no record of the declarations of its target: an earlier version of the "
+                "suite wrote it; run the suite again"
             )
         return Declaration(
             frozenset(declared["dtypes"]),
@@ -45,19 +48,19 @@ class Declaration:
             frozenset(declared["hooks"]),
         )
 
-    def removes(self, entry: Entry) -> str | None:
-        """The reason why the target does not claim a result, in words to group by; None if it claims it.
+    def reason_not_claimed(self, entry: RequiredResult) -> str | None:
+        """Return the reason why the target does not claim a result, or None if it claims the result.
 
-        Nothing removes what is in the floor of the level.
+        The target always claims the results in the floor of a level.
         """
         if entry.floor:
             return None
-        for word in entry.capabilities:
-            if not self.capabilities.get(word, True):
-                return f"capability {word}"
-        for word in entry.hooks:
-            if word not in self.hooks:
-                return f"hook {word}"
+        for name in entry.capabilities:
+            if not self.capabilities.get(name, True):
+                return f"capability {name}"
+        for name in entry.hooks:
+            if name not in self.hooks:
+                return f"hook {name}"
         dtype = entry.id.dtype
         if dtype != ANY_DTYPE and dtype not in self.dtypes:
             return f"dtype {dtype}"
@@ -66,11 +69,14 @@ class Declaration:
             listed = self.operators[subject]
             if (dtype == ANY_DTYPE and not listed) or (dtype != ANY_DTYPE and dtype not in listed):
                 return f"operators.{subject}"
-        pattern = _first(self.patterns, str(entry.id))
+        pattern = _first_matching(self.patterns, str(entry.id))
         return None if pattern is None else f"unsupported {pattern}"
 
 
 @functools.lru_cache(maxsize=1 << 17)
-def _first(patterns: tuple[str, ...], name: str) -> str | None:
-    """The first pattern that matches; the legs of a file mostly declare the same."""
+def _first_matching(patterns: tuple[str, ...], name: str) -> str | None:
+    """Return the first pattern that matches a result id, or None.
+
+    The result is cached, because most legs of a results file have the same patterns.
+    """
     return next((pattern for pattern in patterns if matches(pattern, name)), None)

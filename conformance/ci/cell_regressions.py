@@ -49,21 +49,23 @@ class CellChange:
         return self.now in GOOD and not self.count
 
 
-def compare(before: Sequence[Path], after: Path) -> list[CellChange]:
+def compare_cells(before: Sequence[Path], after: Path) -> list[CellChange]:
     """Compare all cells of the run ``after`` with the earlier runs ``before``, which are given newest first.
 
     A cell *was* as the newest earlier run with this cell says; its results are compared with those of the
     newest run that has any. UsageError if ``after`` has no table.
     """
-    runs = [(run, _outcomes(run)) for run in before]
-    new_legs = _legs(after)
+    runs = [(run, _read_outcomes(run)) for run in before]
+    new_legs = _read_legs(after)
     changes = []
-    for name, outcome in _outcomes(after).items():
+    for name, outcome in _read_outcomes(after).items():
         earlier = [(run, old[name]) for run, old in runs if name in old]
         measured = next(((run, old) for run, old in earlier if old["counts"]), None)
         regressed: list[str] = []
         if measured is not None:
-            regressed = _regressed(_leg(_legs(measured[0]), measured[1]), _leg(new_legs, outcome))
+            regressed = _regressed_ids(
+                _leg_of_outcome(_read_legs(measured[0]), measured[1]), _leg_of_outcome(new_legs, outcome)
+            )
         changes.append(
             CellChange(
                 id=name,
@@ -80,7 +82,7 @@ def compare(before: Sequence[Path], after: Path) -> list[CellChange]:
     return changes
 
 
-def history(folder: Path, backend: str, *, other_than: str = "") -> list[Path]:
+def earlier_runs(folder: Path, backend: str, *, other_than: str = "") -> list[Path]:
     """List a backend's newest runs on the branch of results that have a table of cells, without those of the
     workflow's run ``other_than``: the run that is compared with them.
     """
@@ -88,7 +90,7 @@ def history(folder: Path, backend: str, *, other_than: str = "") -> list[Path]:
     return [run for run in runs if not other_than or run.name.split("-")[1:2] != [other_than]][:SEARCHED]
 
 
-def _outcomes(folder: Path) -> dict[str, Any]:
+def _read_outcomes(folder: Path) -> dict[str, Any]:
     file = folder / "matrix.json"
     try:
         data = json.loads(file.read_text())
@@ -100,7 +102,7 @@ def _outcomes(folder: Path) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=4)
-def _legs(folder: Path) -> dict[tuple[str, str], Leg]:
+def _read_legs(folder: Path) -> dict[tuple[str, str], Leg]:
     file = folder / "results.json"
     if not file.is_file():
         return {}
@@ -108,11 +110,11 @@ def _legs(folder: Path) -> dict[tuple[str, str], Leg]:
     return {(str(leg["torch"]), str(leg["mode"])): leg for leg in document["legs"]}
 
 
-def _leg(legs: dict[tuple[str, str], Leg], outcome: Any) -> Leg | None:
+def _leg_of_outcome(legs: dict[tuple[str, str], Leg], outcome: Any) -> Leg | None:
     return legs.get((str(outcome["torch"]), str(outcome["cell"]["mode"])))
 
 
-def _regressed(old: Leg | None, new: Leg | None) -> list[str]:
+def _regressed_ids(old: Leg | None, new: Leg | None) -> list[str]:
     if old is None or new is None or not old["results"] or not new["results"]:
         return []  # the status of a cell without results says more than the names of all its results
     try:

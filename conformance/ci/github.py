@@ -17,9 +17,9 @@ REPOSITORY = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
 def gh(*arguments: str, body: Any = None) -> str:
     """Call ``gh`` and return its output. UsageError if there is no such program, or the call fails."""
     program = _program()
-    words = [*arguments, "--input", "-"] if body is not None else list(arguments)
+    command = [*arguments, "--input", "-"] if body is not None else list(arguments)
     done = subprocess.run(
-        [program, *words],
+        [program, *command],
         input=None if body is None else json.dumps(body),
         capture_output=True,
         text=True,
@@ -45,12 +45,12 @@ def _program() -> str:
     return program
 
 
-def get(path: str, **fields: str) -> Any:
+def get_json(path: str, **fields: str) -> Any:
     """Return the JSON of one page of GitHub's API."""
-    words = [word for name, value in fields.items() for word in ("-f", f"{name}={value}")]
-    return json.loads(gh("api", "--method", "GET", path, *words))
+    options = [argument for name, value in fields.items() for argument in ("-f", f"{name}={value}")]
+    return json.loads(gh("api", "--method", "GET", path, *options))
 
 
-def send(method: str, path: str, body: Any) -> Any:
+def send_json(method: str, path: str, body: Any) -> Any:
     """Send JSON to GitHub's API, and return its answer."""
     return json.loads(gh("api", "--method", method, path, body=body) or "null")

@@ -22,7 +22,9 @@ _LOCAL = re.compile(r"(localhost|127\.0\.0\.1)(:\d+)?")
 _MESSAGE = re.compile(r'\bmsg=("(?:[^"\\]|\\.)*")')
 
 
-def push(file: Path, registry: str, repository: str, version: str, user: str, token: str) -> tuple[str, str]:
+def push_image(
+    file: Path, registry: str, repository: str, version: str, user: str, token: str
+) -> tuple[str, str]:
     """Push a saved image as ``REGISTRY/REPOSITORY:VERSION-TAG``; return that name without its tag, and the
     digest that the registry holds.
 
@@ -39,17 +41,19 @@ def push(file: Path, registry: str, repository: str, version: str, user: str, to
             raise UsageError(f"--{option} {value!r} cannot be part of an image's name; give another one")
     if not file.is_file():
         raise UsageError(f"there is no image {file}; save one with 'nox -s docker -- --save DIR'")
-    tag = _name(file).rpartition(":")[2]
+    tag = _image_name(file).rpartition(":")[2]
     name = f"{registry}/{repository}"
     verify = "false" if _LOCAL.fullmatch(registry) else "true"
     with tempfile.TemporaryDirectory() as scratch:
         login, digest = Path(scratch) / "auth.json", Path(scratch) / "digest"
-        known = ["--authfile", str(login)] if token else []
+        login_options = ["--authfile", str(login)] if token else []
         if token:
             account = ["--username", user, "--password-stdin"]
-            _skopeo("login", *known, f"--tls-verify={verify}", *account, registry, standard_input=token)
-            _keep(login)
-        options = [*known, f"--dest-tls-verify={verify}", "--digestfile", str(digest)]
+            _skopeo(
+                "login", *login_options, f"--tls-verify={verify}", *account, registry, standard_input=token
+            )
+            _save_login(login)
+        options = [*login_options, f"--dest-tls-verify={verify}", "--digestfile", str(digest)]
         _skopeo("copy", *options, f"docker-archive:{file}", f"docker://{name}:{version}-{tag}")
         pushed = digest.read_text().strip() if digest.is_file() else ""
     if not _DIGEST.fullmatch(pushed):
@@ -57,7 +61,7 @@ def push(file: Path, registry: str, repository: str, version: str, user: str, to
     return name, pushed
 
 
-def _name(file: Path) -> str:
+def _image_name(file: Path) -> str:
     """Read the one name of a saved image. UsageError if it has none, or several."""
     names = json.loads(_skopeo("list-tags", f"docker-archive:{file}")).get("Tags") or []
     if len(names) != 1:
@@ -65,15 +69,15 @@ def _name(file: Path) -> str:
     return str(names[0])
 
 
-def _keep(login: Path) -> None:
+def _save_login(login: Path) -> None:
     """Add a login to Docker's settings; skopeo itself would drop what else they hold."""
     settings = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
     try:
-        known = json.loads(settings.read_text()) if settings.exists() else {}
-        known.setdefault("auths", {}).update(json.loads(login.read_text())["auths"])
+        settings_data = json.loads(settings.read_text()) if settings.exists() else {}
+        settings_data.setdefault("auths", {}).update(json.loads(login.read_text())["auths"])
         settings.parent.mkdir(parents=True, exist_ok=True)
         settings.touch(mode=0o600)
-        settings.write_text(json.dumps(known, indent=1) + "\n")
+        settings.write_text(json.dumps(settings_data, indent=1) + "\n")
     except (OSError, ValueError, AttributeError) as error:
         raise UsageError(f"the login cannot be kept in {settings} ({error}); set DOCKER_CONFIG") from None
 

@@ -32,7 +32,7 @@ class Installed:
     constraints: Path
 
 
-def interpreter(name: str) -> str:
+def find_interpreter(name: str) -> str:
     """Find an interpreter by path or name. UsageError if there is none."""
     path = shutil.which(name)
     if path is None:
@@ -40,7 +40,7 @@ def interpreter(name: str) -> str:
     return path
 
 
-def environment(cell: Cell, folder: Path, index: str | None, python: str = sys.executable) -> str:
+def make_environment(cell: Cell, folder: Path, index: str | None, python: str = sys.executable) -> str:
     """Make a virtual environment with the torch of a cell; return its interpreter.
 
     ``index``: one of PyTorch's own (``cpu``, ``cu126``), for releases and nightlies. UsageError if torch
@@ -48,96 +48,96 @@ def environment(cell: Cell, folder: Path, index: str | None, python: str = sys.e
     """
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty; name a new folder for the environment")
-    request = build_spec.parse(cell.spec, index if "://" not in cell.spec else None)
-    _run([python, "-m", "venv", str(folder)], "a virtual environment")
+    request = build_spec.parse_build(cell.spec, index if "://" not in cell.spec else None)
+    _run_command([python, "-m", "venv", str(folder)], "a virtual environment")
     interpreter_path = str(folder / "bin" / "python")
-    wheel = build_spec.download(request, folder / "wheels", interpreter_path)
+    wheel = build_spec.download_wheel(request, folder / "wheels", interpreter_path)
     if cell.kind == "fork-like":
         wheel = fork_like.repack(wheel, folder / "fork-like", None)
-    pip(interpreter_path, str(wheel))
+    pip_install(interpreter_path, str(wheel))
     return interpreter_path
 
 
-def protected(python: str, folder: Path, wheel: Path | None = None) -> Installed:
+def record_torch(python: str, folder: Path, wheel: Path | None = None) -> Installed:
     """Record the torch of an environment, before anything else is installed there."""
     folder.mkdir(parents=True, exist_ok=True)
     installed = Installed(python, folder / "torch.json", folder / "constraints.txt")
-    torch_guard.record(describe.of_environment(python), installed.record)
-    line = torch_guard.constraint(describe.installed_version(python), wheel)
+    torch_guard.write_record(describe.describe_environment(python), installed.record)
+    line = torch_guard.constraint_line(describe.installed_version(python), wheel)
     installed.constraints.write_text(line + "\n")
     return installed
 
 
-def add(installed: Installed, requirements: Sequence[str]) -> None:
+def install_with_constraints(installed: Installed, requirements: Sequence[str]) -> None:
     """Install under the constraints."""
-    pip(installed.python, "--constraint", str(installed.constraints), *requirements)
+    pip_install(installed.python, "--constraint", str(installed.constraints), *requirements)
 
 
-def suite(installed: Installed, wheel: Path) -> None:
+def install_suite(installed: Installed, wheel: Path) -> None:
     """Install the suite and its requirements, even over another commit of the same version."""
-    add(installed, [str(wheel)])
-    pip(installed.python, "--no-deps", "--force-reinstall", str(wheel))
+    install_with_constraints(installed, [str(wheel)])
+    pip_install(installed.python, "--no-deps", "--force-reinstall", str(wheel))
 
 
-def check(installed: Installed) -> str | None:
+def check_torch(installed: Installed) -> str | None:
     """Return one sentence if torch is no longer the recorded one, else None."""
-    before = torch_guard.recorded(installed.record)
-    place = describe.locate(installed.python)
-    if place.site is None:
+    before = torch_guard.read_record(installed.record)
+    located = describe.locate(installed.python)
+    if located.site is None:
         return f"torch was removed: it was {before.name()}; start over"
-    return torch_guard.verdict(before, Path(place.site), str(installed.constraints))
+    return torch_guard.torch_problem(before, Path(located.site), str(installed.constraints))
 
 
-def backend(words: str, folder: Path | None) -> list[str]:
+def backend_requirements(specification: str, folder: Path | None) -> list[str]:
     """List the arguments of pip for a backend: all wheels of a folder, or a requirement, a wheel, or an https
     address with its digest. UsageError for anything else.
     """
     if folder is not None:
-        if words:
+        if specification:
             raise UsageError("a backend is either a folder of wheels or a requirement; leave one out")
         wheels = sorted(folder.glob("**/*.whl"))
         if not wheels:
             raise UsageError(f"{folder} has no wheel; did the job that makes the backend upload one?")
         return [str(path) for path in wheels]
-    return [_requirement(word) for word in words.split()]
+    return [_checked_requirement(requirement) for requirement in specification.split()]
 
 
-def _requirement(word: str) -> str:
-    if word.endswith(".whl") and "://" not in word and Path(word).is_file():
-        return word
-    if "://" in word:
-        parts = urllib.parse.urlsplit(word)
+def _checked_requirement(text: str) -> str:
+    if text.endswith(".whl") and "://" not in text and Path(text).is_file():
+        return text
+    if "://" in text:
+        parts = urllib.parse.urlsplit(text)
         digest = dict(urllib.parse.parse_qsl(parts.fragment)).get("sha256", "")
         if parts.scheme == "https" and parts.hostname and not parts.username and _DIGEST.fullmatch(digest):
-            return word
+            return text
         raise UsageError(
-            f"backend {word!r} is not an https address with #sha256= and 64 hexadecimal digits; give one"
+            f"backend {text!r} is not an https address with #sha256= and 64 hexadecimal digits; give one"
         )
-    if _REQUIREMENT.fullmatch(word):
-        return word
+    if _REQUIREMENT.fullmatch(text):
+        return text
     raise UsageError(
-        f"backend {word!r} is neither a requirement (name==version), nor a wheel that exists, nor "
+        f"backend {text!r} is neither a requirement (name==version), nor a wheel that exists, nor "
         "https://….whl#sha256=…"
     )
 
 
-def pip(python: str, *arguments: str) -> None:
+def pip_install(python: str, *arguments: str) -> None:
     """Run ``pip install``. UsageError with pip's last line if it fails."""
-    _run([python, "-m", "pip", "install", "--quiet", *arguments], "what pip was asked for")
+    _run_command([python, "-m", "pip", "install", "--quiet", *arguments], "what pip was asked for")
 
 
-def _run(command: Sequence[str], what: str) -> None:
+def _run_command(command: Sequence[str], label: str) -> None:
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         sys.stderr.write(done.stdout[-8000:])
         lines = [line for line in done.stdout.splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("ERROR")] or lines or ["no reason given"]
-        raise UsageError(f"{what} cannot be installed: {errors[-1][:400]}")
+        raise UsageError(f"{label} cannot be installed: {errors[-1][:400]}")
 
 
 def cell_of(plan: Path, name: str) -> Cell:
     """Find a cell of a plan by its id. UsageError if there is none."""
-    for cell in plans.read(plan):
+    for cell in plans.read_plan(plan):
         if cell.id == name:
             return cell
     raise UsageError(f"{plan} has no cell {name!r}; known are those of its 'include'")

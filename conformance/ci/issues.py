@@ -8,7 +8,7 @@ from typing import Any
 
 from conformance.ci import github
 from conformance.ci.cell_regressions import CellChange
-from conformance.matrix.table import coded
+from conformance.matrix.table import code_span
 
 #: Marks the issues that may be changed here; only users with triage rights can set it.
 LABEL = "conformance-regression"
@@ -25,32 +25,32 @@ class Action:
     number: int | None
 
 
-def title(backend: str, change: CellChange) -> str:
+def issue_title(backend: str, change: CellChange) -> str:
     """Return the title by which the issue of a cell is found again."""
     return f"Regression: {backend}, {change.mode}, torch {change.build}"
 
 
-def body(change: CellChange, run: str, command: str) -> str:
+def issue_body(change: CellChange, run: str, command: str) -> str:
     """Write the text of an issue. Text from a run is set as code, in which no user is mentioned."""
     lines = [
         f"Cell `{change.id}` was **{change.was or 'not there'}** and is **{change.now}**, on torch "
-        f"{coded(change.torch)}.",
+        f"{code_span(change.torch)}.",
         "",
         f"Run: {run}" if run else "",
     ]
     if change.text:
-        lines += ["", coded(change.text[:500])]
+        lines += ["", code_span(change.text[:500])]
     if change.count:
         lines += [
             "",
             f"{change.count} results regressed" + (", the first of them:" if change.count > 1 else ":"),
         ]
-        lines += ["", *(f"* {coded(name[:200])}" for name in change.regressed)]
+        lines += ["", *(f"* {code_span(name[:200])}" for name in change.regressed)]
     lines += ["", f"To repeat: `{command}`", "", "This text is written anew by each nightly run."]
     return "\n".join(line for line in lines if line is not None)
 
 
-def update(
+def update_issues(
     repository: str, backend: str, changes: Sequence[CellChange], run: str, target: str
 ) -> list[Action]:
     """Open, update and close the issues of all cells; return the actions taken.
@@ -58,51 +58,57 @@ def update(
     A cell that is still bad, but no worse than the night before, keeps its issue as it is. UsageError if
     GitHub refuses.
     """
-    known = {str(issue["title"]): issue for issue in _open(repository) if not issue.get("pull_request")}
-    done: list[Action] = []
+    open_issues = {
+        str(issue["title"]): issue for issue in _open_issues(repository) if not issue.get("pull_request")
+    }
+    actions: list[Action] = []
     opened = 0
     rest: list[str] = []
     for change in changes:
-        issue = known.get(title(backend, change))
+        issue = open_issues.get(issue_title(backend, change))
         path = f"repos/{repository}/issues"
         command = f"conformance run --target {target} --mode {change.mode}"
         if change.worse and issue is None:
             if opened >= MOST:
                 rest.append(change.id)
                 continue
-            created = github.send(
+            created = github.send_json(
                 "POST",
                 path,
-                {"title": title(backend, change), "body": body(change, run, command), "labels": [LABEL]},
+                {
+                    "title": issue_title(backend, change),
+                    "body": issue_body(change, run, command),
+                    "labels": [LABEL],
+                },
             )
             opened += 1
-            done.append(Action(change.id, "opened", int(created["number"])))
+            actions.append(Action(change.id, "opened", int(created["number"])))
         elif change.worse and issue is not None:
             number = int(issue["number"])
-            github.send("PATCH", f"{path}/{number}", {"body": body(change, run, command)})
-            done.append(Action(change.id, "updated", number))
+            github.send_json("PATCH", f"{path}/{number}", {"body": issue_body(change, run, command)})
+            actions.append(Action(change.id, "updated", number))
         elif change.good and issue is not None:
             number = int(issue["number"])
-            words = f"The cell is {change.now} again{f': {run}' if run else ''}."
-            github.send("POST", f"{path}/{number}/comments", {"body": words})
-            github.send("PATCH", f"{path}/{number}", {"state": "closed", "state_reason": "completed"})
-            done.append(Action(change.id, "closed", number))
+            text = f"The cell is {change.now} again{f': {run}' if run else ''}."
+            github.send_json("POST", f"{path}/{number}/comments", {"body": text})
+            github.send_json("PATCH", f"{path}/{number}", {"state": "closed", "state_reason": "completed"})
+            actions.append(Action(change.id, "closed", number))
     if rest:
         names = "\n".join(f"* `{name}`" for name in rest)
         where = f" in {run}" if run else ""
-        words = f"Besides {MOST} cells with issues of their own these regressed{where}:\n\n{names}"
+        text = f"Besides {MOST} cells with issues of their own these regressed{where}:\n\n{names}"
         name = f"Regression: {backend}, {len(rest)} further cells"
-        created = github.send(
-            "POST", f"repos/{repository}/issues", {"title": name, "body": words, "labels": [LABEL]}
+        created = github.send_json(
+            "POST", f"repos/{repository}/issues", {"title": name, "body": text, "labels": [LABEL]}
         )
-        done.append(Action(f"{len(rest)} further cells", "opened", int(created["number"])))
-    return done
+        actions.append(Action(f"{len(rest)} further cells", "opened", int(created["number"])))
+    return actions
 
 
-def _open(repository: str) -> list[dict[str, Any]]:
+def _open_issues(repository: str) -> list[dict[str, Any]]:
     issues: list[dict[str, Any]] = []
     for page in range(1, 11):
-        batch = github.get(
+        batch = github.get_json(
             f"repos/{repository}/issues", labels=LABEL, state="open", per_page="100", page=str(page)
         )
         issues += batch

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conformance.errors import UsageError
 from conformance.matrix import collect, table
-from conformance.matrix.collect import Outcome
+from conformance.matrix.collect import CellOutcome
 from conformance.matrix.plan import Cell
 from conformance.report import output_files
 from conformance.results import merge
@@ -22,12 +22,12 @@ NAMED = "artifact.txt"
 LARGEST = 96 << 20
 
 
-def artifact(name: str, cell: str, attempt: str) -> str:
+def artifact_name(name: str, cell: str, attempt: str) -> str:
     """Name the artifact of a leg: artifacts cannot be written twice, so each attempt has its own."""
     return f"{name}-leg-{cell}-{attempt}"
 
 
-def place(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> list[str]:
+def copy_artifacts(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> list[str]:
     """Copy the newest attempt of each cell's artifact to ``output/legs/ID``; return notes on what was left
     out.
 
@@ -38,23 +38,27 @@ def place(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> l
     for cell in cells:
         pattern = re.compile(re.escape(f"{name}-leg-{cell.id}-") + r"(\d{1,6})")
         attempts = sorted(
-            (int(match[1]), folder) for word, folder in folders if (match := pattern.fullmatch(word))
+            (int(match[1]), folder)
+            for artifact_name, folder in folders
+            if (match := pattern.fullmatch(artifact_name))
         )
         if not attempts:
             continue
         folder = attempts[-1][1]
         target = output / "legs" / cell.id
         target.mkdir(parents=True)
-        for word in TAKEN:
-            file = folder / word
+        for artifact_name in TAKEN:
+            file = folder / artifact_name
             if file.is_symlink() or not file.is_file():
                 continue
             if file.stat().st_size > LARGEST:
-                notes.append(f"{cell.id}: {word} is larger than {LARGEST >> 20} MiB and was left out")
+                notes.append(
+                    f"{cell.id}: {artifact_name} is larger than {LARGEST >> 20} MiB and was left out"
+                )
                 continue
-            shutil.copyfile(file, target / word)
+            shutil.copyfile(file, target / artifact_name)
     if not any((output / "legs").iterdir()):
-        present = ", ".join(word for word, _ in folders[:5]) or "nothing"
+        present = ", ".join(artifact_name for artifact_name, _ in folders[:5]) or "nothing"
         notes.append(f"no artifact is called {name}-leg-CELL-ATTEMPT; what was downloaded is: {present}")
     return notes
 
@@ -71,7 +75,9 @@ def _folders(downloaded: Path) -> list[tuple[str, Path]]:
     ]
 
 
-def gather(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> tuple[list[Outcome], bool]:
+def merge_artifacts(
+    cells: Sequence[Cell], downloaded: Path, output: Path, name: str
+) -> tuple[list[CellOutcome], bool]:
     """Write ``legs/``, ``matrix.json``, ``matrix.md`` and the merged results of all legs that left any,
     refusals included, into ``output``; return the outcomes, and True if there are any results.
 
@@ -80,21 +86,21 @@ def gather(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> 
     if output.exists() and any(output.iterdir()):
         raise UsageError(f"{output} is not empty; name a folder that does not exist yet")
     (output / "legs").mkdir(parents=True)
-    notes = place(cells, downloaded, output, name)
-    outcomes = collect.collect(cells, output / "legs")
-    (output / "matrix.json").write_text(collect.document(outcomes) + "\n")
+    notes = copy_artifacts(cells, downloaded, output, name)
+    outcomes = collect.collect_outcomes(cells, output / "legs")
+    (output / "matrix.json").write_text(collect.outcomes_json(outcomes) + "\n")
     legs = []
-    seen: dict[tuple[str, str], str] = {}
+    cell_of_leg: dict[tuple[str, str], str] = {}
     for outcome in outcomes:
         if outcome.status == "missing" or outcome.torch is None:  # a refusal is kept
             continue
-        for leg in output_files.read(output / "legs" / outcome.cell.id):
+        for leg in output_files.read_legs(output / "legs" / outcome.cell.id):
             if (leg["mode"], leg["level"]) != (outcome.cell.mode, outcome.cell.level):
                 notes.append(
                     f"{outcome.cell.id}: a run of mode {leg['mode']} at level {leg['level']} was left out"
                 )
                 continue
-            first = seen.setdefault((str(leg["torch"]), str(leg["mode"])), outcome.cell.id)
+            first = cell_of_leg.setdefault((str(leg["torch"]), str(leg["mode"])), outcome.cell.id)
             if first != outcome.cell.id:
                 notes.append(f"{outcome.cell.id} ran on the torch of {first}, whose results are shown")
                 continue
@@ -105,7 +111,7 @@ def gather(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> 
         notes.append(f"the results cannot be put together: {error}")
         merged = []
     if merged:
-        output_files.write(output, merged)
-    lines = [table.markdown(outcomes), *(f"* {table.escaped(note)}" for note in notes)]
+        output_files.write_reports(output, merged)
+    lines = [table.markdown_table(outcomes), *(f"* {table.escape_markdown(note)}" for note in notes)]
     (output / "matrix.md").write_text("\n".join(lines) + "\n")
     return outcomes, bool(merged)

@@ -18,7 +18,7 @@ import urllib.request
 from typing import IO, Any
 
 from conformance.errors import UsageError
-from conformance.model.verdicts import plain
+from conformance.model.verdicts import printable
 from conformance.report.relay_callback import Callback
 
 #: The variable that the relay's own reporter reads.
@@ -33,8 +33,8 @@ class RelayResponse:
     """The relay's answer; ``taken`` is False if the repository is not on the allowlist at L2 or above."""
 
     status: int
-    taken: bool
-    words: str
+    accepted: bool
+    text: str
 
 
 class Unavailable(Exception):
@@ -46,7 +46,9 @@ class _NoRedirectHandler(urllib.request.HTTPRedirectHandler):
         """Follow nothing."""
 
 
-def send(body: Callback, url: str, variable: str = TOKEN, *, deadline: float = DEADLINE) -> RelayResponse:
+def send_callback(
+    body: Callback, url: str, variable: str = TOKEN, *, deadline: float = DEADLINE
+) -> RelayResponse:
     """Post a callback.
 
     Returns:
@@ -69,13 +71,13 @@ def send(body: Callback, url: str, variable: str = TOKEN, *, deadline: float = D
         headers={"Content-Type": "application/json", "Authorization": f"Bearer {token}"},
         method="POST",
     )
-    status, answer = _exchange(request, url, deadline)
-    words = plain(answer.decode(errors="replace")).replace(token, "<token>").strip()[:300]
+    status, response_body = _exchange(request, url, deadline)
+    response_text = printable(response_body.decode(errors="replace")).replace(token, "<token>").strip()[:300]
     if 200 <= status < 300:
-        return RelayResponse(status, not _left_aside(answer), words)
+        return RelayResponse(status, not _is_ignored(response_body), response_text)
     if status >= 500:
         raise Unavailable(f"the relay at {url} has a fault (HTTP {status}); nothing is wrong with the run")
-    raise UsageError(f"the relay at {url} refused the callback (HTTP {status}: {words}); correct it")
+    raise UsageError(f"the relay at {url} refused the callback (HTTP {status}: {response_text}); correct it")
 
 
 def _is_local(url: str) -> bool:
@@ -85,25 +87,25 @@ def _is_local(url: str) -> bool:
 
 def _exchange(request: urllib.request.Request, url: str, deadline: float) -> tuple[int, bytes]:
     """Status and body of the answer. A thread waits, since each byte resets a socket's own limit."""
-    found: list[tuple[int, bytes] | BaseException] = []
+    outcomes: list[tuple[int, bytes] | BaseException] = []
 
     def run() -> None:
         try:
-            found.append(_open(request))
+            outcomes.append(_open(request))
         except BaseException as error:
-            found.append(error)
+            outcomes.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(deadline)
-    if not found:
+    if not outcomes:
         raise Unavailable(f"the relay at {url} did not answer within {deadline:g} seconds")
-    (outcome,) = found
+    (outcome,) = outcomes
     if isinstance(outcome, (OSError, http.client.HTTPException, ValueError)):
         reason = getattr(outcome, "reason", outcome)
-        late = isinstance(reason, (TimeoutError, socket.timeout))
+        timed_out = isinstance(reason, (TimeoutError, socket.timeout))
         # The name of the error alone: its text may quote what was sent.
-        why = "no answer in time" if late else type(reason).__name__
+        why = "no answer in time" if timed_out else type(reason).__name__
         raise Unavailable(f"the relay at {url} cannot be reached ({why})") from None
     if isinstance(outcome, BaseException):
         raise outcome
@@ -124,10 +126,10 @@ def _read(response: IO[bytes]) -> bytes:
     return response.read(_ANSWER)
 
 
-def _left_aside(answer: bytes) -> bool:
+def _is_ignored(response_body: bytes) -> bool:
     """Return True for the relay's answer to a repository that may not report."""
     try:
-        found = json.loads(answer)
+        content = json.loads(response_body)
     except (ValueError, RecursionError):
         return False
-    return isinstance(found, dict) and found.get("status") == "ignored"
+    return isinstance(content, dict) and content.get("status") == "ignored"

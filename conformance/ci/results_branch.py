@@ -41,7 +41,7 @@ def run_name(file: Path, started: str, run_id: str) -> str:
     return f"{when}-{run_id or 'local'}-{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
 
 
-def provenance(channel: str, *, ours: Mapping[str, str] = os.environ) -> dict[str, Any]:
+def own_provenance(channel: str, *, ours: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """Describe the publisher's own run by the variables that GitHub sets; outside of a workflow there are
     none, and the run is self-reported.
     """
@@ -57,7 +57,7 @@ def provenance(channel: str, *, ours: Mapping[str, str] = os.environ) -> dict[st
     }
 
 
-def entry(
+def write_run_entry(
     file: Path, backend: str, origin: Mapping[str, Any], folder: Path, table: Path | None = None
 ) -> Path:
     """Put a results file with its provenance, and the table of its cells, into ``folder/BACKEND/RUN``; return
@@ -65,9 +65,9 @@ def entry(
 
     UsageError if the file is not a valid results file, or the registry has no such backend.
     """
-    known = registry.load()
-    if backend not in known:
-        raise UsageError(f"the registry has no backend {backend!r}; known are {', '.join(sorted(known))}")
+    backends = registry.load()
+    if backend not in backends:
+        raise UsageError(f"the registry has no backend {backend!r}; known are {', '.join(sorted(backends))}")
     document = results.read(file, limit=LARGEST)
     started = min(leg["started"] for leg in document["legs"])
     target = folder / backend / run_name(file, started, str(origin.get("run_id", "")))
@@ -81,7 +81,7 @@ def entry(
     return target
 
 
-def add(repository: str, branch: str, source: Path, token: str = "") -> str:
+def add_runs(repository: str, branch: str, source: Path, token: str = "") -> str:
     """Add all of ``source/BACKEND/RUN`` to the branch of a repository in one commit, and return its hash.
 
     If another publisher pushes in between, its commit is fetched and the push tried again. The token is
@@ -93,22 +93,22 @@ def add(repository: str, branch: str, source: Path, token: str = "") -> str:
         raise UsageError(f"there is no run in {source}; it has to hold folders BACKEND/RUN")
 
     def change(git: _Git) -> str:
-        new = [run for run in runs if not _there(git, run)]
+        new = [run for run in runs if not _is_on_branch(git, run)]
         for run in new:
-            place = f"{run.parent.name}/{run.name}"
-            _copy(run, git.folder / place)
-            git("add", "--", place)
+            path = f"{run.parent.name}/{run.name}"
+            _copy_run(run, git.folder / path)
+            git("add", "--", path)
         return f"{len(runs)} runs of {runs[0].parent.name}" if new else ""
 
-    return _push(repository, branch, token, change)
+    return _commit_and_push(repository, branch, token, change)
 
 
-def keep(repository: str, branch: str, source: Path, token: str = "") -> str:
+def replace_site_store(repository: str, branch: str, source: Path, token: str = "") -> str:
     """Put the site's store in place of the one on the branch, and return the commit's hash.
 
     UsageError if ``source`` is no store, or the push is refused.
     """
-    stores.check(source)
+    stores.check_folder(source)
     if not (source / stores.MARK).is_file():
         raise UsageError(f"{source} is no store; make one with 'conformance site RESULTS --store {source}'")
 
@@ -118,10 +118,10 @@ def keep(repository: str, branch: str, source: Path, token: str = "") -> str:
         git("add", "--force", "--", STORE)
         return "" if git.ok("diff", "--cached", "--quiet", "HEAD") else "The store of the site"
 
-    return _push(repository, branch, token, change)
+    return _commit_and_push(repository, branch, token, change)
 
 
-def _push(repository: str, branch: str, token: str, change: Callable[[_Git], str]) -> str:
+def _commit_and_push(repository: str, branch: str, token: str, change: Callable[[_Git], str]) -> str:
     """Commit a change to the branch and push it, on top of whatever others push in between.
 
     ``change`` puts its files into the index and returns the commit's message; empty if there is nothing new.
@@ -134,7 +134,9 @@ def _push(repository: str, branch: str, token: str, change: Callable[[_Git], str
             git = _Git(Path(scratch), token)
             git("init", "--quiet")
             git("remote", "add", "origin", repository)
-            if _fetched(git, branch):  # into the index only: files of earlier runs are not checked out
+            if _fetch_into_index(
+                git, branch
+            ):  # into the index only: files of earlier runs are not checked out
                 git("update-ref", f"refs/heads/{branch}", "FETCH_HEAD")
                 git("read-tree", "FETCH_HEAD")
             git("symbolic-ref", "HEAD", f"refs/heads/{branch}")
@@ -147,7 +149,9 @@ def _push(repository: str, branch: str, token: str, change: Callable[[_Git], str
     raise UsageError(f"the push to branch {branch} was refused {_TRIES} times: {git.errors[-300:]}")
 
 
-def fetch(repository: str, branch: str, folder: Path, token: str = "", *, with_store: bool = False) -> bool:
+def fetch_branch(
+    repository: str, branch: str, folder: Path, token: str = "", *, with_store: bool = False
+) -> bool:
     """Fetch the branch of results into a folder; return False if the branch does not exist yet.
 
     ``with_store`` fetches the site's store, and only those runs that are not in it. UsageError if it cannot
@@ -161,7 +165,7 @@ def fetch(repository: str, branch: str, folder: Path, token: str = "", *, with_s
     git = _Git(folder, token)
     git("init", "--quiet")
     git("remote", "add", "origin", repository)
-    if not _fetched(git, branch):
+    if not _fetch_into_index(git, branch):
         return False
     runs: dict[str, list[str]] = {}
     folders = git("ls-tree", "-d", "-r", "--name-only", "FETCH_HEAD").splitlines()
@@ -171,14 +175,14 @@ def fetch(repository: str, branch: str, folder: Path, token: str = "", *, with_s
     newest = [path for paths in runs.values() for path in sorted(paths)[-KEPT:]]
     if with_store and STORE in folders:
         git("checkout", "--quiet", "FETCH_HEAD", "--", STORE)
-        seen = stores.Store.read(folder / STORE).seen
-        newest = [path for path in newest if path not in seen]
+        stored_runs = stores.Store.read(folder / STORE).stored_runs
+        newest = [path for path in newest if path not in stored_runs]
     if newest:
         git("checkout", "--quiet", "FETCH_HEAD", "--", *newest)
     return True
 
 
-def _fetched(git: _Git, branch: str) -> bool:
+def _fetch_into_index(git: _Git, branch: str) -> bool:
     """Fetch the branch, its files on demand if the server can; return False if there is no such branch."""
     if not git("ls-remote", "--heads", "origin", f"refs/heads/{branch}").strip():
         return False
@@ -186,13 +190,13 @@ def _fetched(git: _Git, branch: str) -> bool:
     return True
 
 
-def _there(git: _Git, run: Path) -> bool:
+def _is_on_branch(git: _Git, run: Path) -> bool:
     """Return True if the branch has a run already; a run that is stored again stays as it was first stored.
 
     UsageError if it is there with other results.
     """
-    place = f"{run.parent.name}/{run.name}"
-    listed = git("ls-files", "--stage", "--", f"{place}/results.json").split()
+    path = f"{run.parent.name}/{run.name}"
+    listed = git("ls-files", "--stage", "--", f"{path}/results.json").split()
     if not listed:
         return False
     if git("hash-object", str((run / "results.json").absolute())).strip() != listed[1]:
@@ -200,7 +204,7 @@ def _there(git: _Git, run: Path) -> bool:
     return True
 
 
-def _copy(run: Path, target: Path) -> None:
+def _copy_run(run: Path, target: Path) -> None:
     for file in sorted(run.iterdir()):
         if file.name not in FILES or file.is_symlink():
             raise UsageError(f"{run.name} holds {file.name}; a run is {', '.join(FILES)}")
@@ -222,11 +226,11 @@ class _Git:
             **{f"GIT_{who}_EMAIL": "conformance@users.noreply.github.com" for who in ("AUTHOR", "COMMITTER")},
         }
         if token:
-            words = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+            credentials = base64.b64encode(f"x-access-token:{token}".encode()).decode()
             self.environment |= {
                 "GIT_CONFIG_COUNT": "1",
                 "GIT_CONFIG_KEY_0": "http.extraHeader",
-                "GIT_CONFIG_VALUE_0": f"Authorization: Basic {words}",
+                "GIT_CONFIG_VALUE_0": f"Authorization: Basic {credentials}",
             }
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -13,7 +13,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _SUMMARY = 900_000
 
 
-def output(**values: str) -> None:
+def set_outputs(**values: str) -> None:
     """Set outputs of this step. No value can set another output, whatever it holds."""
     for name, value in values.items():
         key = name.replace("_", "-")
@@ -21,13 +21,13 @@ def output(**values: str) -> None:
         _append("GITHUB_OUTPUT", f"{key}<<{mark}\n{value}\n{mark}\n", f"{key}={value}")
 
 
-def summary(markdown: str) -> None:
+def add_summary(markdown: str) -> None:
     """Add text to the summary of the job; the caller has escaped untrusted parts."""
     cut = markdown.encode(errors="replace")[:_SUMMARY].decode(errors="ignore")
     _append("GITHUB_STEP_SUMMARY", cut + ("\n" if cut == markdown else "\n\nCut here: too long.\n"), None)
 
 
-def on_path(folder: Path) -> None:
+def add_to_path(folder: Path) -> None:
     """Put the programs of a folder before all others, in the steps that follow."""
     _append("GITHUB_PATH", f"{folder}\n", None)
 

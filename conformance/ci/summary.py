@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance.matrix.table import coded, escaped
+from conformance.matrix.table import code_span, escape_markdown
 from conformance.model.records import Leg
 from conformance.model.verdicts import Verdict
 
@@ -12,12 +12,12 @@ from conformance.model.verdicts import Verdict
 _NAMED = 20
 
 
-def markdown(legs: Sequence[Leg], job: str) -> str:
+def summary_markdown(legs: Sequence[Leg], job: str) -> str:
     """Summarise the legs of a results file in Markdown; text from a device is set as code or escaped."""
-    lines = [f"### {escaped(job)}", "", "| leg | level | exit | results |", "|---|---|---|---|"]
+    lines = [f"### {escape_markdown(job)}", "", "| leg | level | exit | results |", "|---|---|---|---|"]
     for leg in legs:
         totals = ", ".join(f"{count} {verdict}" for verdict, count in leg["totals"].items() if count)
-        lines.append(_row(name(leg), leg["level"], leg["exit"], totals or "none"))
+        lines.append(_row(leg_title(leg), leg["level"], leg["exit"], totals or "none"))
     for leg in legs:
         wrong = [row for row in leg["results"] if Verdict(row["verdict"]).unexpected]
         problems = [str(problem) for problem in leg["problems"]]
@@ -27,20 +27,20 @@ def markdown(legs: Sequence[Leg], job: str) -> str:
         problems += [] if leg["complete"] else [f"the run is not complete (exit {leg['exit']})"]
         if not wrong and not problems:
             continue
-        lines += ["", f"**{escaped(name(leg))}**: {len(wrong)} results not as expected", ""]
-        lines += [f"- {coded(text[:300])}" for text in problems[-_NAMED:]]
+        lines += ["", f"**{escape_markdown(leg_title(leg))}**: {len(wrong)} results not as expected", ""]
+        lines += [f"- {code_span(text[:300])}" for text in problems[-_NAMED:]]
         if len(problems) > _NAMED:
             lines.append(f"- and {len(problems) - _NAMED} more problems, in report.html of the artifact")
-        lines += [f"- {row['verdict']}: {coded(row['id'][:200])}" for row in wrong[:_NAMED]]
+        lines += [f"- {row['verdict']}: {code_span(row['id'][:200])}" for row in wrong[:_NAMED]]
         if len(wrong) > _NAMED:
             lines.append(f"- and {len(wrong) - _NAMED} more, in report.html of the artifact")
     return "\n".join(lines) + "\n"
 
 
-def name(leg: Leg) -> str:
+def leg_title(leg: Leg) -> str:
     """Name a leg by its target, mode and torch."""
     return f"{leg['target']['name']}, {leg['mode']}, torch {leg['torch']}"
 
 
-def _row(*words: object) -> str:
-    return f"| {' | '.join(escaped(str(word)) for word in words)} |"
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(escape_markdown(str(cell)) for cell in cells)} |"

@@ -28,7 +28,7 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _PATH = re.compile(r"[A-Za-z0-9_./-]{1,200}")
 
 
-def render(
+def render_workflow(
     *, suite: str, target: str, runner: Sequence[str], python: str, modes: str, level: str, package: str = ""
 ) -> str:
     """Fill in the template. UsageError if a value is not of its plain form: no other gets into YAML."""
@@ -46,7 +46,7 @@ def render(
         if not pattern.fullmatch(value):
             raise UsageError(f"{option} {value!r} is not of letters, digits, dots, dashes; give another one")
     chosen = re.split(r"[,\s]+", modes.strip())
-    levels.check(level)
+    levels.check_level(level)
     if not target.endswith(".toml"):
         target_file.load(target)  # a known one, or an error that names them
     elif target.startswith(("/", "../")) or "/../" in target:

@@ -27,7 +27,7 @@ EVENTS = ("schedule", "push", "workflow_dispatch", "repository_dispatch", "relea
 _RUNS = 10
 
 
-def pull(backend: Backend, into: Path, present: Path, today: datetime.date) -> Iterator[str]:
+def pull_new_runs(backend: Backend, into: Path, present: Path, today: datetime.date) -> Iterator[str]:
     """Fetch the newest runs of a backend's workflow into ``into/BACKEND/RUN``; yield a sentence about each.
 
     Runs that are in ``present`` already are skipped. A run that cannot be verified is not taken.
@@ -38,8 +38,8 @@ def pull(backend: Backend, into: Path, present: Path, today: datetime.date) -> I
         yield f"{backend.id}: its entry expired on {backend.expires}; renew it by a pull request"
         return
     name = backend.workflow.rpartition("/")[2]
-    branch = str(github.get(f"repos/{backend.repository}")["default_branch"])
-    listed = github.get(
+    branch = str(github.get_json(f"repos/{backend.repository}")["default_branch"])
+    listed = github.get_json(
         f"repos/{backend.repository}/actions/workflows/{name}/runs",
         status="completed",
         branch=branch,
@@ -49,19 +49,19 @@ def pull(backend: Backend, into: Path, present: Path, today: datetime.date) -> I
         number = str(int(run["id"]))
         if any(path.name.split("-")[1:2] == [number] for path in (present / backend.id).glob("*")):
             continue
-        why = _not_the_vendors(run, backend, branch)
+        why = _reason_not_vendor_run(run, backend, branch)
         if why:
             yield f"{backend.id}: run {number} is not taken, since {why}"
             continue
         try:
-            target = _fetch(backend, run, branch, into)
+            target = _fetch_run(backend, run, branch, into)
         except UsageError as error:
             yield f"{backend.id}: run {number} is not taken: {str(error)[:300]}"
             continue
         yield f"{backend.id}: {target.name} fetched and verified"
 
 
-def _not_the_vendors(run: Any, backend: Backend, branch: str) -> str:
+def _reason_not_vendor_run(run: Any, backend: Backend, branch: str) -> str:
     """Return the reason why a run is not the vendor's own, or the empty string."""
     if run.get("path", "").partition("@")[0] != backend.workflow:
         return f"it is of workflow {str(run.get('path'))[:100]}"
@@ -74,9 +74,9 @@ def _not_the_vendors(run: Any, backend: Backend, branch: str) -> str:
     return ""
 
 
-def _fetch(backend: Backend, run: Any, branch: str, into: Path) -> Path:
+def _fetch_run(backend: Backend, run: Any, branch: str, into: Path) -> Path:
     number = str(int(run["id"]))
-    listed = github.get(f"repos/{backend.repository}/actions/runs/{number}/artifacts", per_page="100")
+    listed = github.get_json(f"repos/{backend.repository}/actions/runs/{number}/artifacts", per_page="100")
     artifacts = [entry for entry in listed["artifacts"] if entry["name"] == ARTIFACT]
     if not artifacts:
         raise UsageError(f"it has no artifact {ARTIFACT}")
@@ -88,7 +88,7 @@ def _fetch(backend: Backend, run: Any, branch: str, into: Path) -> Path:
         github.download(
             f"repos/{backend.repository}/actions/artifacts/{int(artifacts[-1]['id'])}/zip", archive
         )
-        _unpack(archive, file)
+        _extract_results(archive, file)
         github.gh(
             *("attestation", "verify", str(file), "--repo", backend.repository),
             *("--signer-workflow", f"{backend.repository}/{backend.workflow}"),
@@ -102,10 +102,10 @@ def _fetch(backend: Backend, run: Any, branch: str, into: Path) -> Path:
             "commit": str(run["head_sha"]),
             "run_id": number,
         }
-        return results_branch.entry(file, backend.id, origin, into)
+        return results_branch.write_run_entry(file, backend.id, origin, into)
 
 
-def _unpack(archive: Path, file: Path) -> None:
+def _extract_results(archive: Path, file: Path) -> None:
     """Extract the results file of an artifact, if it is not too large."""
     try:
         with zipfile.ZipFile(archive) as contents:

@@ -1,1 +1,1 @@
-"""Commands: each module adds its arguments with ``add`` and does its work in ``execute``."""
+"""The commands of the command line. Each module defines its arguments in ``add`` and its work in ``execute``."""

@@ -1,4 +1,4 @@
-"""``conformance certify``: the level that a run holds, the bundle that certifies it, and its verification."""
+"""``conformance certify``: check whether a run holds a level, and write or verify a certificate bundle."""
 
 from __future__ import annotations
 
@@ -24,69 +24,80 @@ def add(commands: Any) -> None:
         "certify", help="compare a run with a level, and write or verify a certificate"
     )
     parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="output folder of a run")
-    parser.add_argument("--level", metavar="L", help=f"one of {', '.join(LEVELS)} (default: that of the run)")
-    parser.add_argument("--mode", metavar="M", help="the mode, if the folder holds several")
-    parser.add_argument("--build", metavar="B", help="the build of torch, if the folder holds several")
-    parser.add_argument("-o", "--output", type=Path, metavar="BUNDLE", help="zip to write the certificate to")
-    parser.add_argument("--verify", type=Path, metavar="BUNDLE", help="count a bundle again")
+    parser.add_argument(
+        "--level", metavar="L", help=f"one of {', '.join(LEVELS)} (default: the level of the run)"
+    )
+    parser.add_argument("--mode", metavar="M", help="the mode, if the folder contains several")
+    parser.add_argument("--build", metavar="B", help="the build of torch, if the folder contains several")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="BUNDLE", help="write the certificate to this zip file"
+    )
+    parser.add_argument(
+        "--verify", type=Path, metavar="BUNDLE", help="verify a bundle by recomputing its certificate"
+    )
     parser.set_defaults(execute=execute)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Certify a folder or verify a bundle; exit code 3 if the level is not held or the bundle is not
-    valid.
+    """Certify a run or verify a bundle.
+
+    Return exit code 3 if the run does not hold the level, or the bundle is not valid.
     """
     if (arguments.folder is None) == (arguments.verify is None):
-        raise UsageError("give either the output folder of a run or --verify BUNDLE")
+        raise UsageError("give either the output folder of a run, or --verify BUNDLE")
     if arguments.verify is not None:
         if arguments.output or arguments.level or arguments.mode or arguments.build:
-            raise UsageError("--verify takes a bundle only; its claims are in the bundle")
-        return verify(arguments.verify)
-    return certify(arguments)
+            raise UsageError("--verify accepts no other options: level, mode and build are in the bundle")
+        return verify_bundle(arguments.verify)
+    return certify_run(arguments)
 
 
-def certify(arguments: argparse.Namespace) -> int:
-    """Print the judgement of the run, and write the bundle if it holds the level."""
+def certify_run(arguments: argparse.Namespace) -> int:
+    """Print the level assessment of a run, and write the bundle if the run holds the level."""
     if arguments.level is not None and arguments.level not in levels.ALL_LEVELS:
         raise UsageError(f"level {arguments.level!r} does not exist; certify one of {', '.join(LEVELS)}")
-    leg = chosen(output_files.read(arguments.folder), arguments.mode, arguments.build)
+    leg = leg_to_certify(output_files.read_legs(arguments.folder), arguments.mode, arguments.build)
     level = arguments.level or leg["level"]
     if level == levels.SMOKE:
-        raise UsageError(f"level {level} certifies nothing; run and certify one of {', '.join(LEVELS)}")
+        raise UsageError(f"level {level} cannot be certified; run and certify one of {', '.join(LEVELS)}")
     if arguments.output is not None:
         if arguments.output.is_dir():
-            raise UsageError(f"bundle {arguments.output} is a folder; name a file such as certificate.zip")
+            raise UsageError(
+                f"bundle {arguments.output} is a folder; give a file name such as certificate.zip"
+            )
         common.check_writable(arguments.output.parent)
-    known = manifest.load()
+    loaded_manifest = manifest.load()
     try:
-        judgement, certificate, kept = issue.issue(leg, known, level)
+        assessment, certificate, scrubbed_results = issue.issue_certificate(leg, loaded_manifest, level)
     except manifest.UnknownMinor as error:
-        print(f"{summary.title(leg)}: not entitled to {level}: {error}")
+        print(f"{summary.leg_title(leg)}: does not hold {level}: {error}")
         return exit_codes.INCOMPLETE
-    if not judgement.entitled:
-        held, narrowest = None, None
+    if not assessment.holds:
+        held_level, narrowest = None, None
         if not issue.suite_problem(leg):
-            held = level_assessment.held(kept["legs"][0], known)
-            if held is None and level != LEVELS[0]:
-                narrowest = level_assessment.judge(kept["legs"][0], known, LEVELS[0])
-        for line in terminal_text.refused(leg, judgement, held, narrowest):
+            held_level = level_assessment.broadest_level_held(scrubbed_results["legs"][0], loaded_manifest)
+            if held_level is None and level != LEVELS[0]:
+                narrowest = level_assessment.assess_level(
+                    scrubbed_results["legs"][0], loaded_manifest, LEVELS[0]
+                )
+        for line in terminal_text.refusal_lines(leg, assessment, held_level, narrowest):
             print(line)
         return exit_codes.INCOMPLETE
-    for line in terminal_text.granted(judgement, certificate):
+    for line in terminal_text.certificate_lines(assessment, certificate):
         print(line)
     if arguments.output is not None:
-        bundle.write(arguments.output, certificate, kept)
+        bundle.write_bundle(arguments.output, certificate, scrubbed_results)
         print(
             f"written: {arguments.output}; verify it with 'conformance certify --verify {arguments.output}'"
         )
     return exit_codes.OK
 
 
-def verify(path: Path) -> int:
-    """Count a bundle again, and print what it gives evidence of and what not."""
-    certificate, rows = bundle.read(path)
+def verify_bundle(path: Path) -> int:
+    """Verify a bundle, and print its recomputed evidence or the problems."""
+    certificate, rows = bundle.read_bundle(path)
     try:
-        verification = issue.verify(certificate, rows, manifest.load())
+        verification = issue.verify_certificate(certificate, rows, manifest.load())
     except manifest.UnknownMinor as error:
         print(f"NOT verified: {path}: {error}")
         return exit_codes.INCOMPLETE
@@ -98,22 +109,27 @@ def verify(path: Path) -> int:
             print(f"  and {len(verification.problems) - terminal_text.GROUPS} more")
         return exit_codes.INCOMPLETE
     print(f"verified: {path}")
-    for line in terminal_text.granted(verification.found, verification.certificate):
+    for line in terminal_text.certificate_lines(verification.assessment, verification.certificate):
         print(line)
-    for line in terminal_text.evidence(verification.certificate):
+    for line in terminal_text.evidence_lines(verification.certificate):
         print(line)
     return exit_codes.OK
 
 
-def chosen(legs: list[Leg], mode: str | None, build: str | None) -> Leg:
-    """Choose the leg of a mode and a build; UsageError if there is none, or several."""
+def leg_to_certify(legs: list[Leg], mode: str | None, build: str | None) -> Leg:
+    """Return the only leg that matches a mode and a build.
+
+    Raise UsageError if no leg or several legs match.
+    """
     fitting = [leg for leg in legs if mode in (None, leg["mode"]) and build in (None, leg["build"])]
     names = ", ".join(leg["name"] for leg in legs)
     if not fitting:
-        raise UsageError(f"no leg of mode {mode or 'any'} on build {build or 'any'}; there are {names}")
+        raise UsageError(
+            f"the run has no leg of mode {mode or 'any'} on build {build or 'any'}; it has {names}"
+        )
     if len(fitting) > 1:
         raise UsageError(
-            f"{', '.join(leg['name'] for leg in fitting)} are {len(fitting)} legs and a certificate is of "
-            "one; give --mode, and --build if a mode was run on several"
+            f"a certificate covers one leg, but {len(fitting)} legs match: "
+            f"{', '.join(leg['name'] for leg in fitting)}; give --mode, and --build if needed"
         )
     return fitting[0]

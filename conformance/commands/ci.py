@@ -1,4 +1,4 @@
-"""``conformance ci``: the steps of the workflows, which ``conformance.ci`` carries out."""
+"""``conformance ci``: the steps of the workflows. ``conformance.ci`` implements them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from conformance.report import output_files, relay
 from conformance.site import registry
 from conformance.target import file as target_file
 
-#: Jobs that GitHub allows in one matrix.
+#: The maximum number of jobs in one matrix on GitHub.
 _JOBS = 256
 
 
@@ -47,20 +47,22 @@ def add(commands: Any) -> None:
 
 def _plan_options(actions: Any) -> None:
     command = actions.add_parser("plan", help="check the inputs of a workflow, and plan its matrix")
-    common.target(command)
+    common.add_target(command)
     command.add_argument("--builds", required=True, metavar="WORDS", help="SPEC[:KIND[:LEVEL]] …")
     command.add_argument("--modes", default="", metavar="WORDS", help="(default: all of the target)")
     command.add_argument("--level", default="smoke")
-    command.add_argument("--name", default="conformance", help="beginning of the names of all artifacts")
+    command.add_argument("--name", default="conformance", help="prefix of the names of all artifacts")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     command.set_defaults(execute=_plan)
 
     command = actions.add_parser("template", help="write the workflow for a vendor's own runner")
     command.add_argument("--suite", required=True, metavar="OWNER/NAME@COMMIT", help="this project, pinned")
     command.add_argument("--target", required=True, help="target file in the vendor's repository, or a name")
-    command.add_argument("--runner", required=True, metavar="LABELS", help="labels of the runner, by commas")
+    command.add_argument(
+        "--runner", required=True, metavar="LABELS", help="labels of the runner, comma-separated"
+    )
     command.add_argument("--python", default="python3", help="interpreter that has torch and the backend")
-    command.add_argument("--package", default="", help="import name of the backend, whose C++ ABI is checked")
+    command.add_argument("--package", default="", help="import name of the backend, to check its C++ ABI")
     command.add_argument("--modes", default="eager", metavar="M[,M]", help="(default: eager)")
     command.add_argument("--level", default="core", help="(default: core)")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
@@ -68,41 +70,48 @@ def _plan_options(actions: Any) -> None:
 
 
 def _install_options(actions: Any) -> None:
-    command = actions.add_parser("environment", help="a fresh environment for a cell: torch, suite, backend")
+    command = actions.add_parser("environment", help="make an environment for a cell: torch, suite, backend")
     command.add_argument("plan", type=Path)
     command.add_argument("--cell", required=True, metavar="ID")
     command.add_argument("--suite", type=Path, required=True, metavar="WHEEL", help="the suite to install")
     command.add_argument(
         "--backend", default="", metavar="WORDS", help="requirement, wheel, https://…#sha256=…"
     )
-    command.add_argument("--backend-wheels", type=Path, metavar="DIR", help="folder of wheels instead")
+    command.add_argument(
+        "--backend-wheels", type=Path, metavar="DIR", help="folder of wheels, instead of --backend"
+    )
     command.add_argument("--index", default="default", help="cpu, cu126, …: one of PyTorch's own indexes")
     command.add_argument("--python", default=sys.executable)
     command.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     command.set_defaults(execute=_environment)
 
     command = actions.add_parser(
-        "install", help="the suite into an environment that has torch and the backend"
+        "install", help="install the suite into an environment that has torch and the backend"
     )
     command.add_argument("--python", required=True)
     command.add_argument("--suite", type=Path, required=True, metavar="WHEEL")
     command.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="for what guards torch"
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="folder for the files of the torch guard",
     )
     command.set_defaults(execute=_install)
 
 
 def _result_options(actions: Any) -> None:
     command = actions.add_parser(
-        "report", help="write a run as the summary of a job, and for PyTorch's relay"
+        "report", help="write the job summary of a run, and a callback for PyTorch's relay"
     )
     command.add_argument("folder", type=Path, metavar="DIR", help="output folder of a run")
     command.add_argument("--job", required=True, help="name of the job or leg")
     command.set_defaults(execute=_report)
 
-    command = actions.add_parser("gather", help="the artifacts of all legs in one folder; none is left out")
+    command = actions.add_parser("gather", help="merge the artifacts of all legs; missing legs are reported")
     command.add_argument("plan", type=Path)
-    command.add_argument("artifacts", type=Path, help="folder with a folder for each artifact")
+    command.add_argument("artifacts", type=Path, help="folder with one subfolder for each artifact")
     command.add_argument("--name", default="conformance")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
     command.set_defaults(execute=_gather)
@@ -110,48 +119,48 @@ def _result_options(actions: Any) -> None:
 
 def _publish_options(actions: Any) -> None:
     command = actions.add_parser(
-        "fetch", help="the branch of results; an empty folder where there is none yet"
+        "fetch", help="fetch the results branch; the folder stays empty if the branch does not exist"
     )
     command.add_argument("--branch", default="results")
     command.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     command.add_argument(
-        "--store", action="store_true", help="with the site's store, and only runs that are not in it"
+        "--store", action="store_true", help="fetch the site's store, and only the runs that it lacks"
     )
     command.set_defaults(execute=_fetch)
 
-    command = actions.add_parser("keep", help="put the site's store on the branch of results")
+    command = actions.add_parser("keep", help="replace the site's store on the results branch")
     command.add_argument("folder", type=Path, metavar="STORE")
     command.add_argument("--branch", default="results")
     command.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
     command.set_defaults(execute=_keep)
 
-    command = actions.add_parser("store", help="add a run to the branch of results")
+    command = actions.add_parser("store", help="add a run to the results branch")
     command.add_argument("folder", type=Path, metavar="DIR", help="output folder of 'gather'")
-    command.add_argument("--backend", required=True, metavar="ID", help="of the registry")
+    command.add_argument("--backend", required=True, metavar="ID", help="id in the registry")
     command.add_argument("--branch", default="results")
     command.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
     command.set_defaults(execute=_store)
 
-    command = actions.add_parser("pull", help="fetch the results of the registry's vendors, and add them")
+    command = actions.add_parser("pull", help="fetch new results of the registered vendors, and add them")
     command.add_argument("--branch", default="results")
     command.add_argument("--present", type=Path, required=True, metavar="DIR", help="checkout of the branch")
     command.add_argument("--registry", type=Path, default=registry.FOLDER, metavar="DIR")
     command.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
     command.set_defaults(execute=_pull)
 
-    command = actions.add_parser("push", help="a saved image to a registry; its name and digest are outputs")
+    command = actions.add_parser("push", help="push a saved image to a registry; outputs: name and digest")
     command.add_argument("file", type=Path)
     command.add_argument("--registry", default="ghcr.io")
     command.add_argument("--repository", required=True, metavar="OWNER/NAME")
     command.add_argument("--version", required=True)
     command.set_defaults(execute=_push)
 
-    command = actions.add_parser("issues", help="one issue for each cell that regressed")
-    command.add_argument("folder", type=Path, metavar="DIR", help="what 'gather' has written")
+    command = actions.add_parser("issues", help="open or update one issue for each cell that regressed")
+    command.add_argument("folder", type=Path, metavar="DIR", help="output folder of 'gather'")
     command.add_argument("--before", type=Path, required=True, metavar="DIR", help="checkout of the branch")
     command.add_argument("--backend", required=True, metavar="ID")
-    common.target(command)
+    common.add_target(command)
     command.set_defaults(execute=_issues)
 
 
@@ -159,19 +168,19 @@ def _plan(arguments: argparse.Namespace) -> int:
     file = target_file.load(arguments.target)
     _check_name(arguments.name)
     modes = arguments.modes.replace(",", " ").split() or list(file.modes)
-    builds = [plan.Wanted.parse(word) for word in arguments.builds.split()]
+    builds = [plan.RequestedBuild.parse(text) for text in arguments.builds.split()]
     if not builds:
-        raise UsageError("--builds names no build; give some, such as '2.13.0 newest:public:core'")
-    cells = plan.cells(file, builds, modes, arguments.level)
+        raise UsageError("--builds is empty; give builds such as '2.13.0 newest:public:core'")
+    cells = plan.plan_cells(file, builds, modes, arguments.level)
     if len(cells) > _JOBS:
         raise UsageError(
-            f"{len(cells)} cells are more than the {_JOBS} jobs of a matrix; plan fewer builds or modes"
+            f"the plan has {len(cells)} cells, but a matrix allows {_JOBS} jobs; plan fewer builds or modes"
         )
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(plan.written(cells) + "\n")
-    # A workflow needs only the name of a cell: the rest is in the plan.
+    arguments.output.write_text(plan.plan_json(cells) + "\n")
+    # A workflow needs only the ids of the cells. The plan file contains everything else.
     ids = [cell.id for cell in cells]
-    step_outputs.output(
+    step_outputs.set_outputs(
         cells=json.dumps(ids), torches=json.dumps(list(dict.fromkeys(build.spec for build in builds)))
     )
     print(f"{len(cells)} cells: {', '.join(ids)}")
@@ -179,7 +188,7 @@ def _plan(arguments: argparse.Namespace) -> int:
 
 
 def _template(arguments: argparse.Namespace) -> int:
-    text = template.render(
+    text = template.render_workflow(
         suite=arguments.suite,
         target=arguments.target,
         runner=arguments.runner.split(","),
@@ -189,7 +198,7 @@ def _template(arguments: argparse.Namespace) -> int:
         package=arguments.package,
     )
     if arguments.output.exists():
-        raise UsageError(f"{arguments.output} is there already; remove it or name another file")
+        raise UsageError(f"{arguments.output} exists already; remove it or choose another file")
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(text)
     print(f"{arguments.output} written; read it, and commit it to the vendor's repository")
@@ -199,40 +208,42 @@ def _template(arguments: argparse.Namespace) -> int:
 def _environment(arguments: argparse.Namespace) -> int:
     cell = install.cell_of(arguments.plan, arguments.cell)
     index = None if arguments.index == "default" else arguments.index
-    requirements = install.backend(arguments.backend, arguments.backend_wheels)
+    requirements = install.backend_requirements(arguments.backend, arguments.backend_wheels)
     _check_wheel(arguments.suite)
-    python = install.environment(cell, arguments.output, index, install.interpreter(arguments.python))
-    installed = install.protected(python, arguments.output / "guard")
-    install.suite(installed, arguments.suite)
+    python = install.make_environment(
+        cell, arguments.output, index, install.find_interpreter(arguments.python)
+    )
+    installed = install.record_torch(python, arguments.output / "guard")
+    install.install_suite(installed, arguments.suite)
     if requirements:
-        install.add(installed, requirements)
-    return _checked(installed, mode=cell.mode, level=cell.level, expect=cell.expect)
+        install.install_with_constraints(installed, requirements)
+    return _check_torch_and_set_outputs(installed, mode=cell.mode, level=cell.level, expect=cell.expect)
 
 
 def _install(arguments: argparse.Namespace) -> int:
     _check_wheel(arguments.suite)
-    python = install.interpreter(arguments.python)
-    installed = install.protected(python, arguments.output)
-    install.suite(installed, arguments.suite)
-    return _checked(installed)
+    python = install.find_interpreter(arguments.python)
+    installed = install.record_torch(python, arguments.output)
+    install.install_suite(installed, arguments.suite)
+    return _check_torch_and_set_outputs(installed)
 
 
-def _checked(installed: install.Installed, **known: str) -> int:
-    wrong = install.check(installed)
+def _check_torch_and_set_outputs(installed: install.Installed, **outputs: str) -> int:
+    wrong = install.check_torch(installed)
     if wrong is not None:
         print(wrong)
         return 1
-    step_outputs.output(python=installed.python, **known)
+    step_outputs.set_outputs(python=installed.python, **outputs)
     return 0
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    legs = output_files.read(arguments.folder)
+    legs = output_files.read_legs(arguments.folder)
     server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
     repository, number = os.environ.get("GITHUB_REPOSITORY", ""), os.environ.get("GITHUB_RUN_ID", "0")
     url = f"{server}/{repository}/actions/runs/{number}"
     (arguments.folder / merge_artifacts.NAMED).write_text(f"{arguments.job}\n")
-    step_outputs.summary(summary.markdown(legs, arguments.job))
+    step_outputs.add_summary(summary.summary_markdown(legs, arguments.job))
     job = relay.Job(
         name=os.environ.get("GITHUB_WORKFLOW", "conformance"),
         job=arguments.job,
@@ -241,54 +252,58 @@ def _report(arguments: argparse.Namespace) -> int:
         run_attempt=os.environ.get("GITHUB_RUN_ATTEMPT", "1"),
     )
     try:
-        body = relay.completed(legs, job, _occasion(), datetime.datetime.now(datetime.timezone.utc))
+        body = relay.completed_callback(
+            legs, job, _relay_event(), datetime.datetime.now(datetime.timezone.utc)
+        )
     except UsageError as error:
-        # A torch built locally may have no commit. The results are as good without a report for the relay.
-        print(f"there is no relay.json: {error}")
+        # A locally built torch may have no commit. The results are valid without a callback for the relay.
+        print(f"relay.json was not written: {error}")
         return 0
     (arguments.folder / "relay.json").write_text(json.dumps(body, indent=1) + "\n")
     print(f"{arguments.folder}: {body['workflow']['conclusion']}")
     return 0
 
 
-def _occasion() -> relay.Event:
-    """The event that the relay dispatched, if one began this workflow, else a nightly run."""
+def _relay_event() -> relay.Event:
+    """Return the event that the relay dispatched to start this workflow, else a nightly event."""
     if os.environ.get("GITHUB_EVENT_NAME") == "repository_dispatch":
-        return relay.event(Path(os.environ.get("GITHUB_EVENT_PATH", "")))
+        return relay.read_event(Path(os.environ.get("GITHUB_EVENT_PATH", "")))
     return relay.Event()
 
 
 def _gather(arguments: argparse.Namespace) -> int:
     _check_name(arguments.name)
-    cells = plan.read(arguments.plan)
-    outcomes, any_results = merge_artifacts.gather(
+    cells = plan.read_plan(arguments.plan)
+    outcomes, any_results = merge_artifacts.merge_artifacts(
         cells, arguments.artifacts, arguments.output, arguments.name
     )
-    step_outputs.summary((arguments.output / "matrix.md").read_text())
+    step_outputs.add_summary((arguments.output / "matrix.md").read_text())
     code = collect.exit_code(outcomes)
-    step_outputs.output(results="true" if any_results else "false", exit=str(code))
-    print(table.text(outcomes))
+    step_outputs.set_outputs(results="true" if any_results else "false", exit=str(code))
+    print(table.terminal_table(outcomes))
     bad = [outcome for outcome in outcomes if not outcome.good]
     print(f"{len(outcomes) - len(bad)} of {len(outcomes)} cells are good")
     return code
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
-    exists = results_branch.fetch(
+    exists = results_branch.fetch_branch(
         _repository(arguments),
         arguments.branch,
         arguments.output,
         os.environ.get("GH_TOKEN", ""),
         with_store=arguments.store,
     )
-    words = "fetched" if exists else "does not exist yet"
-    print(f"branch {arguments.branch} {words}")
+    state = "fetched" if exists else "does not exist yet"
+    print(f"branch {arguments.branch} {state}")
     return 0
 
 
 def _keep(arguments: argparse.Namespace) -> int:
     token = os.environ.get("GH_TOKEN", "")
-    commit = results_branch.keep(_repository(arguments), arguments.branch, arguments.folder, token)
+    commit = results_branch.replace_site_store(
+        _repository(arguments), arguments.branch, arguments.folder, token
+    )
     print(f"the store is on branch {arguments.branch}: {commit}")
     return 0
 
@@ -296,19 +311,19 @@ def _keep(arguments: argparse.Namespace) -> int:
 def _store(arguments: argparse.Namespace) -> int:
     results = arguments.folder / "results.json"
     if not results.is_file():
-        raise UsageError(f"{arguments.folder} has no results.json; no leg has left results")
+        raise UsageError(f"{arguments.folder} has no results.json: no leg produced results")
     matrix = arguments.folder / "matrix.json"
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        origin = results_branch.provenance("our-workflow")
-        kept = results_branch.entry(
+        origin = results_branch.own_provenance("our-workflow")
+        run_folder = results_branch.write_run_entry(
             results, arguments.backend, origin, folder, matrix if matrix.is_file() else None
         )
-        commit = results_branch.add(
+        commit = results_branch.add_runs(
             _repository(arguments), arguments.branch, folder, os.environ.get("GH_TOKEN", "")
         )
-    step_outputs.output(run=kept.name, commit=commit)
-    print(f"{arguments.backend}/{kept.name} is on branch {arguments.branch} at {commit}")
+    step_outputs.set_outputs(run=run_folder.name, commit=commit)
+    print(f"{arguments.backend}/{run_folder.name} is on branch {arguments.branch} at {commit}")
     return 0
 
 
@@ -319,33 +334,33 @@ def _pull(arguments: argparse.Namespace) -> int:
         folder = Path(scratch)
         for backend in registry.load(arguments.registry).values():
             try:
-                lines += list(vendor_results.pull(backend, folder, arguments.present, today))
+                lines += list(vendor_results.pull_new_runs(backend, folder, arguments.present, today))
             except (
                 UsageError,
                 LookupError,
                 TypeError,
                 ValueError,
                 AttributeError,
-            ) as error:  # one vendor never keeps the others from being shown
+            ) as error:  # an error of one vendor must not prevent the pull from the other vendors
                 lines.append(f"{backend.id}: {type(error).__name__}: {str(error)[:300]}")
         if any(folder.glob("*/*")):
-            results_branch.add(
+            results_branch.add_runs(
                 _repository(arguments), arguments.branch, folder, os.environ.get("GH_TOKEN", "")
             )
     print("\n".join(lines) or "nothing new from any vendor")
-    step_outputs.summary(
-        "\n".join(f"* {table.escaped(line)}" for line in lines) or "Nothing new from any vendor."
+    step_outputs.add_summary(
+        "\n".join(f"* {table.escape_markdown(line)}" for line in lines) or "Nothing new from any vendor."
     )
     return 0
 
 
 def _push(arguments: argparse.Namespace) -> int:
     user, token = os.environ.get("GITHUB_ACTOR", ""), os.environ.get("GH_TOKEN", "")
-    name, digest = images.push(
+    name, digest = images.push_image(
         arguments.file, arguments.registry, arguments.repository, arguments.version, user, token
     )
-    step_outputs.output(name=name, digest=digest)
-    step_outputs.summary(f"* `{name}@{digest}`: {table.escaped(arguments.file.stem)}\n")
+    step_outputs.set_outputs(name=name, digest=digest)
+    step_outputs.add_summary(f"* `{name}@{digest}`: {table.escape_markdown(arguments.file.stem)}\n")
     print(f"{arguments.file.stem}: {name}@{digest}")
     return 0
 
@@ -356,14 +371,16 @@ def _issues(arguments: argparse.Namespace) -> int:
         raise UsageError(f"GITHUB_REPOSITORY {repository!r} is not a repository; set it to OWNER/NAME")
     number = os.environ.get("GITHUB_RUN_ID", "")
     if not arguments.before.is_dir():
-        raise UsageError(f"{arguments.before} does not exist; get the branch of results with 'ci fetch'")
+        raise UsageError(
+            f"{arguments.before} does not exist; fetch the results branch with 'conformance ci fetch'"
+        )
     _check_backend(arguments.backend)
-    # The target is a word of the issue's text: a file of another repository is not here.
-    before = cell_regressions.history(arguments.before, arguments.backend, other_than=number)
-    changes = cell_regressions.compare(before, arguments.folder)
+    # The target is only quoted in the issue: its file may be in a different repository.
+    before = cell_regressions.earlier_runs(arguments.before, arguments.backend, other_than=number)
+    changes = cell_regressions.compare_cells(before, arguments.folder)
     server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
     run = f"{server}/{repository}/actions/runs/{number}" if number.isdecimal() else ""
-    done = issues.update(repository, arguments.backend, changes, run, arguments.target)
+    done = issues.update_issues(repository, arguments.backend, changes, run, arguments.target)
     for action in done:
         print(f"{action.cell}: {action.done}{'' if action.number is None else f' #{action.number}'}")
     worse = [change for change in changes if change.worse]
@@ -375,23 +392,25 @@ def _issues(arguments: argparse.Namespace) -> int:
 def _repository(arguments: argparse.Namespace) -> str:
     if arguments.repository:
         return str(arguments.repository)
-    server, name = (os.environ.get(f"GITHUB_{word}", "") for word in ("SERVER_URL", "REPOSITORY"))
+    server, name = (os.environ.get(f"GITHUB_{suffix}", "") for suffix in ("SERVER_URL", "REPOSITORY"))
     if not server or not github.REPOSITORY.fullmatch(name):
-        raise UsageError("there is no repository to add to; name one with --repository")
+        raise UsageError("the repository is unknown outside a workflow; give --repository")
     return f"{server}/{name}"
 
 
 def _check_backend(name: str) -> None:
-    known = registry.load()
-    if name not in known:
-        raise UsageError(f"the registry has no backend {name!r}; known are {', '.join(sorted(known))}")
+    backends = registry.load()
+    if name not in backends:
+        raise UsageError(f"the registry has no backend {name!r}; known are {', '.join(sorted(backends))}")
 
 
 def _check_name(name: str) -> None:
     if not step_outputs.NAME.fullmatch(name):
-        raise UsageError(f"name {name!r} is not of letters, digits, dots and dashes; give another one")
+        raise UsageError(
+            f"name {name!r} may contain only letters, digits, dots and dashes; choose another name"
+        )
 
 
 def _check_wheel(suite: Path) -> None:
     if suite.suffix != ".whl" or not suite.is_file():
-        raise UsageError(f"--suite {suite} is not a wheel that exists; give that of the suite")
+        raise UsageError(f"--suite {suite} is not an existing wheel; give the wheel of the suite")

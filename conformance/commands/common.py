@@ -1,4 +1,4 @@
-"""Arguments that several commands share."""
+"""Arguments and helpers that several commands use."""
 
 from __future__ import annotations
 
@@ -17,41 +17,45 @@ from conformance.results import document as results
 Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
-def target(parser: argparse.ArgumentParser) -> None:
+def add_target(parser: argparse.ArgumentParser) -> None:
     """Add ``--target``."""
     parser.add_argument(
-        "--target", required=True, metavar="NAME_OR_FILE", help="a known target or a target file"
+        "--target",
+        required=True,
+        metavar="NAME_OR_FILE",
+        help="name of a known target, or path of a target file",
     )
 
 
-def extra(parser: argparse.ArgumentParser) -> None:
+def add_extra(parser: argparse.ArgumentParser) -> None:
     """Add ``--extra``."""
     parser.add_argument(
         "--extra",
         action="append",
         default=[],
         metavar="MODULE",
-        help="module with properties of your own; may repeat",
+        help="module with additional properties; may be repeated",
     )
 
 
-def positive(text: str) -> int:
-    """Parse an argument that is a whole number above zero."""
+def parse_positive(text: str) -> int:
+    """Return the value of an option that must be a positive integer."""
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
     return int(text)
 
 
-def samples(text: str) -> str:
-    """Parse the word of ``--samples``."""
+def parse_samples(text: str) -> str:
+    """Return the value of ``--samples``: ``all``, ``default`` or a positive integer as text."""
     if text in ("all", "default") or (text.isdigit() and int(text) > 0):
         return text
     raise argparse.ArgumentTypeError(f"{text!r} is neither 'all' nor a whole number above zero")
 
 
 def check_writable(folder: Path, option: str = "--output") -> None:
-    """Try to write to the folder, or the nearest one above it, before a long run; UsageError if it
-    refuses.
+    """Raise UsageError if the folder, or its nearest existing parent, is not writable.
+
+    Commands call this function before a long run.
     """
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     try:
@@ -59,28 +63,33 @@ def check_writable(folder: Path, option: str = "--output") -> None:
             pass
     except OSError as error:
         reason = error.strerror or str(error)
-        raise UsageError(f"{option} {folder} cannot be written ({reason}); name a folder that can") from None
+        raise UsageError(
+            f"{option} {folder} cannot be written ({reason}); choose a writable folder"
+        ) from None
 
 
-def earlier(folder: Path) -> list[Leg]:
-    """The legs of the run that a new one in this folder replaces; none if there is none that can be read."""
+def legs_of_replaced_run(folder: Path) -> list[Leg]:
+    """Return the legs of the run in this folder that a new run replaces.
+
+    The list is empty if the folder has no readable ``results.json``.
+    """
     try:
         return results.read(folder / "results.json")["legs"]
     except (OSError, UsageError):
         return []
 
 
-def opening(legs: Sequence[Leg], before: Sequence[Leg] | None = None) -> Opening:
-    """Make the opening of a report.
+def opening_of(legs: Sequence[Leg], before: Sequence[Leg] | None = None) -> Opening:
+    """Return the opening of a report.
 
     Args:
-        legs: of the run.
-        before: those of the run before it, if there was one.
+        legs: the legs of the run.
+        before: the legs of the previous run in the same folder, if any.
     """
     changes = None
     if before:
         try:
             changes = diff.compare(before, legs)
-        except UsageError:  # runs of other modes
+        except UsageError:  # the runs have no mode in common
             changes = None
-    return Opening(level_progress.of(legs), changes)
+    return Opening(level_progress.level_progress_of(legs), changes)

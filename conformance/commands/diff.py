@@ -1,4 +1,4 @@
-"""``conformance diff``: the changes from one run to another."""
+"""``conformance diff``: compare the results of two runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.report import causes as groups
 from conformance.report import output_files, summary
 from conformance.results import diff
 
-#: Results that are named one by one if they are not grouped by cause.
+#: The maximum number of displayed results in a list that is not grouped by cause.
 _NAMED = 5
 
 
@@ -23,39 +23,39 @@ def add(commands: Any) -> None:
         "diff",
         help="compare two runs: regressed, changed failures, fixed, new, vanished",
         description=(
-            "Compare two runs leg by leg. The exit code is 1 if a result regressed (it is further from a "
-            "pass than before, even if that is expected or declared by now), if one that failed fails in "
-            "another way (other kinds, samples or messages), or if one vanished although suite, torch, "
-            "level, shard, selection and samples are the same."
+            "Compare two runs leg by leg. The exit code is 1 if a result regressed (its verdict is worse than "
+            "before, even if the failure is now expected or declared), if a failing result fails differently "
+            "(in kinds, samples or messages), or if a result vanished although suite, torch, level, shard, "
+            "selection and samples are equal."
         ),
     )
-    parser.add_argument("old", type=Path, metavar="OLD", help="output folder of the run before")
-    parser.add_argument("new", type=Path, metavar="NEW", help="output folder of the run after")
+    parser.add_argument("old", type=Path, metavar="OLD", help="output folder of the earlier run")
+    parser.add_argument("new", type=Path, metavar="NEW", help="output folder of the later run")
     parser.add_argument("--json", action="store_true", help="print every result that changed, as JSON")
     parser.set_defaults(execute=execute)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the comparison; exit code 1 on regressions."""
-    report = diff.compare(output_files.read(arguments.old), output_files.read(arguments.new))
+    """Print the comparison. Return exit code 1 on regressions."""
+    report = diff.compare(output_files.read_legs(arguments.old), output_files.read_legs(arguments.new))
     if arguments.json:
         print(json.dumps(diff.to_json(report), indent=1))
     else:
-        for line in lines(report):
+        for line in comparison_lines(report):
             print(line)
     return int(report.worse)
 
 
-def lines(report: diff.Report) -> Iterator[str]:
-    """Write a comparison in lines for a person: numbers first, then the regressions by cause."""
+def comparison_lines(report: diff.Report) -> Iterator[str]:
+    """Yield the lines of a comparison: the counts of each leg, then the changed results."""
     for pair in report.pairs:
-        yield from _pair(pair)
+        yield from _leg_lines(pair)
     for note in report.notes:
         yield f"note: {note}"
     yield "worse: exit 1" if report.worse else "no regressions: exit 0"
 
 
-def _pair(pair: diff.Difference) -> Iterator[str]:
+def _leg_lines(pair: diff.Difference) -> Iterator[str]:
     failing = sum(_fails(change) for change in pair.added)
     numbers = {
         "regressed": str(len(pair.regressed)),
@@ -67,57 +67,57 @@ def _pair(pair: diff.Difference) -> Iterator[str]:
         "vanished": str(len(pair.vanished)),
         "unchanged": str(pair.unchanged),
     }
-    words = ", ".join(f"{number} {word}" for word, number in numbers.items() if number != "0")
-    yield f"{summary.title(pair.new)}: {words or 'no results'}"
+    counts_text = ", ".join(f"{number} {label}" for label, number in numbers.items() if number != "0")
+    yield f"{summary.leg_title(pair.new)}: {counts_text or 'no results'}"
     for note in pair.notes:
         yield f"  note: {note}"
-    yield from _grouped("regressed", pair.regressed, pair.new)
+    yield from _cause_lines("regressed", pair.regressed, pair.new)
     if pair.changed:
         yield "  failing in another way:"
         for change in pair.changed[:_NAMED]:
             yield f"    {change.id} ({change.words()}): {change.how}"[:220]
-        yield from _more(pair.changed)
+        yield from _hidden_count_line(pair.changed)
     if pair.vanished:
         why = f", which do not count: {pair.excuse}" if pair.excuse else ""
         yield f"  vanished{why}:"
-        yield from _names(pair.vanished)
-    yield from _grouped("new and failing", [change for change in pair.added if _fails(change)], pair.new)
-    for word, changes in (("fixed", pair.fixed), ("excused", pair.excused)):
+        yield from _id_lines(pair.vanished)
+    yield from _cause_lines("new and failing", [change for change in pair.added if _fails(change)], pair.new)
+    for label, changes in (("fixed", pair.fixed), ("excused", pair.excused)):
         if changes:
-            yield f"  {word}:"
-            yield from _names(changes)
+            yield f"  {label}:"
+            yield from _id_lines(changes)
 
 
 def _fails(change: diff.ResultChange) -> bool:
     return diff.fails(change.new)
 
 
-def _grouped(word: str, changes: list[diff.ResultChange], leg: Leg) -> Iterator[str]:
-    """Group results by cause, with the verdicts before and after."""
+def _cause_lines(heading: str, changes: list[diff.ResultChange], leg: Leg) -> Iterator[str]:
+    """Yield the lines of changed results grouped by cause, with the verdicts before and after."""
     if not changes:
         return
-    yield f"  {word}, by cause (largest first):"
+    yield f"  {heading}, by cause (largest first):"
     before = {change.row["id"]: change for change in changes}
-    causes = groups.grouped(((0, change.row) for change in changes), [leg])
+    causes = groups.group_by_cause(((0, change.row) for change in changes), [leg])
     for group in causes[: summary.SHOWN]:
         _, row = group.example
         change = before[row["id"]]
-        kind, message = groups.said(row)
+        kind, message = groups.kind_and_message(row)
         count = "1 result" if group.count == 1 else f"{group.count} results"
         yield f"    {group.name()}: {count}, such as {row['id']} ({change.words()})"
         yield f"      {kind}: {next(iter(message.splitlines()), '')}"[:220]
-        yield f"      {summary.repeat(row['id'], summary.target_word(leg), leg)}"
+        yield f"      {summary.repro_command(row['id'], summary.target_argument(leg), leg)}"
     hidden = causes[summary.SHOWN :]
     if hidden:
         yield f"    and {sum(group.count for group in hidden)} more of {len(hidden)} other causes; see --json"
 
 
-def _names(changes: list[diff.ResultChange]) -> Iterator[str]:
+def _id_lines(changes: list[diff.ResultChange]) -> Iterator[str]:
     for change in changes[:_NAMED]:
         yield f"    {change.id} ({change.words()})"
-    yield from _more(changes)
+    yield from _hidden_count_line(changes)
 
 
-def _more(changes: list[diff.ResultChange]) -> Iterator[str]:
+def _hidden_count_line(changes: list[diff.ResultChange]) -> Iterator[str]:
     if len(changes) > _NAMED:
         yield f"    and {len(changes) - _NAMED} more; see --json"

@@ -1,4 +1,7 @@
-"""``conformance doctor``: the gaps of a target's device before any case is run, and the next steps."""
+"""``conformance doctor``: list the missing features of a target's device, and the next steps.
+
+The command runs no case of the suite.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,14 @@ if TYPE_CHECKING:
     from conformance.doctor.registration_checks import Fact
     from conformance.target.file import TargetFile
 
-#: Next steps that are shown at a time.
+#: The maximum number of displayed next steps.
 STEPS = 12
 
 
 def add(commands: Any) -> None:
     """Add the command to the command line."""
-    parser = commands.add_parser(
-        "doctor", help="show what a device lacks of what it promises, and what to do next"
-    )
-    common.target(parser)
+    parser = commands.add_parser("doctor", help="show the missing features of a device, and what to do next")
+    common.add_target(parser)
     parser.add_argument("--mode", metavar="M", help="mode (default: eager)")
     parser.add_argument(
         "--level", default="bringup", metavar="L", help="level whose operators are tried (default: bringup)"
@@ -40,15 +41,18 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--watch",
         action="store_true",
-        help="look again whenever a file of the backend or the target file changes, and show what changed",
+        help="run again whenever a file of the backend or the target file changes, and show the differences",
     )
-    common.extra(parser)
+    common.add_extra(parser)
     parser.set_defaults(execute=execute)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the facts by group; exit code 1 if something that the target promises is missing."""
-    levels.check(arguments.level)
+    """Print the facts about the device by group.
+
+    Return exit code 1 if a feature that the target declares is missing.
+    """
+    levels.check_level(arguments.level)
     file = target_file.load(arguments.target)
     mode = arguments.mode or file.default_mode
     file.check_mode(mode)
@@ -70,13 +74,13 @@ def execute(arguments: argparse.Namespace) -> int:
     print(f"target {file.name}, device {file.device}, torch {torch.__version__}")
     if file.untested:
         print(UNTESTED.format(name=file.name))
-    _import(target)
-    target_file_patterns.check(file, lambda: plan.build(target, "full", file.modes))
+    _import_backend(target)
+    target_file_patterns.check_patterns(file, lambda: plan.build_plan(target, "full", file.modes))
     operators, capabilities = declaration_checks.collect(file, target, arguments.level)
     groups = {
         "Device": [
             *registration_checks.collect(target),
-            *_known_answers(target),
+            *_known_answer_facts(target),
             *prerequisites.collect(target),
         ],
         "Operators": operators,
@@ -86,7 +90,7 @@ def execute(arguments: argparse.Namespace) -> int:
     for title, group in groups.items():
         if group:
             print(f"\n{title}")
-            _table(group, limit)
+            _print_table(group, limit)
     missing = [
         impact.with_stakes(fact, target, arguments.level)
         for group in groups.values()
@@ -95,14 +99,17 @@ def execute(arguments: argparse.Namespace) -> int:
     ]
     print()
     if missing:
-        _steps(missing, arguments)
+        _print_steps(missing, arguments)
     total = sum(map(len, groups.values()))
     print(f"{len(missing)} of {total} are missing" if missing else "nothing is missing")
     return 1 if missing else 0
 
 
 def _watch(arguments: argparse.Namespace, file: TargetFile, mode: str) -> int:
-    """Run the doctor in a process of its own now and after each change; exit code of the last one."""
+    """Run the doctor in a child process, now and after each change of a file.
+
+    Return the exit code of the last run when the user presses Ctrl-C.
+    """
     from conformance.doctor import file_watch
 
     watched = file_watch.places(file.target(mode).module, file.path)
@@ -113,22 +120,22 @@ def _watch(arguments: argparse.Namespace, file: TargetFile, mode: str) -> int:
     changed = file_watch.changes(watched)
     code = 1
     try:
-        code, before = _once(command)
+        code, before = _run_doctor(command)
         print("\n".join(before), flush=True)
         while True:
             print("\nwatching; stop with Ctrl-C", flush=True)
             paths = next(changed)
             more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
             print(f"{paths[0].name}{more} changed", flush=True)
-            code, now = _once(command)
+            code, now = _run_doctor(command)
             print("\n".join(file_watch.difference(before, now)), flush=True)
             before = now
     except KeyboardInterrupt:
         return code
 
 
-def _once(command: Sequence[str]) -> tuple[int, list[str]]:
-    """Exit code and lines of the doctor; its errors are lines too."""
+def _run_doctor(command: Sequence[str]) -> tuple[int, list[str]]:
+    """Return the exit code and the output lines of the doctor, errors included."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.txt"
         end = supervisor.run(command, log=log, limit=math.inf)
@@ -136,13 +143,16 @@ def _once(command: Sequence[str]) -> tuple[int, list[str]]:
 
 
 UNTESTED = (
-    "{name} is untested: this target file was written from public documents and has never been run; "
-    "the first run that is sent in removes this mark"
+    "{name} is untested: this target file was written from public documents and has never been run. "
+    "The mark is removed when somebody submits a first run"
 )
 
 
-def _import(target: Any) -> None:
-    """Import the backend; its device need not be the accelerator yet, only known to torch."""
+def _import_backend(target: Any) -> None:
+    """Import the backend module.
+
+    The device must exist in torch. It need not be the current accelerator if torch has no accelerator.
+    """
     import torch
 
     from conformance import torch_testing_internals
@@ -158,15 +168,15 @@ def _import(target: Any) -> None:
         except Exception:
             current = current or torch.device("cpu")
         if current is not None:
-            raise  # another device is the accelerator, or there is no device at all
+            raise  # a different device is the accelerator, or the device does not exist
 
 
-def _known_answers(target: Any) -> list[Fact]:
+def _known_answer_facts(target: Any) -> list[Fact]:
     from conformance.device import known_answer_probe
     from conformance.doctor.registration_checks import Fact
 
-    wrong = known_answer_probe.known_answers(target)
-    step = "fix copies to and from the CPU first: without them nothing can be checked"
+    wrong = known_answer_probe.wrong_answers(target)
+    step = "fix copies to and from the CPU first: every check needs them"
     return [
         Fact(
             "known answers",
@@ -177,7 +187,7 @@ def _known_answers(target: Any) -> list[Fact]:
     ]
 
 
-def _table(facts_of_group: Sequence[Fact], limit: int) -> None:
+def _print_table(facts_of_group: Sequence[Fact], limit: int) -> None:
     from conformance.doctor import registration_checks
 
     width = max(len(fact.subject) for fact in facts_of_group)
@@ -188,7 +198,7 @@ def _table(facts_of_group: Sequence[Fact], limit: int) -> None:
             print(f"{'':8s}{'':{width}s}  {registration_checks.shorten(fact.items, limit)}")
 
 
-def _steps(missing: Sequence[Fact], arguments: argparse.Namespace) -> None:
+def _print_steps(missing: Sequence[Fact], arguments: argparse.Namespace) -> None:
     steps: dict[str, str] = {}
     for fact in missing:
         if fact.step:

@@ -1,4 +1,4 @@
-"""``conformance expect``: keep a target's expectations true."""
+"""``conformance expect``: check and update the expectations of a target."""
 
 from __future__ import annotations
 
@@ -22,20 +22,24 @@ from conformance.target import file as target_file
 
 def add(commands: Any) -> None:
     """Add the command to the command line."""
-    parser = commands.add_parser("expect", help="check expectations, or propose those that a run needs")
+    parser = commands.add_parser(
+        "expect", help="check expectations, or propose the expectations that a run needs"
+    )
     inner = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
     update = inner.add_parser(
         "update",
         help="propose the fewest entries that a run needs",
         description=(
             "Propose the fewest entries that a run needs: one per kind of failure, with wildcards only if "
-            "all that they match failed in that way. Entries that are still true stay as they are, wrong "
-            "ones are narrowed or removed, new ones have the reason 'unread', which no run accepts until you "
-            "replace it. Exit code 1 if something is proposed and not written."
+            "all matching results failed with that kind. Correct entries stay unchanged; wrong entries are "
+            "narrowed or removed. New entries have the reason 'unread', which no run accepts until you "
+            "replace it. Exit code 1 if a proposal was not written."
         ),
     )
     update.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
-    update.add_argument("--write", action="store_true", help="write the files rather than show them")
+    update.add_argument(
+        "--write", action="store_true", help="write the files instead of printing the changes"
+    )
     update.add_argument(
         "--until", metavar="DAY", help=f"expiry of new entries (default: in {expectation_targets.DAYS} days)"
     )
@@ -43,11 +47,11 @@ def add(commands: Any) -> None:
     lists = expect_import.add(inner)
     look = inner.add_parser(
         "check",
-        help="find entries that are stale, over-broad, expired or of unknown names",
+        help="find entries that are stale, over-broad or expired, or that match no result",
         description=(
-            "Find entries that have expired, name nothing that exists, or say the same twice; with the "
-            "folder of a whole run at the level full also those that are stale or over-broad. The last line "
-            "sums up what was checked. Exit code 1 if something is wrong."
+            "Find entries that have expired, match no existing result, or are duplicates. With the output "
+            "folder of an unrestricted run at level full, also find stale and over-broad entries. The last "
+            "line summarises the check. Exit code 1 if an entry is wrong."
         ),
     )
     look.add_argument(
@@ -55,7 +59,7 @@ def add(commands: Any) -> None:
         type=Path,
         nargs="?",
         metavar="DIR",
-        help="output folder of a run; without, give --target",
+        help="output folder of a run; without it, give --target",
     )
     look.set_defaults(execute=execute_check)
     for each in (update, look, lists):
@@ -63,103 +67,112 @@ def add(commands: Any) -> None:
             "--target",
             metavar="NAME_OR_FILE",
             required=each is lists,
-            help="whose expectations"
-            + ("" if each is lists else " (default: of the run, if its target comes with the suite)"),
+            help="target of the expectations"
+            + ("" if each is lists else " (default: the target of the run, if the suite contains it)"),
         )
-        common.extra(each)
+        common.add_extra(each)
 
 
 def execute_update(arguments: argparse.Namespace) -> int:
-    """Show or write the proposal."""
-    legs = output_files.read(arguments.directory)
+    """Print or write the proposed changes of the expectation files."""
+    legs = output_files.read_legs(arguments.directory)
     file = _target(arguments, legs)
     until = arguments.until or str(datetime.date.today() + datetime.timedelta(days=expectation_targets.DAYS))
     if not entries.is_expiry(until):
         raise UsageError(f"--until {until!r} is neither a date like 2030-01-31 nor like 'torch 2.15'")
-    book = entries.load(entries.sources(file.name, file.expectations), unread=True)
-    proposal = propose.propose(
+    book = entries.load_expectations(entries.expectation_files(file.name, file.expectations), unread=True)
+    proposal = propose.propose_expectations(
         book.entries,
-        _seen(legs, file),
-        expectation_targets.plans(file, arguments.extra),
+        _observed_legs(legs, file),
+        expectation_targets.result_ids_by_mode(file, arguments.extra),
         until=until,
         today=datetime.date.today(),
     )
-    texts = _texts(proposal, file, write=arguments.write)
+    texts = _changed_texts(proposal, file, write=arguments.write)
     for path, (old, new) in texts.items():
         if arguments.write:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(new)
             print(f"wrote {path}")
         else:
-            words = difflib.unified_diff(
+            diff_lines = difflib.unified_diff(
                 old.splitlines(), new.splitlines(), str(path), str(path), lineterm=""
             )
-            print("\n".join(words))
+            print("\n".join(diff_lines))
     for note in proposal.notes:
         print(f"note: {note}")
     narrowed = len(proposal.changed) - len(proposal.removed)
     print(
-        f"{len(proposal.kept)} entries are kept, {narrowed} changed, {len(proposal.removed)} removed, "
+        f"{len(proposal.unchanged)} entries are kept, {narrowed} changed, {len(proposal.removed)} removed, "
         f"{len(proposal.new)} new"
     )
     if proposal.new and arguments.write:
-        print(f"now fill in the reason and the link of each new entry; {entries.UNREAD!r} is refused")
+        print(f"now fill in the reason and the link of each new entry; a run rejects {entries.UNREAD!r}")
     return int(bool(texts) and not arguments.write)
 
 
 def execute_check(arguments: argparse.Namespace) -> int:
-    """Print the mistakes in the entries and what was checked; exit code 1 if there are any."""
-    legs = output_files.read(arguments.directory) if arguments.directory else []
+    """Print the wrong entries and a summary. Return exit code 1 if an entry is wrong."""
+    legs = output_files.read_legs(arguments.directory) if arguments.directory else []
     file = _target(arguments, legs)
     of_target = [leg for leg in legs if leg["target"]["name"] == file.name]
     if legs and not of_target:
-        raise UsageError(f"the run has no results of target {file.name!r}; name another one")
-    book = entries.load(entries.sources(file.name, file.expectations))
-    names, today = expectation_targets.plans(file, arguments.extra), datetime.date.today()
+        raise UsageError(f"the run has no results of target {file.name!r}; choose another run or target")
+    book = entries.load_expectations(entries.expectation_files(file.name, file.expectations))
+    names, today = expectation_targets.result_ids_by_mode(file, arguments.extra), datetime.date.today()
     versions = [leg["torch"] for leg in of_target] or [installed_torch.version()]
-    mistakes = check.static(book, names, today, versions)
+    mistakes = check.static_problems(book, names, today, versions)
     for leg in of_target:
-        mistakes += check.against(book, leg, today)
+        mistakes += check.problems_of_leg(book, leg, today)
     for text in dict.fromkeys(mistakes):
         print(text)
     print(
-        check_summary.summary(check_summary.look(book, names, of_target, versions, today), len(set(mistakes)))
+        check_summary.summary_line(
+            check_summary.count_entries(book, names, of_target, versions, today), len(set(mistakes))
+        )
     )
     return int(bool(mistakes))
 
 
 def _target(arguments: argparse.Namespace, legs: list[Leg]) -> target_file.TargetFile:
-    """Load the target that the user names, else that of the run; UsageError if that is not clear."""
+    """Load the target of ``--target``, else the target of the run.
+
+    Raise UsageError if the run has several targets, or its target is not part of the suite.
+    """
     if arguments.target is not None:
         return target_file.load(arguments.target)
     names = sorted({leg["target"]["name"] for leg in legs})
     if len(names) == 1 and names[0] in target_file.known_targets():
         return target_file.load(names[0])
-    of = f" (the run is of {', '.join(names)})" if names else ""
+    of = f" (the run has {', '.join(names)})" if names else ""
     way = "--target" if legs else "--target, or the output folder of a run"
-    raise UsageError(f"it is not clear whose expectations are meant{of}; give {way}")
+    raise UsageError(f"the target of the expectations is not clear{of}; give {way}")
 
 
-def _seen(legs: list[Leg], file: target_file.TargetFile) -> list[propose.Seen]:
+def _observed_legs(legs: list[Leg], file: target_file.TargetFile) -> list[propose.LegRows]:
     renamed = Aliases.load()
-    seen = []
+    observed_legs = []
     for leg in legs:
         if leg["target"]["name"] == file.name and entry_states.enough_samples(leg["samples"]):
             rows = {renamed.resolve(row["id"]): row for row in leg["results"]}
-            # Waivers are made from the entries of the suite's own targets, which name what they excuse.
-            waived = {} if file.name in manifest.OWN else manifest.waived(leg["torch"], leg["mode"], rows)
-            seen.append(propose.Seen(leg["mode"], leg["torch"], rows, waived))
-    if not any(leg.rows for leg in seen):
+            # Waivers come from the entries of the suite's own targets, so these entries must stay.
+            waived = (
+                {}
+                if file.name in manifest.OWN_TARGETS
+                else manifest.waiver_links(leg["torch"], leg["mode"], rows)
+            )
+            observed_legs.append(propose.LegRows(leg["mode"], leg["torch"], rows, waived))
+    if not any(leg.rows for leg in observed_legs):
         raise UsageError(
-            f"the run has no results of target {file.name!r} with its default samples; name another one"
+            f"the run has no results of target {file.name!r} with its default samples; choose another run or target"
         )
-    return seen
+    return observed_legs
 
 
-def _texts(
+def _changed_texts(
     proposal: propose.Proposal, file: target_file.TargetFile, *, write: bool
 ) -> dict[Path, tuple[str, str]]:
-    """Return the old and new text of every file that changes."""
+    """Return the old and new text of every changed file, by path."""
     changes: dict[Path, dict[int, list[Expectation]]] = {}
     for entry, replacements in proposal.changed.items():
         assert entry.path is not None
@@ -167,19 +180,19 @@ def _texts(
     texts = {}
     for path, by_index in changes.items():
         old = path.read_text()
-        texts[path] = old, edit.edited(path, old, by_index)
+        texts[path] = old, edit.edited_text(path, old, by_index)
     if proposal.new:
-        place = expectation_targets.new_file(file)
-        if place is None:
+        new_file = expectation_targets.file_for_new_entries(file)
+        if new_file is None:
             lacks = (
-                f"target file {file.path} names no expectations; add the line "
-                'expectations = "expectations" and make that folder'
+                f"target file {file.path} has no key 'expectations'; add the line "
+                'expectations = "expectations" and create that folder'
             )
             if write:
                 raise UsageError(lacks)
-            proposal.notes.append(f"{lacks} before you --write")
-        path = place or file.path.parent / "expectations" / expectation_targets.NEW
+            proposal.notes.append(f"{lacks} before you use --write")
+        path = new_file or file.path.parent / "expectations" / expectation_targets.NEW
         old = path.read_text() if path.is_file() else ""
         text = texts[path][1] if path in texts else old
-        texts[path] = old, edit.appended(text or edit.HEAD, proposal.new)
+        texts[path] = old, edit.appended_text(text or edit.HEAD, proposal.new)
     return texts

@@ -1,4 +1,4 @@
-"""The results that a target can have, and the file for its new expectations: for commands that need both."""
+"""Helpers of the ``expect`` commands: all result ids of a target, and the file for its new expectations."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ NEW = "new.toml"
 DAYS = 90
 
 
-def plans(file: target_file.TargetFile, extra: list[str]) -> dict[str, frozenset[str]]:
-    """List all result ids that the suite has for a target, by mode; in a process of its own, as in a run."""
+def result_ids_by_mode(file: target_file.TargetFile, extra: list[str]) -> dict[str, frozenset[str]]:
+    """Return all result ids of a target by mode.
+
+    A child process builds the plan, because it imports torch and the extra modules.
+    """
     options = Request(file, str(file.path.resolve()), file.modes, Path(), extra=tuple(extra))
     names = result_names(options, file.default_mode)
     return {mode: frozenset(Plan.from_json(plan).result_ids()) for mode, plan in names.items()}
 
 
-def new_file(file: target_file.TargetFile) -> Path | None:
-    """Return the file for new entries: in the vendor's file or folder, else in the suite's folder of the
-    target.
+def file_for_new_entries(file: target_file.TargetFile) -> Path | None:
+    """Return the file for new entries.
 
-    None if the target file names no expectations; then entries can be shown, but not written.
+    It is the file or folder that the target file names under ``expectations``, else the suite's folder for a
+    known target. Return None for any other target: its entries can be printed, but not written.
     """
     if file.expectations is not None:
         return file.expectations if file.expectations.suffix == ".toml" else file.expectations / NEW

@@ -1,4 +1,4 @@
-"""``conformance explain``: the promise of a result, its inputs and the faults that it is there to see."""
+"""``conformance explain``: print the requirement behind a result, its inputs, and the faults that it detects."""
 
 from __future__ import annotations
 
@@ -20,82 +20,85 @@ if TYPE_CHECKING:
     from conformance.framework.property import Property
 
 _ROOT = Path(__file__).parents[1]
-#: Samples that are listed one by one.
+#: The maximum number of displayed samples.
 SHOWN = 12
 
 
 def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
-        "explain", help="show the promise of a result, its inputs and the faults that it is there to see"
+        "explain", help="show the requirement behind a result, its inputs and the faults that it detects"
     )
     parser.add_argument("result_id", metavar="RESULT_ID", help="e.g. value/add@float32")
     parser.add_argument(
-        "--samples", default="default", type=common.samples, metavar="all|N", help="samples per result"
+        "--samples", default="default", type=common.parse_samples, metavar="all|N", help="samples per result"
     )
-    common.extra(parser)
+    common.add_extra(parser)
     parser.set_defaults(execute=execute)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the explanation; no device is touched."""
+    """Print the explanation without using a device."""
     try:
         result_id = ResultId.parse(Aliases.load().resolve(arguments.result_id))
     except ValueError as error:
         raise UsageError(str(error)) from None
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 
-    from conformance.commands.repro import find_kind
+    from conformance.commands.repro import subject_kind_of
     from conformance.properties.registry import find
     from conformance.samples import sample_limit
     from conformance.subjects import catalogue
 
     catalogue.load_extra(arguments.extra)
     sample_limit.choose(arguments.samples)
-    kind = find_kind(result_id)
-    for line in explanation(find(kind, result_id.case.property), result_id):
+    kind = subject_kind_of(result_id)
+    for line in explanation_lines(find(kind, result_id.case.property), result_id):
         print(line)
     return 0
 
 
-def explanation(entry: Property, result_id: ResultId) -> Iterator[str]:
-    """Yield the lines about a result of a property; UsageError if it has no result for that dtype."""
+def explanation_lines(entry: Property, result_id: ResultId) -> Iterator[str]:
+    """Yield the lines that explain a result.
+
+    Raise UsageError if the property has no result in that dtype.
+    """
     from conformance.subjects import catalogue
     from conformance.target import file as target_file
 
     cpu = target_file.load("cpu").target(entry.modes[0])
     subjects = {subject.name: subject for subject in catalogue.subjects(entry.subject_kind)}
     dtypes = entry.applies(cpu, subjects[result_id.case.subject])
-    # Of a property that the CPU has no results for, as of graphs, the device decides.
+    # dtypes is empty for a property that the CPU has no results for (graphs): the device determines them.
     if dtypes and result_id.dtype not in dtypes:
         raise UsageError(
             f"{result_id.case} has no result for {result_id.dtype!r} on the CPU; it has {', '.join(dtypes)}"
         )
     yield str(result_id)
-    yield from textwrap.wrap(entry.statement, 100, initial_indent="  promise: ", subsequent_indent="    ")
+    yield from textwrap.wrap(entry.statement, 100, initial_indent="  requirement: ", subsequent_indent="    ")
     if entry.documentation:
-        yield f"  documented: {documentation.address(entry.documentation)}"
+        yield f"  documented: {documentation.page_url(entry.documentation)}"
     yield f"  level: {entry.level}, checked in {', '.join(entry.modes)}"
     if entry.capabilities:
-        yield f"  needs: {', '.join(entry.capabilities)} (a target that does not declare all may refuse)"
-    yield from _source(entry)
-    yield from _designated_mutation_operators(entry)
+        yield f"  needs: {', '.join(entry.capabilities)} (a target that declares fewer may refuse)"
+    yield from _source_lines(entry)
+    yield from _mutation_operator_lines(entry)
     yield f"  seed: {seed_of(result_id.case.subject, result_id.dtype)}"
-    yield from _samples(entry, result_id)
+    yield from _sample_lines(entry, result_id)
     yield f"  run it: conformance repro {result_id} --target TARGET"
 
 
-def _source(entry: Property) -> Iterator[str]:
-    """The file of the property and what that says; for a behaviour its program."""
+def _source_lines(entry: Property) -> Iterator[str]:
+    """Yield the source location of a property, then the program of a behaviour or the module's docstring."""
     from conformance.behaviours.behaviour import BEHAVIOURS
 
     behaviour = BEHAVIOURS.get(entry.name)
     code = behaviour.program if behaviour is not None else entry.check
     file = Path(inspect.getsourcefile(code) or "")
-    place = file.relative_to(_ROOT.parent) if file.is_relative_to(_ROOT.parent) else file.name
-    yield f"  source: {place}:{inspect.getsourcelines(code)[1]}"
+    relative_path = file.relative_to(_ROOT.parent) if file.is_relative_to(_ROOT.parent) else file.name
+    yield f"  source: {relative_path}:{inspect.getsourcelines(code)[1]}"
     if behaviour is not None:
-        yield f"  area: {behaviour.area}; run on the CPU and on the device, the program must show the same:"
+        yield f"  area: {behaviour.area}; the program runs on the CPU and on the device and must have equal observations:"
         yield from textwrap.indent(inspect.getsource(code).rstrip(), "    ").splitlines()
     elif text := inspect.getdoc(inspect.getmodule(code)):
         yield from textwrap.wrap(
@@ -103,8 +106,8 @@ def _source(entry: Property) -> Iterator[str]:
         )
 
 
-def _designated_mutation_operators(entry: Property) -> Iterator[str]:
-    """Yield lines with the mutation operators that the property is designated to kill."""
+def _mutation_operator_lines(entry: Property) -> Iterator[str]:
+    """Yield the injected faults and the mutation operators that the property is meant to detect."""
     from conformance.behaviours.behaviour import BEHAVIOURS
     from conformance.plan.levels.mutation_operators import mutation_operators
 
@@ -121,7 +124,7 @@ def _designated_mutation_operators(entry: Property) -> Iterator[str]:
             yield f"    {name}: {operator.text}"
 
 
-def _samples(entry: Property, result_id: ResultId) -> Iterator[str]:
+def _sample_lines(entry: Property, result_id: ResultId) -> Iterator[str]:
     from conformance.samples import sample_limit
     from conformance.samples.operators import dtype_of, samples_of
     from conformance.subjects import torch_databases
@@ -130,12 +133,12 @@ def _samples(entry: Property, result_id: ResultId) -> Iterator[str]:
         return
     subject = torch_databases.find("operator", result_id.case.subject)
     try:
-        found = samples_of(subject, dtype_of(result_id.dtype))
-        chosen = found.chosen(sample_limit.limit())
-    except Exception as error:  # torch has no samples of that dtype
-        yield f"  inputs: torch's database has none ({type(error).__name__}: {error})"
+        samples = samples_of(subject, dtype_of(result_id.dtype))
+        chosen = samples.chosen(sample_limit.limit())
+    except Exception as error:  # torch has no samples in that dtype
+        yield f"  inputs: torch's database has no samples ({type(error).__name__}: {error})"
         return
-    yield f"  inputs: {len(chosen)} of {found.available} samples of torch's database"
+    yield f"  inputs: {len(chosen)} of {samples.available} samples of torch's database"
     for sample in chosen[:SHOWN]:
         yield f"    {sample.index}: {sample.describe()}"
     if len(chosen) > SHOWN:

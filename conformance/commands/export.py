@@ -1,4 +1,4 @@
-"""``conformance export``: a run's known deviations in the terms of PyTorch's own tests."""
+"""``conformance export``: write the known deviations of a run as input of PyTorch's own tests."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "export",
-        help="write a run's deviations in the terms of PyTorch's own tests",
+        help="write a run's deviations as input of PyTorch's own tests",
         description=(
             "Write the deviations of a run for PyTorch's own tests: as decorators of the entries of its "
-            "databases (op-overrides), as names of tests (skips), or as the dtypes that operators lack "
-            "(dtypes). What has no counterpart there is counted and listed in the file."
+            "databases (op-overrides), as names of tests (skips), or as the unsupported dtypes of operators "
+            "(dtypes). Results without a matching test are counted and listed in the file."
         ),
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="output folder of a run")
@@ -32,28 +32,35 @@ def add(commands: Any) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Write the file, and print what is in it and what is not."""
+    """Write the file, and print the number of exported results and the reasons for all others."""
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 
     from conformance.upstream import export_dtypes, export_overrides, export_test_names, exported_deviations
     from conformance.upstream.matching_tests import Databases
 
-    leg = exported_deviations.leg_of(output_files.read(arguments.folder), arguments.mode)
-    known = Databases.load()
-    found = exported_deviations.export(leg, known)
-    source, left = exported_deviations.brief(arguments.folder.name), found.left
+    leg = exported_deviations.leg_to_export(output_files.read_legs(arguments.folder), arguments.mode)
+    databases = Databases.load()
+    exported = exported_deviations.export_leg(leg, databases)
+    source, not_exported = exported_deviations.one_line(arguments.folder.name), exported.not_exported
     if arguments.form == "dtypes":
-        pairs, others = export_dtypes.lacking(leg, known)
-        text, left = export_dtypes.text(found, pairs, others, source), tuple(others)
-        said = f"{len(pairs)} dtypes of {len({operator for operator, _ in pairs})} operators"
+        pairs, other_deviations = export_dtypes.refused_dtypes(leg, databases)
+        text, not_exported = (
+            export_dtypes.dtypes_file(exported, pairs, other_deviations, source),
+            tuple(other_deviations),
+        )
+        counts = f"{len(pairs)} dtypes of {len({operator for operator, _ in pairs})} operators"
     else:
-        of = export_overrides.decorators if arguments.form == "op-overrides" else None
-        text = of(found, source) if of is not None else export_test_names.text(found, known, source)
-        tests = {(each.test.owner, each.test.name) for each in found.placed}
-        said = f"{len(found.deviations)} deviations in {len(tests)} test methods"
+        decorator_text = export_overrides.overrides_file if arguments.form == "op-overrides" else None
+        text = (
+            decorator_text(exported, source)
+            if decorator_text is not None
+            else export_test_names.test_list(exported, databases, source)
+        )
+        tests = {(each.test.owner, each.test.name) for each in exported.matched}
+        counts = f"{len(exported.deviations)} deviations in {len(tests)} test methods"
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(text)
-    print(f"{arguments.output}: {said}; {len(left)} results are not exported")
-    for reason, count in Counter(each.reason for each in left).most_common():
+    print(f"{arguments.output}: {counts}; {len(not_exported)} results are not exported")
+    for reason, count in Counter(each.reason for each in not_exported).most_common():
         print(f"  {count}: {reason}")
     return 0

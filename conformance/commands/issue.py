@@ -1,4 +1,4 @@
-"""``conformance issue``: the text of an issue about one cause of a run's unexpected results."""
+"""``conformance issue``: print the text of an issue about one cause of unexpected results."""
 
 from __future__ import annotations
 
@@ -21,30 +21,32 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "cause",
         nargs="?",
-        type=common.positive,
+        type=common.parse_positive,
         default=None,
         metavar="CAUSE",
-        help="number of the cause, the largest is 1; without it the causes are listed",
+        help="number of the cause; 1 is the largest; without it, the causes are listed",
     )
     parser.add_argument(
-        "--target", metavar="NAME_OR_FILE", help="as in the run, for commands and the snippet"
+        "--target",
+        metavar="NAME_OR_FILE",
+        help="value of --target in the run, for the commands and the snippet",
     )
     parser.add_argument(
-        "--no-snippet", action="store_true", help="leave the script out, which runs the result again"
+        "--no-snippet", action="store_true", help="omit the snippet; making it runs the result again"
     )
     parser.set_defaults(execute=execute)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the issue, its title first, or the causes with their numbers."""
-    legs = output_files.read(arguments.directory)
+    """Print the issue, starting with its title, or list the causes with their numbers."""
+    legs = output_files.read_legs(arguments.directory)
     causes = groups.causes_of(legs)
     if not causes:
         print(f"nothing to report: every result in {arguments.directory} is as expected")
         return 0
     if arguments.cause is None:
         for number, group in enumerate(causes, 1):
-            print(f"{number}: {issue.title(group)} ({group.counts()})")
+            print(f"{number}: {issue.issue_title(group)} ({group.counts()})")
         return 0
     if arguments.cause > len(causes):
         raise UsageError(
@@ -52,12 +54,12 @@ def execute(arguments: argparse.Namespace) -> int:
         )
     group = causes[arguments.cause - 1]
     number, row = group.example
-    target = arguments.target or summary.target_word(legs[number])
+    target = arguments.target or summary.target_argument(legs[number])
     snippet = None
     if not arguments.no_snippet:
-        made = snippet_files.read([arguments.directory], legs[number], row)
-        snippet = made or run_snippets.make(row, target, legs[number])
-    print(f"# {issue.title(group)}\n")
-    # A file's name is as much of it as others can use.
-    print(issue.body(group, legs, Path(target).name, snippet), end="")
+        stored_snippet = snippet_files.read_snippet([arguments.directory], legs[number], row)
+        snippet = stored_snippet or run_snippets.make_snippet(row, target, legs[number])
+    print(f"# {issue.issue_title(group)}\n")
+    # Readers of the issue cannot use the path of a target file, only its name.
+    print(issue.issue_body(group, legs, Path(target).name, snippet), end="")
     return 0

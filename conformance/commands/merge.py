@@ -1,4 +1,4 @@
-"""``conformance merge``: put the results of several runs, modes and builds into one report."""
+"""``conformance merge``: merge the results of several runs, modes and builds into one report."""
 
 from __future__ import annotations
 
@@ -16,50 +16,56 @@ from conformance.results import merge, run_folder
 
 def add(commands: Any) -> None:
     """Add the command to the command line."""
-    parser = commands.add_parser("merge", help="put several runs, modes and builds into one report")
+    parser = commands.add_parser("merge", help="merge several runs, modes and builds into one report")
     parser.add_argument("directories", nargs="+", type=Path, metavar="DIR", help="output folder of a run")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="folder to write to")
     parser.set_defaults(execute=execute)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Write the merged files and print the summary; the exit code is the worst of the legs."""
+    """Write the merged files and print the summary.
+
+    Return the worst exit code of the legs.
+    """
     output: Path = arguments.output
     _check_output(output, arguments.directories)
-    parts = [(str(folder), leg) for folder in arguments.directories for leg in output_files.read(folder)]
+    parts = [(str(folder), leg) for folder in arguments.directories for leg in output_files.read_legs(folder)]
     legs = merge.merge(parts, assembled=_assembled(output, arguments.directories, parts))
     common.check_writable(output)
     output.mkdir(parents=True, exist_ok=True)
-    document = output_files.write(
-        output, legs, common.opening(legs), [folder for folder in arguments.directories if folder != output]
+    document = output_files.write_reports(
+        output,
+        legs,
+        common.opening_of(legs),
+        [folder for folder in arguments.directories if folder != output],
     )
-    for line in summary.lines(document, folder=output):
+    for line in summary.summary_lines(document, folder=output):
         print(line)
     return int(document["exit"])
 
 
 def _check_output(output: Path, sources: list[Path]) -> None:
-    """Refuse to write over files of another origin, or over files that this merge would read as its parts."""
+    """Raise UsageError if the output folder contains a folder to merge, an unmerged leg or a separate run."""
     inputs = {folder.resolve() for folder in sources}
     if output.resolve() in inputs:
-        raise UsageError(f"--output {output} is one of the folders to merge; name another one")
-    unmerged = [part for part in output_files.parts(output) if part.resolve() not in inputs]
+        raise UsageError(f"--output {output} is one of the folders to merge; choose another folder")
+    unmerged = [part for part in output_files.leg_folders(output) if part.resolve() not in inputs]
     if unmerged:
         raise UsageError(
-            f"--output {output} holds {unmerged[0]}, which is not merged; remove it, add it, or name another "
-            "folder"
+            f"--output {output} contains {unmerged[0]}, which is not merged; remove it, add it, or choose "
+            "another folder"
         )
     if (output / "journal.jsonl").exists():
-        raise UsageError(f"--output {output} holds a run of its own; remove it or name another folder")
+        raise UsageError(f"--output {output} contains a separate run; remove it or choose another folder")
     run_folder.check_foreign(output, run_folder.WRITTEN)
     if (output / "results.json").exists():
         results.read(output / "results.json")
 
 
 def _assembled(output: Path, sources: list[Path], parts: list[tuple[str, Leg]]) -> bool:
-    """Return True if the parts are the legs of one run in several environments, in the folders of such a run.
+    """Return True if the parts are the legs of one run that used several environments.
 
-    If that run is a shard, so is the merged one; the shards are merged later.
+    Their folders then are ``OUT/legs/NAME``. If that run is a shard, the merged run is a shard too.
     """
     inside = {folder.resolve().parent for folder in sources} == {(output / "legs").resolve()}
     return inside and all(Path(source).name == leg["name"] for source, leg in parts)

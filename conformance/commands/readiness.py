@@ -1,4 +1,4 @@
-"""``conformance readiness``: how near backends are to the levels of PyTorch's cross-repository CI."""
+"""``conformance readiness``: compare backends with the requirements of PyTorch's cross-repository CI levels."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "readiness",
-        help="success and time of backends' runs against the levels of PyTorch's cross-repository CI",
+        help="compare success and time of runs with the levels of PyTorch's cross-repository CI",
         description=(
-            f"Write a table of backends: runs of the last {relay_readiness.KEPT} days, share that succeeded, time "
-            "per run, and what they lack for L2 and L3."
+            f"Write a table of backends: runs of the last {relay_readiness.DAYS_TO_KEEP_LEVEL} days, share of "
+            "successful runs, time per run, and the unmet conditions of L2 and L3."
         ),
     )
     parser.add_argument("folder", type=Path, metavar="RESULTS", help="folder with BACKEND/RUN/results.json")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there (default: print)")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="file for the table (default: print it)"
+    )
     parser.set_defaults(execute=execute)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Write the table; runs that cannot be read are named."""
-    backends = relay_readiness.read(arguments.folder)
-    text = relay_readiness.table(backends, datetime.datetime.now(datetime.timezone.utc))
+    """Print or write the table, and report the unreadable runs."""
+    backends = relay_readiness.read_backends(arguments.folder)
+    text = relay_readiness.markdown_table(backends, datetime.datetime.now(datetime.timezone.utc))
     if arguments.output is None:
         print(text, end="")
     else:

@@ -1,4 +1,4 @@
-"""``conformance repro``: run one result again, show it in full, and write a snippet that reproduces it."""
+"""``conformance repro``: rerun one result, print it in full, and write a snippet that reproduces its failure."""
 
 from __future__ import annotations
 
@@ -22,45 +22,53 @@ if TYPE_CHECKING:
     from conformance.reproduction.rerun import Trial
     from conformance.reproduction.snippet import Snippet
 
-#: A longer snippet, in lines, is only printed on request.
+#: A snippet with more lines is printed only on request.
 PRINTED = 160
 
 
 def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
-        "repro", help="run one result again and write a snippet that shows its failure"
+        "repro", help="rerun one result and write a snippet that reproduces its failure"
     )
     parser.add_argument("result_id", metavar="RESULT_ID", help="e.g. value/add@float32")
-    common.target(parser)
+    common.add_target(parser)
     parser.add_argument("--mode", metavar="M", help="mode (default: eager)")
     parser.add_argument(
-        "--samples", default="default", type=common.samples, metavar="all|N", help="samples per result"
+        "--samples", default="default", type=common.parse_samples, metavar="all|N", help="samples per result"
     )
     parser.add_argument(
         "--sample",
         type=int,
         metavar="N",
-        help="number of the sample to begin with (default: that of the failure)",
+        help="number of the sample to start from (default: the failing sample)",
     )
     parser.add_argument(
         "--snippet", metavar="FILE|-", help="file for the snippet (default: printed if it is short)"
     )
-    parser.add_argument("--no-snippet", action="store_true", help="only run the result again")
-    parser.add_argument("--no-shrink", action="store_true", help="take the sample as it is")
+    parser.add_argument("--no-snippet", action="store_true", help="only rerun the result")
+    parser.add_argument("--no-shrink", action="store_true", help="do not shrink the sample")
     parser.add_argument(
-        "--seconds", type=common.positive, default=30, metavar="S", help="time for shrinking (default: 30)"
+        "--seconds",
+        type=common.parse_positive,
+        default=30,
+        metavar="S",
+        help="time for shrinking (default: 30)",
     )
     parser.add_argument(
-        "--timeout", type=common.positive, default=300, metavar="S", help="time for the result (default: 300)"
+        "--timeout",
+        type=common.parse_positive,
+        default=300,
+        metavar="S",
+        help="time for the result (default: 300)",
     )
-    parser.add_argument("--results", metavar="DIR", help="show what a run's results say about it, too")
-    common.extra(parser)
+    parser.add_argument("--results", metavar="DIR", help="also print the recorded result of this run")
+    common.add_extra(parser)
     parser.set_defaults(execute=execute)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Run the result; exit code 1 if its verdict is an unexpected one."""
+    """Rerun the result. Return exit code 1 if its verdict is unexpected."""
     file = target_file.load(arguments.target)
     mode = arguments.mode or file.default_mode
     file.check_mode(mode)
@@ -71,19 +79,21 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.snippet not in (None, "-"):
         common.check_writable(Path(arguments.snippet).parent, "--snippet")
     if arguments.results is not None:
-        show_recorded(Path(arguments.results), result_id)
+        print_recorded_result(Path(arguments.results), result_id)
     os.environ.update(file.variables(mode))
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     snippet = None if arguments.snippet in (None, "-") else Path(arguments.snippet)
     return guarded_run.guarded(
-        lambda watch: _here(arguments, file, mode, result_id, watch), arguments.timeout, snippet
+        lambda watch: _run_in_this_process(arguments, file, mode, result_id, watch),
+        arguments.timeout,
+        snippet,
     )
 
 
-def _here(
+def _run_in_this_process(
     arguments: argparse.Namespace, file: Any, mode: str, result_id: ResultId, watch: guarded_run.Watch
 ) -> int:
-    """Run the result in this process, which the device may take down."""
+    """Run the result in this process, which a crash of the device may end."""
     faulthandler.enable()
 
     from conformance.device.bring_up import bring_up
@@ -99,7 +109,7 @@ def _here(
     target = file.target(mode)
     bring_up(target)
     executor = Executor(target)
-    kind = find_kind(result_id)
+    kind = subject_kind_of(result_id)
     entry = find(kind, result_id.case.property)
     if mode not in entry.modes:
         raise UsageError(
@@ -114,8 +124,8 @@ def _here(
     if watch.again:
         from conformance.reproduction import crash_snippet
 
-        # It took the process down before: every call is printed before it is made.
-        return crash_snippet.traced(trial, watch, lambda words: print(words, flush=True))
+        # The result ended the previous process, so every call is printed before it runs.
+        return crash_snippet.traced(trial, watch, lambda text: print(text, flush=True))
     print(f"{result_id}: {entry.statement}", flush=True)
     with contextlib.suppress(DeviceUnusable):
         executor.run(Case(kind, entry.name, result_id.case.subject, (result_id.dtype,)))
@@ -124,16 +134,16 @@ def _here(
     available = executor.last.samples_available
     if arguments.sample is not None and not 0 <= arguments.sample < max(available, 1):
         raise UsageError(f"--sample {arguments.sample} does not exist; {result_id} has 0 to {available - 1}")
-    show(executor.last)
+    print_result(executor.last)
     sys.stdout.flush()
     if executor.last.verdict in (Verdict.FAIL, Verdict.VACUOUS) and not arguments.no_snippet:
-        _snippet(arguments, trial, executor.last)
+        _make_snippet(arguments, trial, executor.last)
     elif arguments.snippet is not None:
         print(f"no snippet is written: the verdict is {executor.last.verdict.value}")
     return int(executor.last.verdict.unexpected)
 
 
-def _snippet(arguments: argparse.Namespace, trial: Trial, result: Result) -> None:
+def _make_snippet(arguments: argparse.Namespace, trial: Trial, result: Result) -> None:
     """Write the snippet of a result's first failure, or of the failure with the requested sample."""
     from conformance.reproduction import snippet as snippets
     from conformance.reproduction.module_ast import Unwritable
@@ -153,30 +163,30 @@ def _snippet(arguments: argparse.Namespace, trial: Trial, result: Result) -> Non
             seconds=float(arguments.seconds),
         )
     except Unwritable as error:
-        print(f"no snippet: {error}; the command above is the way to see the failure")
+        print(f"no snippet: {error}; use the command above to reproduce the failure")
         return
-    describe(snippet)
-    deliver(snippet.text, arguments.snippet)
+    print_snippet_summary(snippet)
+    write_or_print_snippet(snippet.text, arguments.snippet)
     if not snippet.shows:
-        print("caution: run alone, the snippet did not show the failure; what it printed:")
+        print("caution: the snippet did not reproduce the failure when it ran alone; its output:")
         print(snippet.output.strip()[-1500:])
 
 
-def describe(snippet: Snippet) -> None:
+def print_snippet_summary(snippet: Snippet) -> None:
     """Print the form of the snippet, its sample and its failure."""
     shrunk = snippet.shrunk
     print()
     print(f"snippet: {snippet.form}")
-    words = shrunk.words + (
+    sample_text = shrunk.words + (
         f", {shrunk.taken} of {shrunk.tried} simplifications kept" if shrunk.tried else ""
     )
-    print(f"sample: {words}")
+    print(f"sample: {sample_text}")
     if hasattr(shrunk.sample, "describe"):
         print(f"arguments: {shrunk.sample.describe()}")
     print(f"it fails with: {shrunk.failure.kind.value}: {shrunk.failure.message.splitlines()[0]}")
 
 
-def deliver(text: str, where: str | None) -> None:
+def write_or_print_snippet(text: str, where: str | None) -> None:
     """Write or print a snippet, and explain its use."""
     lines = text.count("\n")
     if where not in (None, "-"):
@@ -185,34 +195,34 @@ def deliver(text: str, where: str | None) -> None:
             Path(where).parent.mkdir(parents=True, exist_ok=True)
             Path(where).write_text(text, encoding="utf-8")
         except OSError as error:
-            print(text.rstrip())  # finding it took time
+            print(text.rstrip())  # do not lose the snippet: making it took time
             raise UsageError(
                 f"--snippet {where} cannot be written ({error.strerror}); the snippet is printed above"
             ) from None
-        print(f"It needs torch and the backend only. Run it with `python {where}`: it exits with 1 and says")
-        print("WRONG while the failure is there, and with 0 once it is gone. It can go with a bug report.")
+        print(f"It needs only torch and the backend. Run it with `python {where}`: it prints WRONG and exits")
+        print("with 1 if the failure occurs, else it exits with 0. You can attach it to a bug report.")
         return
     if where is None and lines > PRINTED:
-        print(f"The snippet has {lines} lines; name a file for it with --snippet FILE (or - to print it).")
+        print(
+            f"The snippet has {lines} lines; write it to a file with --snippet FILE, or print it with --snippet -."
+        )
         return
     print("----- snippet -----")
     print(text.rstrip())
     print("----- end of snippet -----")
-    print(
-        "It needs torch and the backend only. Save it (or let --snippet FILE do that) and run it with python:"
-    )
-    print("it exits with 1 and says WRONG while the failure is there, and with 0 once it is gone.")
+    print("It needs only torch and the backend. Save it (or use --snippet FILE) and run it with python:")
+    print("it prints WRONG and exits with 1 if the failure occurs, else it exits with 0.")
 
 
-def show_recorded(folder: Path, result_id: ResultId) -> None:
-    """Print the result as a results file has it. The text is untrusted: it is never run."""
+def print_recorded_result(folder: Path, result_id: ResultId) -> None:
+    """Print a result as recorded in a results file. The text is untrusted and never executed."""
     from conformance.results import document as results
 
     try:
         document = results.read(folder / "results.json")
     except OSError as error:
         raise UsageError(
-            f"--results {folder} cannot be read ({error.strerror}); name the folder of a run's -o"
+            f"--results {folder} cannot be read ({error.strerror}); give the output folder of a run"
         ) from None
     recorded = False
     for leg in document["legs"]:
@@ -227,8 +237,11 @@ def show_recorded(folder: Path, result_id: ResultId) -> None:
         print(f"recorded: nothing about {result_id} in {folder}")
 
 
-def find_kind(result_id: ResultId) -> str:
-    """Find the kind of subject of a result id; UsageError with similar names if there is none."""
+def subject_kind_of(result_id: ResultId) -> str:
+    """Return the subject kind of a result id.
+
+    Raise UsageError with similar names if the property or the subject does not exist.
+    """
     from conformance.properties.registry import properties
     from conformance.subjects import catalogue
 
@@ -236,26 +249,28 @@ def find_kind(result_id: ResultId) -> str:
     named = {kind: [entry.name for entry in properties(kind)] for kind in catalogue.kinds()}
     kinds = [kind for kind, names in named.items() if name in names]
     if not kinds:
-        known = sorted({entry for names in named.values() for entry in names})
-        raise UsageError(f"{result_id} does not exist: no property is called {name!r}{_near(name, known)}")
+        property_names = sorted({entry for names in named.values() for entry in names})
+        raise UsageError(
+            f"{result_id} does not exist: no property is called {name!r}{_similar_names_hint(name, property_names)}"
+        )
     subjects: list[str] = []
     for kind in kinds:
         of_kind = [subject.name for subject in catalogue.subjects(kind)]
         if subject_name in of_kind:
             return kind
         subjects += of_kind
-    words = " or ".join(kinds)
+    kind_names = " or ".join(kinds)
     raise UsageError(
-        f"{result_id} does not exist: no {words} is called {subject_name!r}{_near(subject_name, subjects)}"
+        f"{result_id} does not exist: no {kind_names} is called {subject_name!r}{_similar_names_hint(subject_name, subjects)}"
     )
 
 
-def _near(name: str, known: list[str]) -> str:
-    similar = difflib.get_close_matches(name, known, n=5, cutoff=0.5)
-    return f"; there is {', '.join(similar)}" if similar else "; see the ids in a run's results.json"
+def _similar_names_hint(name: str, names: list[str]) -> str:
+    similar = difflib.get_close_matches(name, names, n=5, cutoff=0.5)
+    return f"; similar: {', '.join(similar)}" if similar else "; see the ids in the results.json of a run"
 
 
-def show(result: Result) -> None:
+def print_result(result: Result) -> None:
     """Print a result in full."""
     print(f"verdict: {result.verdict.value}")
     print(f"seed: {result.seed}")

@@ -29,7 +29,9 @@ from conformance.target import file as target_file
 def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser("run", help="check a target and write results, JUnit XML and a report")
-    parser.add_argument("--target", metavar="NAME_OR_FILE", help="a known target or a target file")
+    parser.add_argument(
+        "--target", metavar="NAME_OR_FILE", help="name of a known target, or path of a target file"
+    )
     parser.add_argument(
         "--mode",
         metavar="M[,M]",
@@ -40,14 +42,17 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "-n",
         "--workers",
-        type=common.positive,
+        type=common.parse_positive,
         metavar="N",
         help="processes (default: cores), or ranks in mode distributed (at least 2, the default)",
     )
     parser.add_argument(
-        "-k", dest="select", metavar="EXPR", help="words of property, subject and dtype names"
+        "-k",
+        dest="select",
+        metavar="EXPR",
+        help="run the results whose property, subject or dtype names match",
     )
-    parser.add_argument("--samples", type=common.samples, metavar="all|N", help="samples per result")
+    parser.add_argument("--samples", type=common.parse_samples, metavar="all|N", help="samples per result")
     parser.add_argument(
         "--timeout", type=float, metavar="SECONDS", help=f"limit of one result ({USUAL_LIMIT:g})"
     )
@@ -56,43 +61,46 @@ def add(commands: Any) -> None:
     )
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
-        "--resume", type=Path, metavar="DIR", help="run what is missing in the run of DIR, which was cut off"
+        "--resume", type=Path, metavar="DIR", help="run the missing results of the interrupted run in DIR"
     )
     group.add_argument(
         "--rerun-failed",
         type=Path,
         metavar="DIR",
-        help="run what failed in DIR once more; a pass is then flaky",
+        help="rerun the failed results of DIR; a pass becomes flaky",
     )
     parser.add_argument(
         "--profile",
         action="store_true",
-        help="measure what the time goes into, and write conformance-profile.html and .json",
+        help="measure the time of each phase, and write conformance-profile.html and .json",
     )
-    run_snippets.option(parser)
+    run_snippets.add_snippets_option(parser)
     parser.add_argument(
         "--part",
         action="store_true",
         help="the run will be merged: an empty plan is not an error, and a failed start is a result",
     )
-    common.extra(parser)
+    common.add_extra(parser)
     parser.set_defaults(execute=execute)
 
 
-def options(arguments: argparse.Namespace) -> Request:
-    """Check the options of a run; UsageError names a wrong one."""
+def request_of(arguments: argparse.Namespace) -> Request:
+    """Return the checked options of a new run.
+
+    Raise UsageError for the first wrong option.
+    """
     if arguments.target is None:
-        raise UsageError("no --target is given; name a known target or a target file")
+        raise UsageError("--target is missing; give a known target or a target file")
     target = target_file.load(arguments.target)
     level = arguments.level or "full"
-    levels.check(level)
+    levels.check_level(level)
     if arguments.select is not None:
-        selection.parse(arguments.select)
+        selection.parse_selection(arguments.select)
     _check_timeout(arguments)
-    known = Path(arguments.target)
+    target_path = Path(arguments.target)
     return Request(
         target=target,
-        target_argument=str(known.resolve()) if known.suffix == ".toml" else arguments.target,
+        target_argument=str(target_path.resolve()) if target_path.suffix == ".toml" else arguments.target,
         modes=modes.chosen(target, arguments.mode),
         output=(arguments.output or Path("conformance-out")).resolve(),
         level=level,
@@ -112,18 +120,18 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run all modes, write the files and print the summary."""
     folder = arguments.resume or arguments.rerun_failed
     failed = arguments.rerun_failed is not None
-    chosen = options(arguments) if folder is None else _of_before(folder, arguments)
+    chosen = request_of(arguments) if folder is None else _request_of_earlier_run(folder, arguments)
     common.check_writable(chosen.output)
     if folder is None:
         run_folder.check_narrower(chosen)
     else:
         document = resume.finished(chosen, failed=failed)
         if document is not None:
-            why = "holds no failure to try again" if failed else "is complete"
+            why = "has no failure to rerun" if failed else "is complete"
             print(f"nothing to do: the run in {folder} {why}")
             _add_snippets(arguments, chosen, document)
-            return _say(document, arguments, chosen)
-    before = common.earlier(chosen.output) if folder is None else None
+            return _print_summary(document, arguments, chosen)
+    before = common.legs_of_replaced_run(chosen.output) if folder is None else None
     stopped = False
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -149,35 +157,39 @@ def execute(arguments: argparse.Namespace) -> int:
         legs_run = [results.not_run(chosen, mode, build, str(error))]
     finally:
         signal.signal(signal.SIGTERM, previous)
-    opening = common.opening(legs_run, before)
-    document = output_files.write(chosen.output, legs_run, opening)
+    opening = common.opening_of(legs_run, before)
+    document = output_files.write_reports(chosen.output, legs_run, opening)
     if not stopped:
         _add_snippets(arguments, chosen, document, opening)
-    return _say(document, arguments, chosen)
+    return _print_summary(document, arguments, chosen)
 
 
 def _add_snippets(
     arguments: argparse.Namespace, chosen: Request, document: Document, opening: Opening | None = None
 ) -> None:
-    """Write scripts of the largest causes if they are asked for, and the report with them.
+    """Write snippets of the largest causes if ``--snippets`` requests them, and add them to the report.
 
-    The results are written by then: whoever stops this loses scripts alone.
+    The results are already written. If the user stops this step, only snippets are lost.
     """
     if not arguments.snippets:
         return
     folder, legs_run = chosen.output, document["legs"]
     try:
-        new = run_snippets.write(folder, legs_run, arguments.snippets, chosen.target_argument, chosen.extra)
+        new = run_snippets.write_snippets(
+            folder, legs_run, arguments.snippets, chosen.target_argument, chosen.extra
+        )
     except KeyboardInterrupt:
         print("stopped by the user; the results are written", file=sys.stderr)
         new = True
     if new:
-        output_files.write(folder, legs_run, opening)
+        output_files.write_reports(folder, legs_run, opening)
 
 
-def _say(document: Document, arguments: argparse.Namespace, chosen: Request) -> int:
+def _print_summary(document: Document, arguments: argparse.Namespace, chosen: Request) -> int:
     """Print the summary of a run and return its exit code."""
-    for line in summary.lines(document, target=arguments.target, folder=run_folder.short(chosen.output)):
+    for line in summary.summary_lines(
+        document, target=arguments.target, folder=run_folder.short(chosen.output)
+    ):
         print(line)
     page = chosen.output / "conformance-profile.html"
     if chosen.profile and page.is_file():
@@ -190,11 +202,14 @@ def _check_timeout(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--timeout is {arguments.timeout:g}; it must be above zero")
 
 
-def _of_before(folder: Path, arguments: argparse.Namespace) -> Request:
-    """Read the options of the run to continue; UsageError if the user names other ones."""
+def _request_of_earlier_run(folder: Path, arguments: argparse.Namespace) -> Request:
+    """Return the options of the run to resume or rerun.
+
+    Raise UsageError if the command line contradicts the recorded options.
+    """
     _check_timeout(arguments)
     chosen = resume.options(folder, resume.ResumeOptions(arguments.workers, arguments.timeout))
-    kept = {
+    recorded_options = {
         "--target": str(chosen.target.path.resolve()),
         "--mode": ",".join(chosen.modes),
         "--level": chosen.level,
@@ -204,8 +219,8 @@ def _of_before(folder: Path, arguments: argparse.Namespace) -> Request:
         "--extra": ",".join(chosen.extra),
         "--output": str(chosen.output),
     }
-    target = arguments.target and str(target_file.find(arguments.target).resolve())
-    given = {
+    target = arguments.target and str(target_file.find_target_file(arguments.target).resolve())
+    requested_options = {
         "--target": target,
         "--mode": arguments.mode,
         "--level": arguments.level,
@@ -217,10 +232,10 @@ def _of_before(folder: Path, arguments: argparse.Namespace) -> Request:
     }
     if arguments.profile and not chosen.profile:
         raise UsageError(f"the run in {folder} began without --profile; leave it out, or begin a new run")
-    for word, value in given.items():
-        if value is not None and value != kept[word]:
+    for option, value in requested_options.items():
+        if value is not None and value != recorded_options[option]:
             raise UsageError(
-                f"{word} is {value}, but the run in {folder} has {kept[word] or 'none'}; leave it out, or "
+                f"{option} is {value}, but the run in {folder} has {recorded_options[option] or 'none'}; leave it out, or "
                 "begin a new run"
             )
     return chosen

@@ -1,4 +1,4 @@
-"""Scripts that show failures, made by ``conformance repro`` in processes that the device may take down."""
+"""Write snippets for the failures of a run. ``conformance repro`` makes each one in a child process."""
 
 from __future__ import annotations
 
@@ -15,75 +15,85 @@ from conformance.process_control import supervisor
 from conformance.process_control.child import How
 from conformance.report import causes, snippet_files, summary
 
-#: Seconds that the result of a script may take, and that all of it may take: a result that ends its process
-#: is repeated, and the script is run once.
+#: Time limits in seconds: of the result, and of the whole command. The whole includes a repetition of a result
+#: that ended its process, and one run of the snippet.
 _RESULT, _LIMIT = 120, 400
 
 
-def option(parser: argparse.ArgumentParser) -> None:
+def add_snippets_option(parser: argparse.ArgumentParser) -> None:
     """Add ``--snippets``."""
     parser.add_argument(
         "--snippets",
-        type=common.positive,
+        type=common.parse_positive,
         default=0,
         metavar="N",
-        help="put a script that shows it, shrunk, beside each of the N largest causes of failures",
+        help="add a shrunk snippet to each of the N largest causes of failures",
     )
 
 
-def make(row: ResultRow, target: str, leg: Leg, extra: Sequence[str] = ()) -> str | None:
-    """Return the script that shows a result's failure; None, with a line on stderr, if there is none."""
+def make_snippet(row: ResultRow, target: str, leg: Leg, extra: Sequence[str] = ()) -> str | None:
+    """Return a snippet that reproduces the failure of a result.
+
+    Return None and print the reason to stderr if no snippet was made.
+    """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "snippet.py"
         command = [sys.executable, "-m", "conformance", "repro", "--target", target, "--mode", leg["mode"]]
-        command += ["--samples", leg["samples"], *(word for module in extra for word in ("--extra", module))]
-        shown = [*command[3:], row["id"]]
+        command += [
+            "--samples",
+            leg["samples"],
+            *(argument for module in extra for argument in ("--extra", module)),
+        ]
+        shown_command = [*command[3:], row["id"]]
         command += ["--timeout", str(_RESULT), "--snippet", str(file), "--", row["id"]]
-        why = _run(command, Path(folder) / "log.txt")
+        why = _run_command(command, Path(folder) / "log.txt")
         try:
             return file.read_text()
         except OSError:
-            print(f"no snippet: {why}; run {' '.join(shown)}", file=sys.stderr)
+            print(f"no snippet: {why}; run {' '.join(shown_command)}", file=sys.stderr)
             return None
 
 
-def _run(command: Sequence[str], log: Path) -> str:
-    """Run a command, and end all that it has started if it takes too long; return its last word."""
+def _run_command(command: Sequence[str], log: Path) -> str:
+    """Run a command and return its last line on stderr, or the reason why it was stopped.
+
+    If the command takes longer than the limit, all processes that it started are stopped.
+    """
     try:
         end = supervisor.run(command, log=log, limit=_LIMIT, stdout=False)
-    except (OSError, ValueError) as error:  # an id that no command line takes
+    except (OSError, ValueError) as error:  # the result id cannot be an argument, as with \0
         return str(error)
     if end.how is How.TIMED_OUT:
         return f"it took more than {_LIMIT} s"
-    return end.last_line or "repro made none"
+    return end.last_line or "repro wrote no snippet"
 
 
-def write(
+def write_snippets(
     folder: Path, legs: Sequence[Leg], number: int, target: str | None, extra: Sequence[str] = ()
 ) -> bool:
-    """Write scripts of the largest causes beside the results, those that are not there.
+    """Write the missing snippets of the largest causes into the output folder of a run.
 
     Args:
         folder: the output folder of the run.
-        legs: of the run.
-        number: of causes, from the largest on.
-        target: the argument of ``--target``; None takes the one that the results name.
-        extra: modules with properties of the user's own.
+        legs: the legs of the run.
+        number: the number of causes, starting with the largest.
+        target: the argument of ``--target``; None uses the target that the results name.
+        extra: the modules of ``--extra``.
 
     Returns:
-        True if there is a new one.
+        True if a new snippet was written.
     """
     new = False
     for group in causes.causes_of(legs)[:number]:
-        place, row = group.example
-        leg = legs[place]
-        file = snippet_files.path(folder, leg, row)
+        leg_index, row = group.example
+        leg = legs[leg_index]
+        file = snippet_files.snippet_path(folder, leg, row)
         if file.exists():
             continue
         if leg["torch"] != installed_torch.version():
             print(f"no snippet for {row['id']}: it ran on torch {leg['torch']}", file=sys.stderr)
             continue
-        script = make(row, target or summary.target_word(leg), leg, extra)
+        script = make_snippet(row, target or summary.target_argument(leg), leg, extra)
         if script is None:
             continue
         try:

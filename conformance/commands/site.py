@@ -1,4 +1,4 @@
-"""``conformance site``: the compatibility matrix, as static pages, from a folder of results or a store."""
+"""``conformance site``: build the static site with the compatibility matrix from results or a store."""
 
 from __future__ import annotations
 
@@ -15,25 +15,29 @@ from conformance.site.store.store import Store
 
 def add(commands: Any) -> None:
     """Add the command to the command line."""
-    parser = commands.add_parser("site", help="make the compatibility matrix from a folder of results")
+    parser = commands.add_parser("site", help="build the compatibility matrix from a folder of results")
     parser.add_argument(
         "results",
         type=Path,
         nargs="?",
         metavar="RESULTS",
-        help="folder of BACKEND/RUN/results.json; without it the pages are made of the store alone",
+        help="folder of BACKEND/RUN/results.json; without it, the pages are built from the store alone",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="folder of the site; without it only the store grows"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="folder of the site; without it, only the store is updated",
     )
     parser.add_argument(
         "--store",
         type=Path,
         metavar="DIR",
-        help="keep the changes of each night in this folder, and use them",
+        help="folder that stores each published run as a delta; it is read and updated",
     )
     parser.add_argument(
-        "--rebuild", action="store_true", help="make the store anew from the results instead of adding to it"
+        "--rebuild", action="store_true", help="recreate the store from the results instead of adding to it"
     )
     parser.add_argument(
         "--registry",
@@ -51,75 +55,78 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--keep-going",
         action="store_true",
-        help="exit 0 although submissions were refused; the site names them",
+        help="exit with 0 even if submissions were refused; the site lists them",
     )
     parser.add_argument(
         "--pages",
         type=Path,
         metavar="DIR",
-        help="folder of other pages, one folder for each group; the site contains and links them",
+        help="folder with one subfolder per group of other pages; the site includes and links them",
     )
     parser.set_defaults(execute=execute)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Fold new results into the store, and make the site; exit code 1 if a submission was refused."""
+    """Add new results to the store, and build the site.
+
+    Return exit code 1 if a submission was refused, unless ``--keep-going`` is given.
+    """
     today = datetime.datetime.now(datetime.timezone.utc).date()
     if arguments.today is not None:
         try:
             today = datetime.date.fromisoformat(arguments.today)
         except ValueError:
             raise UsageError(f"--today {arguments.today} is not a date; write it as 2026-01-31") from None
-    _check(arguments)
-    known = registry.load(arguments.registry)
+    _check_arguments(arguments)
+    backends = registry.load(arguments.registry)
     folder: Path | None = arguments.store
     store = Store() if folder is None or arguments.rebuild else Store.read(folder)
     if folder is not None:
-        stores.check(folder)
-    store.rename(known)
+        stores.check_folder(folder)
+    store.rename(backends)
     before = set(store.refused)
     if arguments.results is not None:
-        added = store.fold(arguments.results, known, today, arguments.our_repository)
+        added = store.add_results(arguments.results, backends, today, arguments.our_repository)
         if folder is not None:
             store.thin(today)
             if arguments.rebuild:
-                stores.replace(folder, store)
+                stores.replace_store(folder, store)
             else:
                 store.write(folder)
             print(f"{folder}: {added} runs added, {len(store.lines)} lines")
     if arguments.output is not None:
-        cells = build.build(store, arguments.output, known, today, arguments.pages)
+        cells = build.build_site(store, arguments.output, backends, today, arguments.pages)
         measured = len({cell.backend for cell in cells})
-        place = arguments.output / "index.html"
-        print(f"{place}: {len(cells)} cells of {measured} backends, {len(known)} known")
-    new = [one for one in store.refused if one not in before]
+        index_page = arguments.output / "index.html"
+        print(f"{index_page}: {len(cells)} cells of {measured} backends, {len(backends)} known")
+    new = [refusal for refusal in store.refused if refusal not in before]
     for submission in new:
         print(f"refused {submission.place}: {submission.why}")
     return 1 if new and not arguments.keep_going else 0
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    """Refuse arguments that do not fit together, before anything is read or replaced."""
+def _check_arguments(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for contradictory arguments, before any file is read or replaced."""
     if arguments.results is None and arguments.store is None:
-        raise UsageError("neither RESULTS nor --store is given; name the folder of results")
+        raise UsageError("neither RESULTS nor --store is given; give the folder of results")
     if arguments.output is None and arguments.store is None:
-        raise UsageError("neither --output nor --store is given; name the folder of the site")
+        raise UsageError("neither --output nor --store is given; give the folder of the site")
     if arguments.rebuild and (arguments.results is None or arguments.store is None):
-        raise UsageError("--rebuild makes a store from results; name both RESULTS and --store")
-    folders = [place for place in (arguments.results, arguments.store) if place is not None]
-    for place in folders if arguments.output is not None else ():
-        build.check_output(arguments.output, place)
+        raise UsageError("--rebuild recreates a store from results; give both RESULTS and --store")
+    folders = [path for path in (arguments.results, arguments.store) if path is not None]
+    for path in folders if arguments.output is not None else ():
+        build.check_output(arguments.output, path)
     if len(folders) == 2 and _contain_each_other(*folders) and not _hidden_in(folders[1], folders[0]):
         raise UsageError(
-            f"the store {folders[1]} and the results {folders[0]} contain each other; name another folder"
+            f"the store {folders[1]} and the results {folders[0]} contain each other; choose another folder"
         )
 
 
 def _hidden_in(store: Path, results: Path) -> bool:
-    """Return True for a hidden folder in that of the results: the branch has the store there."""
+    """Return True if the store is a hidden folder in the results folder, as on the results branch."""
     return store.name.startswith(".") and store.resolve().parent == results.resolve()
 
 
-def _contain_each_other(one: Path, other: Path) -> bool:
-    one, other = one.resolve(), other.resolve()
-    return one == other or one in other.parents or other in one.parents
+def _contain_each_other(first: Path, second: Path) -> bool:
+    first, second = first.resolve(), second.resolve()
+    return first == second or first in second.parents or second in first.parents

@@ -30,28 +30,30 @@ def execute(arguments: argparse.Namespace) -> int:
         for name in target_file.known_targets():
             file = target_file.load(name)
             modes = ", ".join(file.modes)
-            marks = "".join(f", {word}" for word in ("simulated", "untested") if getattr(file, word))
+            marks = "".join(f", {mark}" for mark in ("simulated", "untested") if getattr(file, mark))
             print(f"{name}: device {file.device}, module {file.module or 'torch'}, modes {modes}{marks}")
         return 0
     path: Path = arguments.output or Path(f"{arguments.new.replace(':', '_')}.toml")
     if path.suffix != ".toml":
-        raise UsageError(
-            f"{path} does not end in .toml, which distinguishes target files from names; rename it"
-        )
+        raise UsageError(f"{path} does not end in .toml, the suffix of target files; choose another name")
     if path.exists():
-        raise UsageError(f"{path} exists already; remove it or name another file with -o")
+        raise UsageError(f"{path} exists already; remove it or choose another file with -o")
     from conformance.doctor import target_draft
 
     draft = target_draft.draft_target(arguments.new, arguments.module)
     try:
         path.write_text(draft.text)
     except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror}); name another file with -o") from None
-    print(f"wrote {path}; correct what the probe cannot know, then 'conformance doctor --target {path}'")
+        raise UsageError(
+            f"{path} cannot be written ({error.strerror}); choose another file with -o"
+        ) from None
+    print(
+        f"wrote {path}; complete the entries that a probe cannot determine, then run 'conformance doctor --target {path}'"
+    )
     if draft.missing:
         first = draft.missing[0]
         print(
-            f"{len(draft.missing)} capabilities do not answer; a bring-up comes to {first.subject} first "
+            f"{len(draft.missing)} capabilities are missing; implement {first.subject} first "
             f"({CAPABILITIES[first.subject]})" + (f": it {first.stakes}" if first.stakes else "")
         )
     return 0

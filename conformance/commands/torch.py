@@ -1,4 +1,4 @@
-"""``conformance torch``: the build of torch that is installed or requested, and its fit for a backend."""
+"""``conformance torch``: describe, download, relabel and guard builds of torch, and compare C++ ABIs."""
 
 from __future__ import annotations
 
@@ -16,35 +16,37 @@ from conformance.errors import UsageError
 def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
-        "torch", help="builds of torch: resolve, describe, relabel, compare ABIs, guard"
+        "torch", help="builds of torch: describe, download, relabel, guard, compare ABIs"
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
-    command = actions.add_parser("describe", help="version, commit, kind with evidence, measured ABI")
+    command = actions.add_parser("describe", help="print version, commit, kind with evidence, measured ABI")
     command.add_argument(
         "wheel", nargs="?", type=Path, help="a wheel of torch (default: the installed torch)"
     )
-    _python(command)
+    _add_python(command)
     command.add_argument("--json", action="store_true")
     command.set_defaults(execute=_describe)
 
-    command = actions.add_parser("abi", help="compare the C++ ABI that a backend was built for with torch's")
+    command = actions.add_parser("abi", help="compare the C++ ABI of a backend with the ABI of torch")
     command.add_argument(
-        "backend", nargs="?", type=Path, help="shared object, folder or wheel; nothing of it is imported"
+        "backend", nargs="?", type=Path, help="shared object, folder or wheel; the command imports nothing"
     )
-    command.add_argument("--package", metavar="NAME", help="import name of an installed backend instead")
+    command.add_argument(
+        "--package", metavar="NAME", help="import name of an installed backend, instead of a path"
+    )
     command.add_argument("--torch", type=Path, metavar="WHEEL", help="(default: the installed torch)")
-    _python(command)
+    _add_python(command)
     command.set_defaults(execute=_abi)
 
-    command = actions.add_parser("resolve", help="check a word for a build, and fetch its wheel")
-    command.add_argument("build", help="2.6.0, newest, nightly, a path of a wheel, https://….whl#sha256=…")
-    command.add_argument("--variant", help="an index of PyTorch's own: cpu, cu126, …")
-    command.add_argument("--download", type=Path, metavar="DIR", help="fetch the wheel into this folder")
-    _python(command)
+    command = actions.add_parser("resolve", help="check a build specification, and download its wheel")
+    command.add_argument("build", help="2.6.0, newest, nightly, path of a wheel, https://….whl#sha256=…")
+    command.add_argument("--variant", help="one of PyTorch's own indexes: cpu, cu126, …")
+    command.add_argument("--download", type=Path, metavar="DIR", help="download the wheel into this folder")
+    _add_python(command)
     command.set_defaults(execute=_resolve)
 
-    command = actions.add_parser("fork-like", help="the binaries of a public build under the label of a fork")
+    command = actions.add_parser("fork-like", help="repack a public build under the version label of a fork")
     command.add_argument("wheel", nargs="?", type=Path, metavar="WHEEL", help="public wheel of torch")
     command.add_argument(
         "--from-environment",
@@ -52,33 +54,33 @@ def add(commands: Any) -> None:
         const=Path(sys.executable),
         type=Path,
         metavar="PYTHON",
-        help="lay an environment over that of this Python instead (default: the one that runs)",
+        help="make an overlay of the environment of this Python, instead (default: the running Python)",
     )
     command.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     command.add_argument("--label", help="local version label (default: git and the commit of the wheel)")
     command.set_defaults(execute=_fork_like)
 
     command = actions.add_parser(
-        "record", help="record the installed torch, before other things are installed"
+        "record", help="record the installed torch before other packages are installed"
     )
     command.add_argument("file", type=Path)
     command.add_argument(
-        "--constraints", type=Path, metavar="FILE", help="write a constraints file for pip too"
+        "--constraints", type=Path, metavar="FILE", help="also write a constraints file for pip"
     )
     command.add_argument(
-        "--wheel", type=Path, help="the wheel that torch came from, which the constraint names"
+        "--wheel", type=Path, help="the wheel that torch was installed from, for the constraint"
     )
-    _python(command)
+    _add_python(command)
     command.set_defaults(execute=_record)
 
-    command = actions.add_parser("check", help="exit code 1 if torch is no longer the recorded one")
+    command = actions.add_parser("check", help="exit with 1 if torch differs from the recorded build")
     command.add_argument("file", type=Path)
-    command.add_argument("--constraints", metavar="FILE", help="named in the advice")
-    _python(command)
+    command.add_argument("--constraints", metavar="FILE", help="constraints file to mention in the advice")
+    _add_python(command)
     command.set_defaults(execute=_check)
 
 
-def _python(parser: argparse.ArgumentParser) -> None:
+def _add_python(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--python",
         default=sys.executable,
@@ -89,9 +91,9 @@ def _python(parser: argparse.ArgumentParser) -> None:
 
 def _describe(arguments: argparse.Namespace) -> int:
     if arguments.wheel is not None:
-        build = describe.of_wheel(arguments.wheel)
+        build = describe.describe_wheel(arguments.wheel)
     else:
-        build = describe.of_environment(arguments.python)
+        build = describe.describe_environment(arguments.python)
     if arguments.json:
         print(json.dumps(build.to_json(), indent=1, sort_keys=True))
         return 0
@@ -105,12 +107,14 @@ def _describe(arguments: argparse.Namespace) -> int:
 
 def _abi(arguments: argparse.Namespace) -> int:
     if (arguments.backend is None) == (arguments.package is None):
-        raise UsageError("name either a path of a backend or --package")
+        raise UsageError("give either the path of a backend, or --package")
     if arguments.package is not None:
-        arguments.backend = describe.package(arguments.python, arguments.package)
-    built_for = abi.of_extension(arguments.backend)
+        arguments.backend = describe.locate_package(arguments.python, arguments.package)
+    built_for = abi.abi_of_extension(arguments.backend)
     torch = (
-        describe.of_wheel(arguments.torch) if arguments.torch else describe.of_environment(arguments.python)
+        describe.describe_wheel(arguments.torch)
+        if arguments.torch
+        else describe.describe_environment(arguments.python)
     )
     print(f"{arguments.backend.name}: {built_for.words()}")
     print(f"torch {torch.version}: {torch.abi_evidence}")
@@ -120,38 +124,44 @@ def _abi(arguments: argparse.Namespace) -> int:
         return 1
     if built_for.new and built_for.old:
         print(
-            f"the libraries of {arguments.backend.name} were built for both ABIs; build all of them for one"
+            f"the libraries of {arguments.backend.name} were built for both ABIs; build all of them for one ABI"
         )
         return 1
     if built_for.value == "unknown":
-        print(f"the symbols of {arguments.backend.name} do not show whether it fits")
+        print(f"the ABI of {arguments.backend.name} cannot be determined from its symbols")
     return 0
 
 
 def _resolve(arguments: argparse.Namespace) -> int:
-    request = build_spec.parse(arguments.build, arguments.variant)
-    wheel = build_spec.download(request, arguments.download, arguments.python) if arguments.download else None
-    print(build_spec.written(request, wheel))
+    request = build_spec.parse_build(arguments.build, arguments.variant)
+    wheel = (
+        build_spec.download_wheel(request, arguments.download, arguments.python)
+        if arguments.download
+        else None
+    )
+    print(build_spec.request_json(request, wheel))
     return 0
 
 
 def _fork_like(arguments: argparse.Namespace) -> int:
     if (arguments.wheel is None) == (arguments.from_environment is None):
-        raise UsageError("name either a wheel or --from-environment")
+        raise UsageError("give either a wheel, or --from-environment")
     started = time.monotonic()
     if arguments.wheel is not None:
         result = str(fork_like.repack(arguments.wheel, arguments.output, arguments.label))
     else:
-        fresh = fork_like_environment.overlay(arguments.from_environment, arguments.output, arguments.label)
-        result = f"{arguments.output}{'' if fresh else ' (unchanged)'}"
+        created = fork_like_environment.make_overlay(
+            arguments.from_environment, arguments.output, arguments.label
+        )
+        result = f"{arguments.output}{'' if created else ' (unchanged)'}"
     print(f"{result} in {time.monotonic() - started:.2f} s")
     return 0
 
 
 def _record(arguments: argparse.Namespace) -> int:
-    build = describe.of_environment(arguments.python)
-    line = torch_guard.constraint(describe.installed_version(arguments.python), arguments.wheel)
-    torch_guard.record(build, arguments.file)
+    build = describe.describe_environment(arguments.python)
+    line = torch_guard.constraint_line(describe.installed_version(arguments.python), arguments.wheel)
+    torch_guard.write_record(build, arguments.file)
     if arguments.constraints is not None:
         arguments.constraints.write_text(line + "\n")
     print(f"torch {build.name()} written to {arguments.file}")
@@ -159,11 +169,11 @@ def _record(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    before = torch_guard.recorded(arguments.file)
-    place = describe.locate(arguments.python)
-    if place.site is None:
+    before = torch_guard.read_record(arguments.file)
+    environment = describe.locate(arguments.python)
+    if environment.site is None:
         print(f"torch was removed: it was {before.name()}; install it again")
         return 1
-    wrong = torch_guard.verdict(before, Path(place.site), arguments.constraints)
+    wrong = torch_guard.torch_problem(before, Path(environment.site), arguments.constraints)
     print(wrong or f"torch is {before.name()}, as recorded")
     return 0 if wrong is None else 1

@@ -1,1 +1,1 @@
-"""The device under test, driven in this process."""
+"""Operations on the device under test in this process."""

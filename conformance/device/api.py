@@ -13,12 +13,12 @@ from conformance.device import profiler
 from conformance.model.profiler_trace import ProfilerTrace
 from conformance.target.target import Target
 
-#: Seconds of work that are put on a stream so that something is pending; longer ones if the host was slower.
+#: Seconds of work to queue on a stream so that it has pending work. The longer ones are for a slow host.
 DELAYS = (0.1, 0.5, 2.0)
 
 
 class DeviceApi:
-    """The parts of a device's API that properties use. A test hands in one that misbehaves."""
+    """The parts of a device's API that properties use. Tests replace it by a faulty one."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -37,7 +37,7 @@ class DeviceApi:
 
     @contextlib.contextmanager
     def on(self, stream: Any) -> Iterator[None]:
-        """Make a stream the current one of this thread for a while."""
+        """Make a stream the current stream of this thread inside the block."""
         before = torch.accelerator.current_stream()
         torch.accelerator.set_stream(stream)
         try:
@@ -46,7 +46,9 @@ class DeviceApi:
             torch.accelerator.set_stream(before)
 
     def delay(self, seconds: float) -> bool:
-        """Put work of about that length on the current stream; return False if the target has no way to."""
+        """Queue work of about that length on the current stream; return False if the target has no hook for
+        it.
+        """
         hook = self.target.hook("delay")
         if hook is None:
             return False
@@ -54,19 +56,19 @@ class DeviceApi:
         return True
 
     def empty(self, size: int) -> torch.Tensor:
-        """Return ``size`` int64 elements of device memory that nothing has written."""
+        """Return ``size`` uninitialized int64 elements of device memory."""
         return torch.empty(size, dtype=torch.int64, device=self.target.device)
 
     def allocated(self) -> int:
-        """Return the bytes of device memory that are in use."""
+        """Return the number of allocated bytes of device memory."""
         return int(torch.accelerator.memory_allocated(self.target.device))
 
     def profile(self, work: Callable[[], object]) -> ProfilerTrace:
-        """Profile some work on the device."""
-        return profiler.take(self.target, work)
+        """Return the profiler trace of some work on the device."""
+        return profiler.profile_work(self.target, work)
 
     def memory_history(self) -> profiler.MemoryHistory:
-        """Return the history of the device's memory."""
+        """Return the recorder of the device's memory history."""
         return profiler.MemoryHistory(self.target)
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -74,7 +76,7 @@ class DeviceApi:
         return tensor.pin_memory()
 
     def record_stream(self, tensor: torch.Tensor, stream: Any) -> None:
-        """Say that a stream works with a tensor's memory."""
+        """Record that a stream uses a tensor's memory."""
         tensor.record_stream(stream)
 
     def synchronize(self) -> None:
@@ -82,11 +84,13 @@ class DeviceApi:
         self.target.synchronize()
 
     def to_host(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a copy in the host's memory."""
+        """Return a copy of a tensor in host memory."""
         return tensor.cpu()
 
     def waits(self) -> Mapping[str, Callable[[Any, Any], None]]:
-        """Return the ways in which the host waits for a stream, by name; an event is at the stream's end."""
+        """Return the functions by which the host can wait for a stream, by name. Each receives a stream and
+        an event at its end.
+        """
         ways: dict[str, Callable[[Any, Any], None]] = {
             "Stream.synchronize": lambda stream, event: stream.synchronize(),
             "Event.synchronize": lambda stream, event: event.synchronize(),
@@ -98,28 +102,28 @@ class DeviceApi:
         return ways
 
 
-_make: Callable[[Target], DeviceApi] = DeviceApi
+_make_device_api: Callable[[Target], DeviceApi] = DeviceApi
 
 
 def device_api(target: Target) -> DeviceApi:
-    """Return the API of a target."""
-    return _make(target)
+    """Return the device API of a target."""
+    return _make_device_api(target)
 
 
-def replace(make: Callable[[Target], DeviceApi] | None) -> None:
-    """Make :func:`of` return another API (for tests); None puts the real one back."""
-    global _make
-    _make = make or DeviceApi
+def replace_device_api(make: Callable[[Target], DeviceApi] | None) -> None:
+    """Make :func:`device_api` return a different API (for tests). None restores the original."""
+    global _make_device_api
+    _make_device_api = make or DeviceApi
 
 
 def pending_after(api: DeviceApi, stream: Any, work: Callable[[], Any]) -> bool | None:
-    """Return whether a stream's earlier work is still pending when ``work``, done after it, has returned.
+    """Return whether earlier work on a stream is still pending after ``work`` was called and has returned.
 
-    True proves that ``work`` did not wait for it. The answer is False only if it waited with every length of
-    delay although the host itself was fast enough once; it is None if the host never was, or if nothing can
-    be delayed.
+    True proves that ``work`` did not wait for the stream. False means that it waited with every length of
+    delay, although the host was fast enough at least once. None means that the host was never fast enough, or
+    that the target has no hook for a delay.
     """
-    answer: bool | None = None
+    was_pending: bool | None = None
     for seconds in DELAYS:
         marker = api.event()
         with api.on(stream):
@@ -133,6 +137,7 @@ def pending_after(api: DeviceApi, stream: Any, work: Callable[[], Any]) -> bool 
         api.synchronize()
         if not done:
             return True
-        # A device that works the delay off at once is as wrong as a call that waits for it.
-        answer = False if queued < seconds or seconds == DELAYS[-1] else answer
-    return answer
+        # The event is done: the call waited for the delay, or the device ran the delay at once. Both are
+        # wrong.
+        was_pending = False if queued < seconds or seconds == DELAYS[-1] else was_pending
+    return was_pending

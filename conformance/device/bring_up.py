@@ -1,4 +1,4 @@
-"""Bringing a target up in this process, and refusing one if another backend is the accelerator."""
+"""Bring a target up in this process, and reject a target whose device is not the accelerator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.target.target import Target
 
 
 def import_backend(target: Target) -> None:
-    """Import the target's module; UsageError if it cannot be imported."""
+    """Import the target's module; raise UsageError if the import fails."""
     if target.module is None:
         return
     try:
@@ -21,15 +21,17 @@ def import_backend(target: Target) -> None:
     except Exception as error:
         raise UsageError(
             f"module {target.module!r} of target {target.name!r} cannot be imported "
-            f"({type(error).__name__}: {error}); install the backend for this torch, or take another --target"
+            f"({type(error).__name__}: {error}); install the backend for this torch, or use a different "
+            "--target"
         ) from error
 
 
 def check_device(target: Target) -> None:
     """Raise UsageError unless the target's device is the accelerator of this process.
 
-    torch knows one accelerator per process. If that is another backend, ``torch.accelerator`` would return
-    the other one's streams, memory and random numbers. The CPU is not an accelerator and needs none.
+    A process has one accelerator. If it belongs to a different backend, ``torch.accelerator`` would return
+    the streams, memory and random numbers of that backend. The CPU is not an accelerator and does not need
+    one.
     """
     try:
         device_type = torch.device(target.device).type
@@ -57,35 +59,38 @@ def check_device(target: Target) -> None:
 
 
 def check_hooks(target: Target) -> None:
-    """Raise UsageError for a hook that leads nowhere: each result would show it as a fault of the device."""
-    for word, text in target.hooks.items():
+    """Raise UsageError for a hook that cannot be imported or called.
+
+    Otherwise each result would report the broken hook as a failure of the device.
+    """
+    for hook_name, reference in target.hooks.items():
         try:
-            function = target.hook(word)
+            function = target.hook(hook_name)
         except Exception as error:
             raise UsageError(
-                f"hook {word} = {text!r} of target {target.name!r} leads nowhere ({one_line(error)}); name a "
-                "function of an importable module as module:function"
+                f"hook {hook_name} = {reference!r} of target {target.name!r} cannot be imported "
+                f"({one_line(error)}); name a function of an importable module as module:function"
             ) from None
         if not callable(function):
             raise UsageError(
-                f"hook {word} = {text!r} of target {target.name!r} is a {type(function).__name__}, which "
-                "cannot be called; name a function as module:function"
+                f"hook {hook_name} = {reference!r} of target {target.name!r} is a "
+                f"{type(function).__name__}, which cannot be called; name a function as module:function"
             )
 
 
 def bring_up(target: Target) -> None:
-    """Import the backend and check that its device and its hooks are those that will be tested.
+    """Import the backend and check the device and the hooks, unless only the ranks use the device.
 
-    A process that leaves the device to its ranks leaves the backend to them too: many devices serve one
-    process only.
+    In mode ``distributed`` this process does not load the backend, because many devices serve only one
+    process.
     """
     if target.elsewhere:
         return
-    use(target)
+    bring_up_in_this_process(target)
 
 
-def use(target: Target) -> None:
-    """Bring the target up in this process, even if :func:`bring_up` leaves that to ranks."""
+def bring_up_in_this_process(target: Target) -> None:
+    """Import the backend and check the device and the hooks, also in mode ``distributed``."""
     import_backend(target)
     check_device(target)
     check_hooks(target)

@@ -1,4 +1,4 @@
-"""Device graphs: capturing a call and replaying it, in the one way in which properties do."""
+"""Capture a call into a device graph and replay the graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from conformance.target.target import Target
 
 
 class Captured:
-    """A captured call. ``value`` is what the call returned: its tensors get new values with each replay."""
+    """A captured call. Each replay writes new values into the tensors of ``value``, the result of the
+    call.
+    """
 
     def __init__(self, graph: Any, value: Any, target: Target) -> None:
         self.value = value
@@ -20,18 +22,18 @@ class Captured:
         self._target = target
 
     def replay(self) -> None:
-        """Run the graph again and wait for it."""
+        """Replay the graph and wait for it."""
         self._graph.replay()
         self._target.synchronize()
 
     def start(self) -> None:
-        """Run the graph again on the current stream; returns at once."""
+        """Start a replay of the graph on the current stream and return at once."""
         self._graph.replay()
 
 
 @contextlib.contextmanager
 def side_stream(target: Target) -> Iterator[None]:
-    """Make a new stream current: a device may not allow capture on its default stream."""
+    """Make a new stream current, because a device may not allow capture on its default stream."""
     if target.is_cpu or not target.capable("streams"):
         yield
         return
@@ -46,10 +48,10 @@ def side_stream(target: Target) -> Iterator[None]:
         before.wait_stream(stream)
 
 
-def captured(target: Target, call: Callable[[], Any]) -> Captured:
-    """Return ``call`` captured into a graph. Whatever it raises leaves no capture open.
+def capture_call(target: Target, call: Callable[[], Any]) -> Captured:
+    """Return ``call`` captured into a graph. If it raises, the capture is ended first.
 
-    The graph may or may not have run once when this returns.
+    The graph may or may not have run once.
     """
     target.synchronize()
     graph = target.graph()
@@ -58,7 +60,7 @@ def captured(target: Target, call: Callable[[], Any]) -> Captured:
         try:
             value = call()
         except BaseException:
-            # The first error is the one to report; ending a broken capture may raise another.
+            # Report the first error. Ending a broken capture may raise a second one.
             with contextlib.suppress(Exception):
                 graph.capture_end()
             raise

@@ -1,4 +1,6 @@
-"""``torch.compile`` on a target, with a record of the graphs that Dynamo hands over and of their runs."""
+"""``torch.compile`` on a target, with a log of the graphs that Dynamo passes to the backend and of their
+runs.
+"""
 
 from __future__ import annotations
 
@@ -14,34 +16,33 @@ from conformance.target.target import Target
 
 
 @dataclasses.dataclass
-class Log:
-    """The record of one compiled function: the calls in each graph, and how often any of the graphs ran."""
+class CompilationLog:
+    """The log of one compiled function: the calls in each graph, and the number of graph runs."""
 
     graphs: list[list[str]] = dataclasses.field(default_factory=list)
     runs: int = 0
 
     @property
-    def seen(self) -> bool:
-        """True if a graph with at least one call in it ran."""
+    def ran_a_call(self) -> bool:
+        """True if a graph that contains at least one call ran."""
         return self.runs > 0 and any(self.graphs)
 
 
-def compiled(
+def compile_with_log(
     target: Target | None,
     function: Callable[..., Any],
     *,
     dynamic: bool = False,
     fused: bool = False,
     fullgraph: bool = True,
-) -> tuple[Callable[..., Any], Log]:
+) -> tuple[Callable[..., Any], CompilationLog]:
     """Return ``function`` compiled by the target's backend, and its log.
 
-    Without a target torch's own ``aot_eager`` compiles it, which traces forward and backward and runs the
-    kernels as they are. Nothing that was compiled before is used. With ``fused`` the target's options for
-    fusion are in force.
+    If ``target`` is None, torch's ``aot_eager`` compiles it, which traces forward and backward and runs the
+    kernels unchanged. Earlier compilations are discarded. ``fused`` enables the target's options for fusion.
     """
     torch_testing_internals.reset_dynamo()
-    log = Log()
+    log = CompilationLog()
     if target is None:
         compiler, keywords = torch_testing_internals.plain_backend(), {}
     else:
@@ -61,12 +62,12 @@ def compiled(
     def entry(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    # Dynamo keeps what it learned of a function by its code, so that every one gets code of its own.
-    # torch.masked asks for the name of an operator that it is given.
+    # Dynamo caches by code object, so each function gets a code object of its own. The name is kept because
+    # torch.masked reads the name of the operator that it receives.
     name = getattr(function, "__name__", "entry")
     code = entry.__code__.replace(co_name=name)
-    fresh = types.FunctionType(code, entry.__globals__, name, None, entry.__closure__)
-    call = torch.compile(fresh, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
+    function_copy = types.FunctionType(code, entry.__globals__, name, None, entry.__closure__)
+    call = torch.compile(function_copy, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
     return torch_testing_internals.capturing_all_shapes(call) if fullgraph else call, log
 
 
@@ -74,5 +75,5 @@ def _keywords(target: Target, fused: bool) -> dict[str, Any]:
     options = {**target.compile_options, **((target.fused_options or {}) if fused else {})}
     if not options:
         return {}
-    # torch.compile itself gives options to Inductor under this name, to every other backend as they are.
+    # torch.compile passes options to Inductor under this name, and to all other backends as ``options``.
     return {"config_patches" if target.compile_backend == "inductor" else "options": options}

@@ -1,4 +1,6 @@
-"""The known-answer probe: sums that are exact in every dtype show whether the device still computes."""
+"""The known-answer probe: computations that are exact in every dtype and show whether the device still
+works.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,10 @@ from conformance.target.target import Target
 _DTYPES = ("float32", "bfloat16", "float16", "float64", "int64", "int32")
 
 
-def dtype_of(target: Target) -> torch.dtype:
-    """Return the dtype in which the probe computes: the first declared one that holds its numbers exactly."""
+def probe_dtype(target: Target) -> torch.dtype:
+    """Return the dtype of the probe: the first declared dtype of a fixed list, all of which hold its numbers
+    exactly.
+    """
     for name in _DTYPES:
         if target.declares(name):
             return getattr(torch, name)  # type: ignore[no-any-return]
@@ -39,21 +43,22 @@ PARTS: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, Any]]] = {
 }
 
 
-def known_answers(target: Target) -> dict[str, str]:
-    """Return a sentence for each wrong part of the probe by its name; empty if everything is right.
+def wrong_answers(target: Target) -> dict[str, str]:
+    """Return a sentence for each wrong part of the probe, by its name; empty if all parts are right.
 
-    Runs ``copy``, ``add`` and ``matmul`` on the device and waits for it. A part that raises is wrong too.
+    Runs ``copy``, ``add`` and ``matmul`` on the device and waits for the device. A part that raises is wrong
+    too.
     """
     wrong: dict[str, str] = {}
     for name, part in PARTS.items():
         try:
-            host = torch.tensor([[0, 1, 2], [3, 4, 5]], dtype=dtype_of(target))
+            host = torch.tensor([[0, 1, 2], [3, 4, 5]], dtype=probe_dtype(target))
             value, expected = part(host.to(target.device))
             target.synchronize()
-            answer = value.cpu().tolist()
+            actual = value.cpu().tolist()
         except Exception as error:
             wrong[name] = f"{name} raised {type(error).__name__}: {str(error)[:500]}"
         else:
-            if answer != expected:
-                wrong[name] = f"{name} gave {answer} instead of {expected}"
+            if actual != expected:
+                wrong[name] = f"{name} gave {actual} instead of {expected}"
     return wrong

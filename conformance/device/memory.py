@@ -1,4 +1,4 @@
-"""Statistics of a device's memory."""
+"""Memory statistics of a device."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import torch
 from conformance.target.target import Target
 
 
-def allocated(target: Target) -> Callable[[], int] | None:
-    """Return what counts the device's allocated bytes once its work is done; None if nothing does."""
+def allocated_bytes_counter(target: Target) -> Callable[[], int] | None:
+    """Return a function that waits for the device and returns its allocated bytes; None if the target has no
+    statistics.
+    """
     if target.is_cpu or not target.capable("memory_statistics"):
         return None
     module, general = torch.get_device_module(target.device), torch.accelerator
-    ask = getattr(module, "memory_allocated", getattr(general, "memory_allocated", None))
-    if ask is None:
+    memory_allocated = getattr(module, "memory_allocated", getattr(general, "memory_allocated", None))
+    if memory_allocated is None:
         return None
 
     def count() -> int:
         target.synchronize()
-        return int(ask(target.torch_device))
+        return int(memory_allocated(target.torch_device))
 
     return count

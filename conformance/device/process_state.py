@@ -1,4 +1,4 @@
-"""Global state of a process that a case must leave unchanged, and the seeds that it starts from."""
+"""Global state of a process that a case must leave unchanged, and the seeds with which each case starts."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _PARTS: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
 
 
 def capture() -> State:
-    """Return the state now."""
+    """Return the current state."""
     return tuple(read() for _, read, _ in _PARTS)
 
 
 def restore(state: State) -> list[str]:
-    """Put a captured state back; return the names of the parts that had changed."""
+    """Restore a captured state; return the names of the parts that had changed."""
     changed = []
     for (name, read, write), value in zip(_PARTS, state, strict=True):
         if read() != value:
@@ -44,11 +44,11 @@ def restore(state: State) -> list[str]:
 
 
 def seed(value: int, target: Target) -> None:
-    """Seed Python, NumPy, torch's CPU generator and the target's device; switch the checks of distributions
-    on.
+    """Seed Python, NumPy, torch's CPU generator and the device, and enable the argument checks of
+    distributions.
 
-    ``torch.manual_seed`` would do more: it also queues calls, each with a formatted stack, for accelerators
-    that torch knows and that are not in use, which takes a millisecond and is never freed.
+    ``torch.manual_seed`` is not used: for accelerators that are not in use it also queues calls, each with a
+    formatted stack. That takes a millisecond, and the memory is never freed.
     """
     # Dynamo switches the checks of torch.distributions off for the whole process when it is first used.
     torch.distributions.Distribution.set_default_validate_args(__debug__)

@@ -1,4 +1,4 @@
-"""Profiles of work on a target, by `torch.profiler`, and the history of its memory."""
+"""Profiler traces of work on a target by `torch.profiler`, and the history of its memory."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from conformance.target.target import Target
 _ACTIVITIES = {"cuda": "CUDA", "xpu": "XPU", "mtia": "MTIA", "hpu": "HPU"}
 
 
-def take(target: Target, work: Callable[[], object]) -> ProfilerTrace:
-    """Profile some work, the wait for it included. What the work raises ends the profile and goes on.
+def profile_work(target: Target, work: Callable[[], object]) -> ProfilerTrace:
+    """Return the profiler trace of some work and of the wait for the device. Errors of the work propagate.
 
-    The events are those of the collector: what torch's Python makes of them leaves out operators that call
-    one of their own name, and the devices that it does not list.
+    The events are read from the collector. torch's Python event list omits operators that call an operator of
+    the same name, and devices that it does not list.
 
     Raises:
         AttributeError: torch has no profiler activity for the device.
@@ -32,13 +32,13 @@ def take(target: Target, work: Callable[[], object]) -> ProfilerTrace:
     """
     kind = torch.device(target.device).type
     activities = [ProfilerActivity.CPU, getattr(ProfilerActivity, _ACTIVITIES.get(kind, "PrivateUse1"))]
-    with profile(activities=activities, profile_memory=True) as found:
+    with profile(activities=activities, profile_memory=True) as profiler:
         started = time.perf_counter()
         work()
         target.synchronize()
         elapsed = (time.perf_counter() - started) * 1e6
     rows, operators, memory = [], [], 0
-    events, begin = torch_testing_internals.collected_events(found)
+    events, begin = torch_testing_internals.collected_events(profiler)
     for event in events:
         times = (event.start_ns() - begin) / 1000, (event.end_ns() - begin) / 1000
         on_host = torch_testing_internals.is_of_host(event)
@@ -49,21 +49,22 @@ def take(target: Target, work: Callable[[], object]) -> ProfilerTrace:
         elif not on_host:
             link = event.linked_correlation_id()
             rows.append(DeviceActivity(event.name(), event.device_resource_id(), *times, link))
-    return ProfilerTrace(rows, operators, memory, elapsed, _trace(found))
+    return ProfilerTrace(rows, operators, memory, elapsed, _exported_trace(profiler))
 
 
-def _trace(found: Any) -> Any:
+def _exported_trace(profiler: Any) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
-        found.export_chrome_trace(str(path))
+        profiler.export_chrome_trace(str(path))
         return json.loads(path.read_text())
 
 
 class MemoryHistory:
-    """The history of a device's memory, by the functions of its module that `torch.cuda.memory` also has.
+    """The memory history of a device, recorded by the functions that its module shares with
+    `torch.cuda.memory`.
 
     Raises:
-        AttributeError: the module lacks them.
+        AttributeError: the module does not have them.
     """
 
     def __init__(self, target: Target) -> None:
@@ -72,14 +73,14 @@ class MemoryHistory:
         self._snapshot = module._snapshot
 
     def start(self) -> None:
-        """Record all events from now on, with the stacks of Python."""
+        """Start to record all events, with Python stacks."""
         self._record("all", context="all", stacks="python", max_entries=100_000)
 
     def stop(self) -> None:
-        """Record no more."""
+        """Stop recording."""
         self._record(None)
 
     def snapshot(self) -> dict[str, Any]:
-        """Return what torch's viewer of memory reads: segments, and the events of each device."""
-        found: dict[str, Any] = self._snapshot()
-        return found
+        """Return the data for torch's memory viewer: segments, and the events of each device."""
+        history: dict[str, Any] = self._snapshot()
+        return history

@@ -51,7 +51,7 @@ def join(options: argparse.Namespace) -> Any:
     """Bring the target up and join its process group."""
     import torch
 
-    from conformance.device.bring_up import use
+    from conformance.device.bring_up import bring_up_in_this_process
     from conformance.distributed.rank_programs import Rank
     from conformance.errors import UsageError
     from conformance.target import file as target_file
@@ -60,7 +60,7 @@ def join(options: argparse.Namespace) -> Any:
     if prepare:
         importlib.import_module(prepare).prepare()
     target = target_file.load(options.target).target("distributed")
-    use(target)
+    bring_up_in_this_process(target)
     device = torch.device(target.device)
     if target.device_per_rank:
         count = torch.accelerator.device_count()

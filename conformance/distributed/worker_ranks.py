@@ -32,7 +32,7 @@ def world(target: Target) -> RankPool:
     return _worlds[target.file]
 
 
-def report(target: Target, recorder: Recorder, answers: list[RankReply], what: str) -> bool:
+def report(target: Target, recorder: Recorder, answers: list[RankReply], label: str) -> bool:
     """Return whether all ranks answered with a value; else record the first cause as a failure.
 
     A rank that raises or dies makes the others late, so lateness counts only if there is nothing else.
@@ -45,17 +45,17 @@ def report(target: Target, recorder: Recorder, answers: list[RankReply], what: s
     first = min(failed, key=lambda answer: (order.index(answer.ending), answer.rank))
     if first.ending is Ending.ERROR:
         error = first.exception()
-        why = refusals.why(target, recorder.id, recorder.lacking)
+        why = refusals.refusal_reason(target, recorder.id, recorder.lacking)
         if why is not None and len(failed) == len(answers) and isinstance(error, (TypeError, ValueError)):
             # Of collectives these are clean answers too: c10d itself refuses dtypes and operators with them.
             recorder.unsupported(why)
         else:
-            report_error(target, recorder, error, what=f"{what} on rank {first.rank}")
+            report_error(target, recorder, error, label=f"{label} on rank {first.rank}")
     elif first.ending is Ending.GONE:
-        recorder.fail(Kind.CRASH, f"{what}: {first.words()}")
+        recorder.fail(Kind.CRASH, f"{label}: {first.words()}")
     else:
         late = ", ".join(str(answer.rank) for answer in failed)
-        recorder.fail(Kind.TIMEOUT, f"{what}: no answer in time from rank {late}")
+        recorder.fail(Kind.TIMEOUT, f"{label}: no answer in time from rank {late}")
     for answer in failed:
         if answer is not first or answer.ending is Ending.LATE:
             recorder.note(answer.words())
@@ -63,13 +63,13 @@ def report(target: Target, recorder: Recorder, answers: list[RankReply], what: s
 
 
 def values(
-    target: Target, recorder: Recorder, program: Callable[..., Any], *, what: str, **arguments: Any
+    target: Target, recorder: Recorder, program: Callable[..., Any], *, label: str, **arguments: Any
 ) -> list[Any] | None:
     """Return the values that a program returns, by rank; None, and a failure, if one of the ranks has none.
 
     ``arguments`` are the program's, and ``limit`` and ``grace`` of :meth:`World.run`.
     """
     answers = world(target).run(program, **arguments)
-    if not report(target, recorder, answers, what):
+    if not report(target, recorder, answers, label):
         return None
     return [answer.value for answer in answers]

@@ -11,7 +11,7 @@ import torch
 from conformance.doctor.registration_checks import Fact
 from conformance.errors import UsageError
 from conformance.plan.levels import manifest
-from conformance.plan.levels.manifest import Entry
+from conformance.plan.levels.manifest import RequiredResult
 from conformance.target.target import Target
 
 #: Files of torch_openreg, PyTorch's own example of a device, by the subject of a fact or by capability. Its
@@ -57,7 +57,7 @@ _EVERYTHING = ("torch.accelerator", "prerequisite copies", "known answers")
 
 
 @functools.cache
-def _entries(version: str, mode: str, level: str) -> tuple[Entry, ...]:
+def _entries(version: str, mode: str, level: str) -> tuple[RequiredResult, ...]:
     try:
         return tuple(manifest.load().demand(version, mode, level).entries.values())
     except UsageError:  # the manifest does not know this torch
@@ -81,7 +81,7 @@ def of(fact: Fact, target: Target, level: str) -> str:
     return "; ".join(parts)
 
 
-def _wanted(fact: Fact) -> Callable[[Entry], bool] | None:
+def _wanted(fact: Fact) -> Callable[[RequiredResult], bool] | None:
     """Predicate of the results that a missing thing blocks; None if they are not known."""
     if fact.subject in _EVERYTHING:
         return lambda entry: True
@@ -93,11 +93,11 @@ def _wanted(fact: Fact) -> Callable[[Entry], bool] | None:
     return None
 
 
-def _of_operators(names: Collection[str], entry: Entry) -> bool:
+def _of_operators(names: Collection[str], entry: RequiredResult) -> bool:
     return entry.kind == "operator" and entry.id.case.subject in names
 
 
-def _needs(word: str, entry: Entry) -> bool:
+def _needs(word: str, entry: RequiredResult) -> bool:
     return word in entry.capabilities
 
 

@@ -23,7 +23,7 @@ _NO_KERNEL = re.compile(r"Could not run '([\w:.]+)' with arguments from the '(\w
 def of_level(target: Target, level: str) -> list[str]:
     """List the operators of a level, each with the first dtype that it is checked in (``add@float32``)."""
     first_dtypes: dict[str, str] = {}
-    for case in plan.build(target, level).cases:
+    for case in plan.build_plan(target, level).cases:
         if case.kind == "operator":
             first_dtypes.setdefault(case.subject, case.dtypes[0])
     return [f"{name}@{dtype}" for name, dtype in first_dtypes.items()]

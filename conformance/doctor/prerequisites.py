@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from conformance.device.known_answer_probe import dtype_of
+from conformance.device.known_answer_probe import probe_dtype
 from conformance.doctor.registration_checks import Fact
 from conformance.framework.calls import one_line
 from conformance.samples.copies import Copier, WrongCopy
@@ -44,7 +44,7 @@ def collect(target: Target) -> Iterator[Fact]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                Copier(torch.device(target.device)).tree(tensors(dtype_of(target)))
+                Copier(torch.device(target.device)).tree(tensors(probe_dtype(target)))
                 target.synchronize()
         except Exception as error:
             text = str(error) if isinstance(error, WrongCopy) else one_line(error)

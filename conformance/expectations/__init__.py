@@ -1,1 +1,1 @@
-"""Declared deviations of a target: their files, what the results of a leg say of them, and proposals."""
+"""Expected deviations of a target: their files, their state after a leg, and proposals for new ones."""

@@ -1,4 +1,4 @@
-"""Names that have changed: what was called by the old word is found by the new one."""
+"""Former names of properties and subjects, which resolve to the current names."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ FOLDER = Path(__file__).parent / "files"
 
 @dataclasses.dataclass(frozen=True)
 class Aliases:
-    """Old names of properties and subjects, with what they are called now."""
+    """Former names of properties and subjects, with the current names."""
 
     properties: Mapping[str, str]
     subjects: Mapping[str, str]
 
     @staticmethod
     def load(path: Path = FOLDER / "aliases.toml") -> Aliases:
-        """Read the table that comes with the suite."""
+        """Read the alias table of the suite."""
         data = tomllib.loads(path.read_text()) if path.is_file() else {}
         for key in data:
             if key not in ("properties", "subjects"):
@@ -34,7 +34,7 @@ class Aliases:
         return Aliases(data.get("properties", {}), data.get("subjects", {}))
 
     def resolve(self, text: str) -> str:
-        """The present form of a result id or pattern."""
+        """Return a result id or pattern with current names."""
         name, slash, rest = text.partition("/")
         subject, at, dtype = rest.rpartition("@")
         return f"{self.properties.get(name, name)}{slash}{self.subjects.get(subject, subject)}{at}{dtype}"

@@ -1,4 +1,4 @@
-"""The coverage of a check of expectations: an entry counts as true only if a whole run decided so."""
+"""Summary of a check of expectations. An entry is confirmed only by an unrestricted leg."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import datetime
 from collections.abc import Mapping, Sequence
 
 from conformance.expectations import entry_states
-from conformance.expectations.entries import Book, Expectation
+from conformance.expectations.entries import Expectation, TargetExpectations
 from conformance.expectations.index import Index
 from conformance.model.records import Leg
 
 
 @dataclasses.dataclass(frozen=True)
 class EntryCounts:
-    """Entries by what is known of them.
+    """The expectations of a target, counted by what its runs confirmed.
 
-    In all modes of a ``true`` entry, results fail as it says. An entry is ``unclear`` if a whole run left
-    that open. Of the rest of ``here``, no whole run covers some modes (``missing``, of ``modes``). Entries
-    ``elsewhere`` apply to other versions of torch only.
+    For a ``true`` entry, results fail as declared in all of its modes. An entry is ``unclear`` if an
+    unrestricted leg was inconclusive. The other entries of ``here`` have a mode without an unrestricted leg:
+    these modes are ``missing`` (of ``modes``). Entries ``elsewhere`` apply only to other versions of torch.
     """
 
     true: int
@@ -29,74 +29,80 @@ class EntryCounts:
     modes: tuple[str, ...]
 
 
-def look(
-    book: Book,
+def count_entries(
+    book: TargetExpectations,
     plans: Mapping[str, frozenset[str]],
     legs: Sequence[Leg],
     versions: Sequence[str],
     today: datetime.date,
 ) -> EntryCounts:
-    """Hold the entries of a target against its legs, of which only whole ones decide."""
+    """Count the expectations of a target by what its unrestricted legs confirmed."""
     indices = {mode: Index(ids) for mode, ids in plans.items()}
-    shown = [_shown(book, leg, today) for leg in legs if entry_states.decides(leg)]
+    judged_legs = [_failing_entries(book, leg, today) for leg in legs if entry_states.is_judged(leg)]
     missing: set[str] = set()
-    true = unclear = here = 0
+    true = unclear = applicable = 0
     for entry in book.entries:
-        spoken = entry.modes or tuple(plans)
-        if not any(entry.speaks_of(mode, version) for mode in spoken for version in versions):
+        entry_modes = entry.modes or tuple(plans)
+        if not any(entry.applies_to(mode, version) for mode in entry_modes for version in versions):
             continue
-        here += 1
-        answers = {
-            mode: [failing[entry] for where, failing in shown if where == mode and entry in failing]
-            for mode in spoken
+        applicable += 1
+        failing_by_mode = {
+            mode: [
+                failing[entry] for leg_mode, failing in judged_legs if leg_mode == mode and entry in failing
+            ]
+            for mode in entry_modes
             if mode in plans and indices[mode].matches(entry.id)
         }
-        unseen = {mode for mode, words in answers.items() if not words}
-        if unseen:
-            missing |= unseen
-        elif answers and all(all(words) for words in answers.values()):
+        unjudged = {mode for mode, states in failing_by_mode.items() if not states}
+        if unjudged:
+            missing |= unjudged
+        elif failing_by_mode and all(all(states) for states in failing_by_mode.values()):
             true += 1
         else:
             unclear += 1
     return EntryCounts(
         true,
         unclear,
-        here,
-        len(book.entries) - here,
+        applicable,
+        len(book.entries) - applicable,
         tuple(mode for mode in plans if mode in missing),
         tuple(plans),
     )
 
 
-def _shown(book: Book, leg: Leg, today: datetime.date) -> tuple[str, dict[Expectation, bool]]:
-    """The mode of a leg, and whether something fails as each entry says that speaks of it."""
+def _failing_entries(
+    book: TargetExpectations, leg: Leg, today: datetime.date
+) -> tuple[str, dict[Expectation, bool]]:
+    """Return the mode of a leg, and for each applicable entry whether a result fails as declared."""
     rows = {row["id"]: row for row in leg["results"]}
-    spoken = [entry for entry in book.entries if entry.speaks_of(leg["mode"], leg["torch"])]
-    records = entry_states.records(rows, book, leg["mode"], leg["torch"], today)
-    return leg["mode"], {entry: record["fails"] > 0 for entry, record in zip(spoken, records, strict=True)}
+    applicable = [entry for entry in book.entries if entry.applies_to(leg["mode"], leg["torch"])]
+    records = entry_states.entry_records(rows, book, leg["mode"], leg["torch"], today)
+    return leg["mode"], {
+        entry: record["fails"] > 0 for entry, record in zip(applicable, records, strict=True)
+    }
 
 
-def summary(looked: EntryCounts, problems: int) -> str:
-    """The last line of a check: how many entries there are, and what is known of them."""
-    total = looked.here + looked.elsewhere
+def summary_line(counts: EntryCounts, problems: int) -> str:
+    """Return the last line of a check: the number of entries and what its runs confirmed."""
+    total = counts.here + counts.elsewhere
     if not total:
-        return "there are no entries"
+        return "0 entries"
     parts = [f"{total} entries"]
     if problems:
         parts[0] += f", {problems} problems"
-    elif looked.true == total:
-        return f"{total} entries are true"
-    elif looked.here:
-        parts[0] += ": names, modes and days are right"
-        parts[0] += f", and {looked.true} are true" if looked.true else ""
-    if looked.missing:
-        which = "the others" if looked.true or looked.unclear or problems else "they"
-        modes = f" in {', '.join(looked.missing)}" if looked.missing != looked.modes else ""
-        parts.append(f"whether {which} are stale only a whole run at the level full{modes} can tell")
-    if looked.unclear and not problems:
+    elif counts.true == total:
+        return f"{total} entries are confirmed"
+    elif counts.here:
+        parts[0] += ": names, modes and expiry are valid"
+        parts[0] += f", and {counts.true} are confirmed" if counts.true else ""
+    if counts.missing:
+        subject = "the others" if counts.true or counts.unclear or problems else "they"
+        modes = f" in {', '.join(counts.missing)}" if counts.missing != counts.modes else ""
         parts.append(
-            f"of {looked.unclear} the run decided nothing, for what they match came to no pass and no failure"
+            f"{subject} are not yet verified: run level full{modes}, without -k and with all shards"
         )
-    if looked.elsewhere:
-        parts.append(f"{looked.elsewhere} speak of other versions of torch and were not looked at")
+    if counts.unclear and not problems:
+        parts.append(f"{counts.unclear} are inconclusive: their results neither passed nor failed")
+    if counts.elsewhere:
+        parts.append(f"{counts.elsewhere} apply to other versions of torch and were not checked")
     return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""Changing files of expectations: what is not touched stays as it is written, comments included."""
+"""Edit files of expectations. All other text, including comments, is preserved."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 from conformance.errors import UsageError
 from conformance.expectations.aliases import Aliases
-from conformance.expectations.entries import Expectation, read
+from conformance.expectations.entries import Expectation, read_entries
 
 _START = re.compile(r"(?m)^[ \t]*\[\[[ \t]*expect[ \t]*\]\]")
 HEAD = "schema = 1\n"
 
 
-def render(entry: Expectation) -> str:
-    """An entry as TOML."""
+def entry_toml(entry: Expectation) -> str:
+    """Return an entry as TOML."""
     lines = ["[[expect]]"]
-    words = {
+    fields = {
         "id": entry.id,
         "kind": entry.kind.value,
         "reason": entry.reason,
@@ -27,30 +27,30 @@ def render(entry: Expectation) -> str:
         "torch": entry.torch,
         "processor": entry.processor,
     }
-    for key, value in words.items():
+    for key, value in fields.items():
         if value or key not in ("detail", "torch", "processor"):
-            lines.append(f"{key} = {_quoted(value)}")
+            lines.append(f"{key} = {_toml_string(value)}")
     if entry.modes:
-        lines.append(f"modes = [{', '.join(map(_quoted, entry.modes))}]")
+        lines.append(f"modes = [{', '.join(map(_toml_string, entry.modes))}]")
     return "\n".join(lines) + "\n"
 
 
-def _quoted(text: str) -> str:
-    """A basic string of TOML."""
-    plain = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+def _toml_string(text: str) -> str:
+    """Return a basic string of TOML."""
+    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
     return '"' + "".join(
-        plain.get(char) or (char if char.isprintable() else f"\\U{ord(char):08x}") for char in text
+        escapes.get(char) or (char if char.isprintable() else f"\\U{ord(char):08x}") for char in text
     ) + '"'  # fmt: skip
 
 
-def edited(path: Path, text: str, changes: Mapping[int, Sequence[Expectation]]) -> str:
-    """The text of a file with some entries, by number, replaced by others or none.
+def edited_text(path: Path, text: str, changes: Mapping[int, Sequence[Expectation]]) -> str:
+    """Return the text of a file with some entries, by number, replaced or removed.
 
-    UsageError unless each entry is a table ``[[expect]]`` of its own.
+    Raise UsageError unless each entry is a table ``[[expect]]`` of its own.
     """
     starts = [match.start() for match in _START.finditer(text)]
-    known = list(read(path, text.encode(), Aliases({}, {}), unread=True))
-    if len(starts) != len(known):
+    entries = list(read_entries(path, text.encode(), Aliases({}, {}), unread=True))
+    if len(starts) != len(entries):
         raise UsageError(f"expectations {path} cannot be changed; write each entry as a table [[expect]]")
     starts = [_with_comments(text, start) for start in starts]
     parts = [text[: starts[0]] if starts else text]
@@ -61,7 +61,7 @@ def edited(path: Path, text: str, changes: Mapping[int, Sequence[Expectation]]) 
 
 
 def _with_comments(text: str, start: int) -> int:
-    """The position of an entry, including the comments directly above it."""
+    """Return the start of an entry, including the comments directly above it."""
     while start > 0:
         previous = text.rfind("\n", 0, start - 1) + 1
         if not text[previous:start].lstrip().startswith("#"):
@@ -74,12 +74,12 @@ def _replaced(block: str, entries: Sequence[Expectation]) -> str:
     if not entries:
         return ""
     comments = block[: _START.search(block).start()]  # type: ignore[union-attr]
-    return comments + "\n".join(map(render, entries)) + "\n"
+    return comments + "\n".join(map(entry_toml, entries)) + "\n"
 
 
-def appended(text: str, entries: Sequence[Expectation]) -> str:
-    """The text of a file with more entries at its end."""
-    return _tidy("\n".join([text.rstrip("\n") + "\n", *map(render, entries)]))
+def appended_text(text: str, entries: Sequence[Expectation]) -> str:
+    """Return the text of a file with more entries at its end."""
+    return _tidy("\n".join([text.rstrip("\n") + "\n", *map(entry_toml, entries)]))
 
 
 def _tidy(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Entries of expectations and the files in which they stand."""
+"""Expectations and the files that contain them."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ MAX_BYTES = 16 << 20
 
 #: Why a deviation is accepted for now.
 REASONS = {
-    "accuracy": "the device computes with less precision than the suite asks for",
+    "accuracy": "the device computes with less precision than the suite requires",
     "dtype": "the dtype is not implemented",
     "feature": "a feature is not implemented",
     "hardware": "the hardware cannot do it",
     "investigating": "the cause is not yet known",
     "memory": "the device has too little memory",
-    "message": "an error is raised with other words or as another type",
+    "message": "an error is raised with a different message or type",
     "upstream": "torch itself is at fault",
 }
 #: The reason of an entry that ``expect update`` proposes, until a person has read it.
 UNREAD = "unread"
-#: Kinds of failure that no expectation may excuse: they say that nothing was found out.
+#: Kinds of failure that no expectation may excuse, because the check was inconclusive.
 NEVER = (Kind.VACUOUS, Kind.HARNESS)
 _KINDS = tuple(kind.value for kind in Kind if kind not in NEVER)
 _KEYS = ("id", "kind", "reason", "detail", "link", "until", "modes", "torch", "processor")
@@ -50,10 +50,10 @@ _UNTIL = re.compile(r"\d{4}-\d{2}-\d{2}|torch \d+\.\d+")
 class Expectation:
     """One entry: results that match ``id`` may fail with ``kind`` until it expires.
 
-    It applies to the modes ``modes`` (if empty, to all) and to the versions of torch in the scope ``torch``
-    (if empty, to all). If ``processor`` is not empty, it says on which processors the host shows the failure:
-    on others a result that passes is as good. ``path`` and ``index`` are its file and its position there,
-    counted from 0.
+    It applies to the modes ``modes`` and to the versions of torch in the range ``torch``; if empty, to all.
+    ``processor`` names the processors on which the host shows the failure, unless it is empty: on other
+    processors a pass is not unexpected. ``path`` and ``index`` are the file of the entry and its position
+    there, counted from 0.
     """
 
     id: str
@@ -69,14 +69,14 @@ class Expectation:
     path: Path | None = None
     index: int = 0
 
-    def speaks_of(self, mode: str, torch_version: str) -> bool:
+    def applies_to(self, mode: str, torch_version: str) -> bool:
         """Return True if a mode and a version of torch are in the entry's scope."""
         if self.modes and mode not in self.modes:
             return False
         return not self.torch or TorchScope.parse(self.torch).holds(torch_version)
 
     def expired(self, today: datetime.date, torch_version: str) -> bool:
-        """Return True from the day or version of torch on from which the entry excuses nothing."""
+        """Return True from the day or torch version on which the entry stops excusing failures."""
         if self.until.startswith("torch "):
             return minor(torch_version) >= minor(self.until[6:])
         return today >= datetime.date.fromisoformat(self.until)
@@ -86,31 +86,33 @@ class Expectation:
 
 
 @dataclasses.dataclass(frozen=True)
-class Book:
+class TargetExpectations:
     """All expectations of a target."""
 
     entries: tuple[Expectation, ...]
     digest: str
 
     def active(self, mode: str, today: datetime.date, torch_version: str) -> list[Expectation]:
-        """The entries that apply to a mode and a version of torch and have not expired."""
+        """Return the entries that apply to a mode and a version of torch and have not expired."""
         return [
             entry
             for entry in self.entries
-            if entry.speaks_of(mode, torch_version) and not entry.expired(today, torch_version)
+            if entry.applies_to(mode, torch_version) and not entry.expired(today, torch_version)
         ]
 
     def expired(self, today: datetime.date, torch_version: str, mode: str | None = None) -> list[Expectation]:
-        """The entries that have run out; with a mode, only those that would speak of it."""
+        """Return the expired entries; with a mode, only the entries that would apply to it."""
         return [
             entry
             for entry in self.entries
-            if entry.expired(today, torch_version) and (mode is None or entry.speaks_of(mode, torch_version))
+            if entry.expired(today, torch_version) and (mode is None or entry.applies_to(mode, torch_version))
         ]
 
 
-def sources(target_name: str, vendors: Path | None = None) -> list[Path]:
-    """A target's files of expectations: the suite's ``NAME.toml`` and ``NAME/*.toml``, and the vendor's."""
+def expectation_files(target_name: str, vendors: Path | None = None) -> list[Path]:
+    """Return the expectation files of a target: the suite's ``NAME.toml`` and ``NAME/*.toml``, and the
+    vendor's.
+    """
     files = [FOLDER / f"{target_name}.toml", *sorted((FOLDER / target_name).glob("*.toml"))]
     if vendors is not None:
         if not vendors.exists():
@@ -122,12 +124,14 @@ def sources(target_name: str, vendors: Path | None = None) -> list[Path]:
     return [path for path in files if path.is_file()]
 
 
-def load(paths: Iterable[Path], aliases: Aliases | None = None, *, unread: bool = False) -> Book:
-    """Read and check files of expectations; UsageError names the first mistake.
+def load_expectations(
+    paths: Iterable[Path], aliases: Aliases | None = None, *, unread: bool = False
+) -> TargetExpectations:
+    """Read and validate files of expectations; raise UsageError for the first mistake.
 
-    ``unread`` accepts entries whose reason is not filled in yet.
+    ``unread`` accepts entries whose reason has not been filled in.
     """
-    known = Aliases.load() if aliases is None else aliases
+    alias_table = Aliases.load() if aliases is None else aliases
     digest = hashlib.sha256()
     entries: list[Expectation] = []
     for path in paths:
@@ -140,12 +144,14 @@ def load(paths: Iterable[Path], aliases: Aliases | None = None, *, unread: bool 
         except OSError as error:
             raise UsageError(f"expectations {path} cannot be read: {error.strerror}") from None
         digest.update(hashlib.sha256(content).digest())
-        entries += read(path, content, known, unread=unread)
-    return Book(tuple(entries), digest.hexdigest())
+        entries += read_entries(path, content, alias_table, unread=unread)
+    return TargetExpectations(tuple(entries), digest.hexdigest())
 
 
-def read(path: Path, content: bytes, aliases: Aliases, *, unread: bool = False) -> Iterator[Expectation]:
-    """The entries of one file, from its content."""
+def read_entries(
+    path: Path, content: bytes, aliases: Aliases, *, unread: bool = False
+) -> Iterator[Expectation]:
+    """Return the entries of one file, from its content."""
     try:
         data = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:
@@ -164,41 +170,41 @@ def read(path: Path, content: bytes, aliases: Aliases, *, unread: bool = False) 
 
 
 def _entry(path: Path, index: int, entry: Mapping[str, Any], aliases: Aliases, unread: bool) -> Expectation:
-    where = f"expectations {path}, entry {index + 1}"
+    location = f"expectations {path}, entry {index + 1}"
     for key in entry:
         if key not in _KEYS:
-            raise UsageError(f"{where}: unknown key {key!r}; known are {', '.join(_KEYS)}")
+            raise UsageError(f"{location}: unknown key {key!r}; known are {', '.join(_KEYS)}")
     open_entry = entry.get("reason") == UNREAD
     if open_entry and not unread:
         raise UsageError(
-            f"{where}: reason is still {UNREAD!r}; look at {entry.get('id')} and name one of "
+            f"{location}: reason is still {UNREAD!r}; inspect {entry.get('id')} and set the reason to one of "
             f"{', '.join(REASONS)}, with a link"
         )
     for key in ("id", "kind", "reason", "link", "until"):
         if key == "link" and open_entry and entry.get(key) == "":
             continue
         if not isinstance(entry.get(key), str) or not entry[key]:
-            raise UsageError(f"{where}: {key} is {entry.get(key)!r}; it must be a non-empty string")
+            raise UsageError(f"{location}: {key} is {entry.get(key)!r}; it must be a non-empty string")
     for key in ("detail", "torch", "processor"):
         if not isinstance(entry.get(key, ""), str):
-            raise UsageError(f"{where}: {key} is {entry[key]!r}; it must be a string")
+            raise UsageError(f"{location}: {key} is {entry[key]!r}; it must be a string")
     try:
         ResultId.parse(entry["id"])
         scope = str(TorchScope.parse(entry["torch"])) if entry.get("torch") else ""
     except ValueError as error:
-        raise UsageError(f"{where}: {error}") from None
+        raise UsageError(f"{location}: {error}") from None
     if entry["kind"] not in _KINDS:
         raise UsageError(
-            f"{where}: kind {entry['kind']!r} cannot be expected; use one of {', '.join(_KINDS)}"
+            f"{location}: kind {entry['kind']!r} cannot be expected; use one of {', '.join(_KINDS)}"
         )
     if entry["reason"] not in REASONS and not open_entry:
-        raise UsageError(f"{where}: unknown reason {entry['reason']!r}; known are {', '.join(REASONS)}")
+        raise UsageError(f"{location}: unknown reason {entry['reason']!r}; known are {', '.join(REASONS)}")
     if not entry["link"].startswith(("https://", "http://", "docs/")) and not open_entry:
         raise UsageError(
-            f"{where}: link {entry['link']!r} is neither a web address nor a page below docs/; "
+            f"{location}: link {entry['link']!r} is neither a web address nor a page below docs/; "
             "link to where the deviation is tracked"
         )
-    _check_until(where, entry["until"])
+    _check_until(location, entry["until"])
     return Expectation(
         id=aliases.resolve(entry["id"]),
         kind=Kind(entry["kind"]),
@@ -207,7 +213,7 @@ def _entry(path: Path, index: int, entry: Mapping[str, Any], aliases: Aliases, u
         until=entry["until"],
         source=path.name,
         detail=entry.get("detail", ""),
-        modes=_modes(where, entry.get("modes", [])),
+        modes=_modes(location, entry.get("modes", [])),
         torch=scope,
         processor=entry.get("processor", ""),
         path=path,
@@ -216,24 +222,26 @@ def _entry(path: Path, index: int, entry: Mapping[str, Any], aliases: Aliases, u
 
 
 def is_expiry(text: str) -> bool:
-    """Return True for text in the form of an expiry: a date, or a version of torch."""
+    """Return True for a text in the form of an expiry: a date, or a version of torch."""
     return _UNTIL.fullmatch(text) is not None
 
 
-def _check_until(where: str, until: str) -> None:
+def _check_until(location: str, until: str) -> None:
     if not _UNTIL.fullmatch(until):
-        raise UsageError(f"{where}: until {until!r} is neither a date like 2030-01-31 nor like 'torch 2.15'")
+        raise UsageError(
+            f"{location}: until {until!r} is neither a date like 2030-01-31 nor like 'torch 2.15'"
+        )
     if not until.startswith("torch "):
         try:
             datetime.date.fromisoformat(until)
         except ValueError:
-            raise UsageError(f"{where}: until {until!r} is no day of the calendar; correct it") from None
+            raise UsageError(f"{location}: until {until!r} is not a calendar day; correct it") from None
 
 
-def _modes(where: str, modes: Any) -> tuple[str, ...]:
+def _modes(location: str, modes: Any) -> tuple[str, ...]:
     if not isinstance(modes, list):
-        raise UsageError(f"{where}: modes is {modes!r}; it must be a list of words")
+        raise UsageError(f"{location}: modes is {modes!r}; it must be a list of words")
     for mode in modes:
         if mode not in MODES:
-            raise UsageError(f"{where}: unknown mode {mode!r}; known are {', '.join(MODES)}")
+            raise UsageError(f"{location}: unknown mode {mode!r}; known are {', '.join(MODES)}")
     return tuple(modes)

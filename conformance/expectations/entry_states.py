@@ -1,7 +1,7 @@
 """The state of the entries that apply to a leg, from its results: used, stale, over-broad or expired.
 
-Only a whole leg is judged (full level, no ``-k``, all shards, the default samples or more, nothing missing).
-In a part of one, what an entry is there for may not have run.
+Only an unrestricted leg is judged: full level, no ``-k``, all shards, at least the default samples, and no
+missing results. In a restricted leg, the results that an entry excuses may not have run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from conformance.expectations.entries import Book, Expectation
+from conformance.expectations.entries import Expectation, TargetExpectations
 from conformance.expectations.index import Index
 from conformance.model.id_patterns import is_literal
 from conformance.model.records import ExpectationRecord, Header, Leg, ResultRow
@@ -20,9 +20,9 @@ from conformance.model.verdicts import Verdict
 State = Literal["fails", "passes", "other", "unclear"]
 STATES: tuple[State, ...] = ("fails", "passes", "other", "unclear")
 _WORKS = (Verdict.PASS.value, Verdict.XPASS.value)
-_SHOWS = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value, Verdict.XFAIL.value)
-_DECIDED = (*_WORKS, Verdict.FAIL.value, Verdict.XFAIL.value, Verdict.UNSUPPORTED.value)
-#: Two records of one entry agree in these.
+_FAILING = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value, Verdict.XFAIL.value)
+_CONCLUSIVE = (*_WORKS, Verdict.FAIL.value, Verdict.XFAIL.value, Verdict.UNSUPPORTED.value)
+#: Fields that identify an entry in the records of different shards.
 _SAME: tuple[Literal["id", "kind", "source", "until", "reason", "link"], ...] = (
     "id",
     "kind",
@@ -31,47 +31,49 @@ _SAME: tuple[Literal["id", "kind", "source", "until", "reason", "link"], ...] = 
     "reason",
     "link",
 )
-#: Passing results that a record names.
-_NAMED = 3
+#: Number of passing results that a record names.
+_MAX_PASSING = 3
 
 
-def kinds(row: ResultRow) -> frozenset[str]:
-    """All kinds of failure that a result showed, in any attempt."""
-    shown = {failure["kind"] for failure in row.get("failures", ())}
+def failure_kinds(row: ResultRow) -> frozenset[str]:
+    """Return all kinds of failure that a result showed, in any attempt."""
+    failure_kinds_of_row = {failure["kind"] for failure in row.get("failures", ())}
     for attempt in row.get("attempts", ()):
-        shown.update(attempt.get("kinds", ()))
-    return frozenset(shown)
+        failure_kinds_of_row.update(attempt.get("kinds", ()))
+    return frozenset(failure_kinds_of_row)
 
 
-def state(row: ResultRow, kind: str) -> State:
-    """The relation of a result to a kind of failure: it ``fails`` so, ``passes``, or is one of the others."""
+def state_of_result(row: ResultRow, kind: str) -> State:
+    """Return the state of a result for a kind of failure: ``fails`` with it, ``passes``, ``other`` or
+    ``unclear``.
+    """
     if row["verdict"] in _WORKS:
         return "passes"
-    if row["verdict"] in _SHOWS and kind in kinds(row):
+    if row["verdict"] in _FAILING and kind in failure_kinds(row):
         return "fails"
-    return "other" if row["verdict"] in _DECIDED else "unclear"
+    return "other" if row["verdict"] in _CONCLUSIVE else "unclear"
 
 
-def covers(entry: Expectation, matched: int, header: Header) -> bool:
-    """Return True if a leg has all results to which an entry applies in its mode, given how many it matches.
+def has_all_results(entry: Expectation, matched: int, header: Header) -> bool:
+    """Return True if a leg has all results that an entry matches in its mode, given the number that it has.
 
-    The header of a run says how many there are; a level, a shard or ``-k`` leaves some of them out.
+    The header of a run lists the total number. A level, a shard or ``-k`` omits some results.
     """
     if not enough_samples(header["samples"]):
         return False
     if is_literal(entry.id):
         return True
     reach = header.get("reach", {})
-    return matched >= reach[entry.id] if entry.id in reach else whole(header)
+    return matched >= reach[entry.id] if entry.id in reach else is_unrestricted(header)
 
 
 def enough_samples(samples: str) -> bool:
-    """Return True for at least the default number of samples: a failure may need one that fewer leave out."""
+    """Return True for at least the default number of samples; fewer may omit the sample that fails."""
     return not samples.isdigit()
 
 
-def whole(leg: Leg | Header) -> bool:
-    """Return True if a leg covers all that its mode has; it may still be incomplete."""
+def is_unrestricted(leg: Leg | Header) -> bool:
+    """Return True if a leg covers all results of its mode; it may still be incomplete."""
     return (
         leg["level"] == "full"
         and leg["selection"] is None
@@ -80,15 +82,15 @@ def whole(leg: Leg | Header) -> bool:
     )
 
 
-def decides(leg: Leg) -> bool:
-    """Return True if a leg is whole and complete, so that its expectations are judged."""
-    return whole(leg) and leg["complete"]
+def is_judged(leg: Leg) -> bool:
+    """Return True if a leg is unrestricted and complete, so that its expectations are judged."""
+    return is_unrestricted(leg) and leg["complete"]
 
 
-def records(
-    rows: Mapping[str, ResultRow], book: Book, mode: str, torch_version: str, day: datetime.date
+def entry_records(
+    rows: Mapping[str, ResultRow], book: TargetExpectations, mode: str, torch_version: str, day: datetime.date
 ) -> list[ExpectationRecord]:
-    """One record for every entry that speaks of a mode and a version of torch."""
+    """Return one record for every entry that applies to a mode and a version of torch."""
     index = Index(rows)
     return [
         _record(
@@ -97,7 +99,7 @@ def records(
             entry.expired(day, torch_version),
         )
         for entry in book.entries
-        if entry.speaks_of(mode, torch_version)
+        if entry.applies_to(mode, torch_version)
     ]
 
 
@@ -105,11 +107,11 @@ def _record(entry: Expectation, rows: Iterable[ResultRow], expired: bool) -> Exp
     counts: dict[State, int] = dict.fromkeys(STATES, 0)
     passing: list[str] = []
     for row in rows:
-        word = state(row, entry.kind.value)
-        if word == "passes" and entry.processor:
-            word = "unclear"  # this processor may be another one
-        counts[word] += 1
-        if word == "passes" and len(passing) < _NAMED:
+        state_name = state_of_result(row, entry.kind.value)
+        if state_name == "passes" and entry.processor:
+            state_name = "unclear"  # the result may have run on a different processor
+        counts[state_name] += 1
+        if state_name == "passes" and len(passing) < _MAX_PASSING:
             passing.append(row["id"])
     return {
         "id": entry.id,
@@ -128,39 +130,39 @@ def _record(entry: Expectation, rows: Iterable[ResultRow], expired: bool) -> Exp
     }
 
 
-def join(parts: Iterable[list[ExpectationRecord]]) -> list[ExpectationRecord]:
-    """The records of a leg from those of its shards."""
+def join_records(parts: Iterable[list[ExpectationRecord]]) -> list[ExpectationRecord]:
+    """Return the records of a leg from the records of its shards."""
     joined: dict[tuple[str, ...], ExpectationRecord] = {}
     for part in parts:
         for record in part:
-            key = tuple(record[word] for word in _SAME)
+            key = tuple(record[field] for field in _SAME)
             if key not in joined:
                 joined[key] = record.copy()
                 continue
-            known = joined[key]
-            for word in STATES:
-                known[word] += record[word]
-            known["passing"] = [*known["passing"], *record["passing"]][:_NAMED]
+            earlier = joined[key]
+            for field in STATES:
+                earlier[field] += record[field]
+            earlier["passing"] = [*earlier["passing"], *record["passing"]][:_MAX_PASSING]
     return list(joined.values())
 
 
-def problems(entry_records: Iterable[ExpectationRecord], mode: str) -> list[str]:
-    """Problems of the entries of a whole leg, each with its remedy."""
-    return [text for record in entry_records for text in _problem(record, mode)]
+def entry_problems(records_of_leg: Iterable[ExpectationRecord], mode: str) -> list[str]:
+    """Return the problems of the entries of an unrestricted leg, each with its remedy."""
+    return [text for record in records_of_leg for text in _problem(record, mode)]
 
 
 def _problem(record: ExpectationRecord, mode: str) -> Iterable[str]:
     name = f"expectation {record['id']} ({record['kind']}) in {record['source']}"
-    matched = sum(record[word] for word in STATES)
+    matched = sum(record[state_name] for state_name in STATES)
     if record["expired"]:
-        yield expired(record)
+        yield expired_text(record)
     elif not matched:
         if record["named"]:
-            yield f"{name} is stale: it matches no result in mode {mode}; take {mode!r} from its modes"
+            yield f"{name} is stale: it matches no result in mode {mode}; remove {mode!r} from its modes"
     elif not record["fails"] and not record["unclear"]:
-        some = "its result does not fail" if matched == 1 else f"none of its {matched} results fails"
+        reason = "its result does not fail" if matched == 1 else f"none of its {matched} results fails"
         yield (
-            f"{name} is stale: {some} in that way in mode {mode}; remove it, or name the modes that need it"
+            f"{name} is stale: {reason} in that way in mode {mode}; remove it, or name the modes that need it"
         )
     elif record["fails"] and record["passes"] and not is_literal(record["id"]):
         yield (
@@ -169,12 +171,12 @@ def _problem(record: ExpectationRecord, mode: str) -> Iterable[str]:
         )
 
 
-def expired(record: ExpectationRecord) -> str:
-    """The sentence about an entry that has run out."""
+def expired_text(record: ExpectationRecord) -> str:
+    """Return the sentence about an expired entry."""
     name = f"expectation {record['id']} ({record['kind']}) in {record['source']}"
     if not record["fails"]:
         return f"{name} expired on {record['until']}; remove it if its results pass"
     return (
-        f"{name} expired on {record['until']} and {record['fails']} results still fail so; look at "
-        f"{record['link']} and give it a later day, or fix them"
+        f"{name} expired on {record['until']} and {record['fails']} results still fail in that way; see "
+        f"{record['link']} and set a later day, or fix them"
     )

@@ -1,4 +1,4 @@
-"""Result ids by property, so that a pattern is held against few of them; and names near to a wrong one."""
+"""An index of result ids by property, for fast pattern matching and for suggestions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Index:
         return result_id in self._all
 
     def matching(self, pattern: str) -> list[str]:
-        """All ids that a pattern matches."""
+        """Return all ids that a pattern matches."""
         return list(self._matching(pattern))
 
     def matches(self, pattern: str) -> bool:
-        """Return True if a pattern matches any id; stops at the first."""
+        """Return True if a pattern matches any id; stop at the first."""
         return next(self._matching(pattern), None) is not None
 
     def _matching(self, pattern: str) -> Iterator[str]:
@@ -39,18 +39,20 @@ class Index:
         return (text for ids in lists for text in ids if expression.fullmatch(text))
 
     def nearest(self, pattern: str, count: int = 3) -> list[str]:
-        """Ids or patterns that a pattern which matches nothing may have meant, the likeliest first."""
+        """Return the ids or patterns that are most similar to a pattern which matches nothing, the most
+        similar first.
+        """
         parts = _parts(pattern)
-        known = [sorted({_parts(text)[place] for text in self._all}) for place in range(3)]
-        choices = [_choices(part, words) for part, words in zip(parts, known, strict=True)]
-        near = [text for text in _joined(choices) if self.matching(text)]
-        if not near:
-            # Every word exists, but not together: show what the subject has.
+        existing_parts = [sorted({_parts(text)[part_index] for text in self._all}) for part_index in range(3)]
+        choices = [_choices(part, existing) for part, existing in zip(parts, existing_parts, strict=True)]
+        suggestions = [text for text in _joined(choices) if self.matching(text)]
+        if not suggestions:
+            # Every part exists, but not in this combination: suggest other results of the subject.
             subjects = choices[1]
-            wide = [f"{name}/{subject}@*" for subject in subjects for name in choices[0]]
-            wide += [f"*/{subject}@*" for subject in subjects]
-            near = [text for wider in wide for text in self.matching(wider)]
-        return list(dict.fromkeys(near))[:count]
+            wider_patterns = [f"{name}/{subject}@*" for subject in subjects for name in choices[0]]
+            wider_patterns += [f"*/{subject}@*" for subject in subjects]
+            suggestions = [text for wider in wider_patterns for text in self.matching(wider)]
+        return list(dict.fromkeys(suggestions))[:count]
 
 
 def _parts(text: str) -> tuple[str, str, str]:
@@ -59,16 +61,16 @@ def _parts(text: str) -> tuple[str, str, str]:
     return name, subject, dtype
 
 
-def _choices(part: str, words: list[str]) -> list[str]:
-    """A word as it is where it exists or is a pattern that matches, else those near to it."""
-    if part in words:
+def _choices(part: str, existing: list[str]) -> list[str]:
+    """Return a part of a pattern if it exists or matches, else the most similar existing parts."""
+    if part in existing:
         return [part]
     if not is_literal(part):
         expression = compile_pattern(part)
-        if any(expression.fullmatch(word) for word in words):
+        if any(expression.fullmatch(text) for text in existing):
             return [part]
         part = part.strip("*?")
-    return difflib.get_close_matches(part, words, n=3, cutoff=0.5)
+    return difflib.get_close_matches(part, existing, n=3, cutoff=0.5)
 
 
 def _joined(choices: list[list[str]]) -> Iterator[str]:

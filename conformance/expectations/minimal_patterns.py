@@ -8,37 +8,37 @@ from collections.abc import Collection, Iterator
 from conformance.expectations.index import Index
 
 
-def minimal(ids: Collection[str], universe: Collection[str]) -> list[str]:
-    """Patterns that together match all of ``ids`` and nothing else of ``universe``.
+def minimal_patterns(ids: Collection[str], universe: Collection[str]) -> list[str]:
+    """Return patterns that together match all of ``ids`` and nothing else of ``universe``.
 
-    A wildcard stands for a dtype, for the end of a subject's name after a dot, for a whole subject or for a
-    property, and only if it matches at least two results. The rest is named one by one.
+    A wildcard replaces a dtype, the end of a subject's name after a dot, a whole subject or a property. It is
+    used only if it matches at least two results. The remaining ids are listed one by one.
     """
-    left = set(ids)
-    everything = left | set(universe)
+    remaining = set(ids)
+    everything = remaining | set(universe)
     index = Index(everything)
     inside: collections.Counter[str] = collections.Counter()
-    there: collections.Counter[str] = collections.Counter()
+    totals: collections.Counter[str] = collections.Counter()
     for name in everything:
-        for pattern in _wider(name):
-            there[pattern] += 1
-            inside[pattern] += name in left
-    candidates = [pattern for pattern, count in inside.items() if 2 <= count == there[pattern]]
+        for pattern in _wider_patterns(name):
+            totals[pattern] += 1
+            inside[pattern] += name in remaining
+    candidates = [pattern for pattern, count in inside.items() if 2 <= count == totals[pattern]]
     candidates.sort(key=lambda pattern: (-inside[pattern], pattern.count("*"), pattern))
     chosen: list[tuple[str, set[str]]] = []
     for pattern in candidates:
-        if len(left) < 2:
+        if len(remaining) < 2:
             break
         matched = set(index.matching(pattern))
-        # A star may reach further than the part of the id that it stands for.
-        if len(matched & left) >= 2 and matched <= set(ids):
+        # A star may match more than the part of the id that it replaces.
+        if len(matched & remaining) >= 2 and matched <= set(ids):
             chosen.append((pattern, matched))
-            left -= matched
-    return sorted([pattern for pattern, _ in chosen] + list(left))
+            remaining -= matched
+    return sorted([pattern for pattern, _ in chosen] + list(remaining))
 
 
-def _wider(name: str) -> Iterator[str]:
-    """The patterns that a result id may be part of."""
+def _wider_patterns(name: str) -> Iterator[str]:
+    """Yield the patterns with wildcards that match a result id."""
     head, _, rest = name.partition("/")
     subject, _, dtype = rest.rpartition("@")
     subjects = [subject, "*"]

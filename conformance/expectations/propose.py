@@ -1,9 +1,9 @@
-"""The fewest expectations that a run needs: existing ones kept, narrowed or removed, and new ones.
+"""The fewest expectations that a run needs: unchanged, narrowed or removed entries, and new ones.
 
-A result in a mode fails with a kind, does not, or is unknown: it did not run, or it ended otherwise. An entry
-is narrowed by the results that are known not to fail so and keeps the unknown ones, since a result that did
-not run says nothing. A failure that no entry covers becomes a new entry, whose reason a person must fill
-in.
+For each kind of failure, a result in a mode fails, does not fail, or is unknown: it did not run, or it ended
+differently. An entry is narrowed to exclude the results that do not fail. Unknown results stay in the entry,
+because a result that did not run proves nothing. A failure that no entry covers becomes a new entry, whose
+reason a person must fill in.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from conformance.expectations import entry_states
 from conformance.expectations.entries import NEVER, UNREAD, Expectation
 from conformance.expectations.index import Index
-from conformance.expectations.minimal_patterns import minimal
+from conformance.expectations.minimal_patterns import minimal_patterns
 from conformance.model.id_patterns import is_literal, matches
 from conformance.model.records import ResultRow
-from conformance.model.torch_range import Minor, TorchScope, between, minor
+from conformance.model.torch_range import Minor, TorchScope, minor, separating_scope
 from conformance.model.verdicts import Kind, Verdict
 
-#: Result ids by mode: everything that the suite can ask of a target.
+#: Result ids by mode: all results that the suite can require of a target.
 Plans = Mapping[str, frozenset[str]]
 
 _EXCUSABLE = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value, Verdict.XFAIL.value)
@@ -29,8 +29,10 @@ _NEVER = frozenset(kind.value for kind in NEVER)
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
-    """One leg of the run: rows and the kinds of failure that are waived for every backend, by result id."""
+class LegRows:
+    """One leg of the run: its rows, and the kinds of failure that are waived for every backend, by result
+    id.
+    """
 
     mode: str
     torch: str
@@ -38,108 +40,118 @@ class Seen:
     waived: Mapping[str, Collection[str]] = dataclasses.field(default_factory=dict)
 
     def state(self, result_id: str, kind: str) -> entry_states.State:
-        """``fails``, ``passes``, ``other`` or ``unclear``; what did not run is unclear."""
+        """Return ``fails``, ``passes``, ``other`` or ``unclear`` for a result; a result that did not run is
+        unclear.
+        """
         row = self.rows.get(result_id)
-        return "unclear" if row is None else entry_states.state(row, kind)
+        return "unclear" if row is None else entry_states.state_of_result(row, kind)
 
 
 @dataclasses.dataclass
 class Proposal:
-    """The existing entries, kept or each replaced by others or by none, and the new entries."""
+    """The unchanged entries, the replacements of the changed ones, and the new entries."""
 
-    kept: list[Expectation]
+    unchanged: list[Expectation]
     changed: dict[Expectation, list[Expectation]]
     new: list[Expectation]
     notes: list[str]
 
     @property
     def removed(self) -> list[Expectation]:
-        """The entries that go without replacement."""
-        return [entry for entry, others in self.changed.items() if not others]
+        """The entries that are removed without a replacement."""
+        return [entry for entry, replacements in self.changed.items() if not replacements]
 
 
-def propose(
-    entries: Sequence[Expectation], legs: Sequence[Seen], plans: Plans, *, until: str, today: datetime.date
+def propose_expectations(
+    entries: Sequence[Expectation], legs: Sequence[LegRows], plans: Plans, *, until: str, today: datetime.date
 ) -> Proposal:
-    """The expectations that a run needs. ``until`` is the expiry of new entries."""
+    """Return the expectations that a run needs. ``until`` is the expiry of new entries."""
     modes = {
-        mode: plans.get(mode, frozenset()) | _ran(legs, mode) for mode in {*plans, *(s.mode for s in legs)}
+        mode: plans.get(mode, frozenset()) | _ids_that_ran(legs, mode)
+        for mode in {*plans, *(s.mode for s in legs)}
     }
     proposal = Proposal([], {}, [], [])
     indices = {mode: Index(ids) for mode, ids in modes.items()}
     for entry in entries:
-        others = _update(entry, legs, modes, indices)
-        if others == [entry]:
-            proposal.kept.append(entry)
+        replacements = _updated_entries(entry, legs, modes, indices)
+        if replacements == [entry]:
+            proposal.unchanged.append(entry)
         else:
-            proposal.changed[entry] = others
-    remaining = proposal.kept + [
-        replacement for others in proposal.changed.values() for replacement in others
+            proposal.changed[entry] = replacements
+    remaining = proposal.unchanged + [
+        replacement for replacements in proposal.changed.values() for replacement in replacements
     ]
     _add_new(proposal, remaining, legs, modes, until)
     proposal.notes += _notes(legs, today, remaining)
     return proposal
 
 
-def _ran(legs: Iterable[Seen], mode: str) -> frozenset[str]:
+def _ids_that_ran(legs: Iterable[LegRows], mode: str) -> frozenset[str]:
     return frozenset(name for leg in legs if leg.mode == mode for name in leg.rows)
 
 
-def _update(
-    entry: Expectation, legs: Sequence[Seen], modes: Plans, indices: Mapping[str, Index]
+def _updated_entries(
+    entry: Expectation, legs: Sequence[LegRows], modes: Plans, indices: Mapping[str, Index]
 ) -> list[Expectation]:
-    """The entries that replace an entry; itself alone if it is still right."""
-    if not any(entry.speaks_of(mode, leg.torch) for leg in legs for mode in (entry.modes or modes)):
+    """Return the entries that replace an entry; the entry itself if it is still right."""
+    if not any(entry.applies_to(mode, leg.torch) for leg in legs for mode in (entry.modes or modes)):
         return [entry]
     if entry.processor:
-        return [entry]  # a pass here says nothing of other processors
+        return [entry]  # a pass on this processor proves nothing about other processors
     scope = [mode for mode in modes if not entry.modes or mode in entry.modes]
     matched = {mode: ids for mode in scope if (ids := indices[mode].matching(entry.id))}
     if not matched:
         return []
-    legs = [leg for leg in legs if leg.mode in matched and entry.speaks_of(leg.mode, leg.torch)]
+    legs = [leg for leg in legs if leg.mode in matched and entry.applies_to(leg.mode, leg.torch)]
     states = {
-        (name, mode): _together(leg.state(name, entry.kind.value) for leg in legs if leg.mode == mode)
+        (name, mode): _joint_state(leg.state(name, entry.kind.value) for leg in legs if leg.mode == mode)
         for mode, ids in matched.items()
         for name in ids
     }
     wrong = _wrong_modes(entry, matched, states)
     narrow = not is_literal(entry.id) and any(
-        word == "passes" for (_, mode), word in states.items() if mode not in wrong
+        state == "passes" for (_, mode), state in states.items() if mode not in wrong
     )
     if not wrong and not narrow:
-        return [_scoped(entry, legs, matched)]
+        return [_with_torch_scope(entry, legs, matched)]
     right = tuple(sorted(set(matched) - wrong))
     if not narrow:
         return [dataclasses.replace(entry, modes=right)] if right else []
     by_modes: dict[tuple[str, ...], list[str]] = {}
     for name in sorted({name for ids in matched.values() for name in ids}):
-        kept = tuple(mode for mode in right if states.get((name, mode)) in ("fails", "unclear"))
-        if kept:
-            by_modes.setdefault(kept, []).append(name)
+        failing_modes = tuple(mode for mode in right if states.get((name, mode)) in ("fails", "unclear"))
+        if failing_modes:
+            by_modes.setdefault(failing_modes, []).append(name)
     replacements = []
-    for kept, names in by_modes.items():
-        universe = {name for mode in kept for name in modes[mode]}
-        words = () if not entry.modes and all(kept == _exist([name], modes) for name in names) else kept
+    for failing_modes, names in by_modes.items():
+        universe = {name for mode in failing_modes for name in modes[mode]}
+        entry_modes = (
+            ()
+            if not entry.modes and all(failing_modes == _modes_with([name], modes) for name in names)
+            else failing_modes
+        )
         replacements += [
-            dataclasses.replace(entry, id=pattern, modes=words) for pattern in minimal(names, universe)
+            dataclasses.replace(entry, id=pattern, modes=entry_modes)
+            for pattern in minimal_patterns(names, universe)
         ]
     return replacements
 
 
-def _together(words: Iterable[str]) -> str:
-    """The state of a result in one mode, seen in several builds: it fails if it fails in one."""
-    states = list(words)
-    for word in ("fails", "unclear", "other", "passes"):
-        if word in states:
-            return word
+def _joint_state(states_of_builds: Iterable[str]) -> str:
+    """Return the state of a result in one mode from its states in several builds: it fails if it fails in
+    one.
+    """
+    states = list(states_of_builds)
+    for state in ("fails", "unclear", "other", "passes"):
+        if state in states:
+            return state
     return "unclear"
 
 
 def _wrong_modes(
     entry: Expectation, matched: Mapping[str, list[str]], states: Mapping[tuple[str, str], str]
 ) -> set[str]:
-    """The modes in which nothing fails as the entry says, and of which all is known."""
+    """Return the modes of an entry in which no result fails as declared and no result is unknown."""
     wrong = {
         mode
         for mode, ids in matched.items()
@@ -148,37 +160,39 @@ def _wrong_modes(
     return wrong | {mode for mode in entry.modes if mode not in matched}
 
 
-def _exist(names: Iterable[str], modes: Plans) -> tuple[str, ...]:
-    """The modes in which any of some results exists."""
+def _modes_with(names: Iterable[str], modes: Plans) -> tuple[str, ...]:
+    """Return the modes in which any of some results exists."""
     ids_to_find = set(names)
     return tuple(sorted(mode for mode, ids in modes.items() if not ids_to_find.isdisjoint(ids)))
 
 
-def _scoped(entry: Expectation, legs: Sequence[Seen], matched: Mapping[str, list[str]]) -> Expectation:
-    """The entry, with a scope of versions if only some of those that ran need it."""
+def _with_torch_scope(
+    entry: Expectation, legs: Sequence[LegRows], matched: Mapping[str, list[str]]
+) -> Expectation:
+    """Return the entry with a range of torch versions, if only some of the versions that ran need it."""
     inside: set[Minor] = set()
     outside: set[Minor] = set()
     for leg in legs:
-        words = {leg.state(name, entry.kind.value) for name in matched[leg.mode]}
-        if "fails" in words:
+        leg_states = {leg.state(name, entry.kind.value) for name in matched[leg.mode]}
+        if "fails" in leg_states:
             inside.add(minor(leg.torch))
-        elif "unclear" not in words:
+        elif "unclear" not in leg_states:
             outside.add(minor(leg.torch))
-    scope = between(inside, outside)
+    scope = separating_scope(inside, outside)
     return entry if scope is None or entry.torch else dataclasses.replace(entry, torch=str(scope))
 
 
 def _add_new(
     proposal: Proposal,
     entries: Sequence[Expectation],
-    legs: Sequence[Seen],
+    legs: Sequence[LegRows],
     modes: Plans,
     until: str,
 ) -> None:
-    """Entries for what fails and is not covered, one per kind, by scope."""
-    uncovered: dict[tuple[str, str], list[Seen]] = {}
+    """Add new entries for failures that no entry covers, one for each kind and scope."""
+    uncovered: dict[tuple[str, str], list[LegRows]] = {}
     for leg in legs:
-        active = [entry for entry in entries if entry.speaks_of(leg.mode, leg.torch)]
+        active = [entry for entry in entries if entry.applies_to(leg.mode, leg.torch)]
         covered: dict[str, set[str]] = {}
         index = Index(leg.rows)
         for entry in active:
@@ -186,24 +200,24 @@ def _add_new(
                 covered.setdefault(name, set()).add(entry.kind.value)
         for name, row in leg.rows.items():
             if row["verdict"] in _EXCUSABLE:
-                known = covered.get(name, set()) | set(leg.waived.get(name, ()))
-                for kind in sorted(entry_states.kinds(row) - _NEVER - known):
+                excused = covered.get(name, set()) | set(leg.waived.get(name, ()))
+                for kind in sorted(entry_states.failure_kinds(row) - _NEVER - excused):
                     uncovered.setdefault((name, kind), []).append(leg)
     groups: dict[tuple[str, tuple[str, ...], str], list[str]] = {}
     for (name, kind), failing in uncovered.items():
-        words = tuple(sorted({leg.mode for leg in failing}))
-        scope = _versions(name, kind, failing, legs)
+        failing_modes = tuple(sorted({leg.mode for leg in failing}))
+        scope = _failing_scope(name, kind, failing, legs)
         if scope is None:
             proposal.notes.append(
-                f"{name} ({kind}) fails in some legs and not in others of the same mode, which no scope of "
-                "torch versions separates; fix it"
+                f"{name} ({kind}) fails in some legs and not in others of the same mode, and no range of "
+                "torch versions separates them; fix it"
             )
             continue
-        words = () if words == _exist([name], modes) else words
-        groups.setdefault((kind, words, scope), []).append(name)
-    for (kind, words, scope), names in groups.items():
-        universe = {name for mode in (words or modes) for name in modes[mode]}
-        for pattern in minimal(names, universe):
+        failing_modes = () if failing_modes == _modes_with([name], modes) else failing_modes
+        groups.setdefault((kind, failing_modes, scope), []).append(name)
+    for (kind, failing_modes, scope), names in groups.items():
+        universe = {name for mode in (failing_modes or modes) for name in modes[mode]}
+        for pattern in minimal_patterns(names, universe):
             example = next(name for name in names if matches(pattern, name))
             proposal.new.append(
                 Expectation(
@@ -213,27 +227,31 @@ def _add_new(
                     link="",
                     until=until,
                     source="",
-                    detail=_said(legs, example, kind),
-                    modes=words,
+                    detail=_first_message(legs, example, kind),
+                    modes=failing_modes,
                     torch=scope,
                 )
             )
 
 
-def _versions(name: str, kind: str, failing: Sequence[Seen], legs: Sequence[Seen]) -> str | None:
-    """The scope of versions in which a result fails; empty for all, None if there is no such scope."""
-    words = {leg.mode for leg in failing}
-    clean = [leg for leg in legs if leg.mode in words and leg.state(name, kind) in ("passes", "other")]
-    if not clean:
+def _failing_scope(name: str, kind: str, failing: Sequence[LegRows], legs: Sequence[LegRows]) -> str | None:
+    """Return the range of versions in which a result fails; empty for all, None if no range separates
+    them.
+    """
+    failing_modes = {leg.mode for leg in failing}
+    legs_without_failure = [
+        leg for leg in legs if leg.mode in failing_modes and leg.state(name, kind) in ("passes", "other")
+    ]
+    if not legs_without_failure:
         return ""
-    scope: TorchScope | None = between(
-        {minor(leg.torch) for leg in failing}, {minor(leg.torch) for leg in clean}
+    scope: TorchScope | None = separating_scope(
+        {minor(leg.torch) for leg in failing}, {minor(leg.torch) for leg in legs_without_failure}
     )
     return None if scope is None else str(scope)
 
 
-def _said(legs: Iterable[Seen], name: str, kind: str) -> str:
-    """The first line of what a result said about a kind of failure."""
+def _first_message(legs: Iterable[LegRows], name: str, kind: str) -> str:
+    """Return the first line of a result's message for a kind of failure."""
     for leg in legs:
         row = leg.rows.get(name)
         for failure in () if row is None else row.get("failures", ()):
@@ -242,17 +260,17 @@ def _said(legs: Iterable[Seen], name: str, kind: str) -> str:
     return ""
 
 
-def _notes(legs: Iterable[Seen], today: datetime.date, entries: Sequence[Expectation]) -> Iterable[str]:
-    """Notes on verdicts that cannot be expected, and on entries that have expired."""
+def _notes(legs: Iterable[LegRows], today: datetime.date, entries: Sequence[Expectation]) -> Iterable[str]:
+    """Yield notes on verdicts that cannot be expected, and on expired entries."""
     never: dict[str, list[str]] = {}
     for leg in legs:
         for name, row in leg.rows.items():
             verdict = Verdict(row["verdict"])
             if verdict in (Verdict.ERROR, Verdict.VACUOUS, Verdict.FLAKY):
                 never.setdefault(verdict.value, []).append(name)
-    for word, names in never.items():
-        yield f"{len(names)} {word} cannot be expected, such as {names[0]}; find out why first"
+    for verdict_name, names in never.items():
+        yield f"{len(names)} {verdict_name} cannot be expected, such as {names[0]}; find out why first"
     for leg in legs:
         for entry in entries:
-            if entry.speaks_of(leg.mode, leg.torch) and entry.expired(today, leg.torch):
+            if entry.applies_to(leg.mode, leg.torch) and entry.expired(today, leg.torch):
                 yield f"{entry} expired on {entry.until}; look again, then give it a later day or remove it"

@@ -1,4 +1,4 @@
-"""Words of a target file that speak of results: those that speak of nothing are refused, not passed over."""
+"""Validate the result patterns of a target file. A pattern that matches no result is an error."""
 
 from __future__ import annotations
 
@@ -13,75 +13,80 @@ from conformance.plan.levels import manifest
 from conformance.plan.plan import Case, Plan
 from conformance.target.file import DTYPES, TargetFile
 
-#: Mistakes that one message names.
-_SHOWN = 10
-#: Kinds whose subjects no table of ``[operators]`` speaks of; it may speak of those of extra modules.
+#: Maximum number of mistakes in one message.
+_MAX_MISTAKES = 10
+#: Kinds whose subjects ``[operators]`` cannot list. It may list subjects of extra modules.
 _WITHOUT_DTYPES = ("optimizer", "device", "api")
 
 
-def check(file: TargetFile, own_plan: Callable[[], Plan]) -> None:
-    """Raise UsageError for patterns of ``[unsupported]`` and tables of ``[operators]`` that name nothing.
+def check_patterns(file: TargetFile, own_plan: Callable[[], Plan]) -> None:
+    """Raise UsageError for patterns of ``[unsupported]`` and tables of ``[operators]`` that match nothing.
 
-    All that the suite has counts, not only what is due for this target: all modes and levels, every torch
-    that the manifest knows, and all dtypes of a subject that has any, since the CPU's dtypes vary with torch.
-    So the manifest comes first. ``own_plan`` makes that of the target for what the manifest lacks: an extra
-    module, or an unknown torch.
+    All results of the suite are considered, not only the results of this target: all modes and levels, every
+    torch minor of the manifest, and all dtypes of a subject that has dtypes, because the CPU's dtypes vary
+    with torch. The manifest is therefore searched first. ``own_plan`` returns the plan of the target, for
+    results that the manifest lacks: from an extra module or on an unknown torch.
     """
     patterns, names = list(file.unsupported), list(file.dtype_overrides)
     if not patterns and not names:
         return
     ids: list[str] = []
     subjects: set[str] = set()
-    for source in (_committed, own_plan, _installed):
+    for source in (_manifest_plan, own_plan, _full_plan):
         plan = source()
         cases = _by_dtype(plan)
-        patterns = [pattern for pattern in patterns if not _names_any(pattern, cases)]
+        patterns = [pattern for pattern in patterns if not _matches_any(pattern, cases)]
         subjects.update(case.subject for case in plan.cases if case.kind not in _WITHOUT_DTYPES)
         names = [name for name in names if name not in subjects]
         if not patterns and not names:
             return
         ids += plan.result_ids()
-    words = list(_mistakes(Index(ids), patterns, subjects, names))
-    more = f"; and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+    mistakes = list(_mistakes(Index(ids), patterns, subjects, names))
+    more = f"; and {len(mistakes) - _MAX_MISTAKES} more" if len(mistakes) > _MAX_MISTAKES else ""
     raise UsageError(
-        f"target file {file.path}: {'; '.join(words[:_SHOWN])}{more}; remove or rename them, or name the "
-        "module that has them with --extra"
+        f"target file {file.path}: {'; '.join(mistakes[:_MAX_MISTAKES])}{more}; remove or rename them, or "
+        "name the module that has them with --extra"
     )
 
 
 def _by_dtype(plan: Plan) -> dict[tuple[str, ...], Index]:
-    """Cases by the dtype words that a pattern may name: all dtypes if a case has any, else its own words."""
+    """Return cases by the dtypes that a pattern may name: all dtypes if a case has any, else its other
+    words.
+    """
     by_words: dict[tuple[str, ...], list[str]] = {}
     for case in plan.cases:
-        words_of_case = tuple(dtype for dtype in case.dtypes if dtype not in DTYPES)
-        for words in (words_of_case, DTYPES if len(words_of_case) < len(case.dtypes) else ()):
-            if words:
-                by_words.setdefault(words, []).append(case.id)
-    return {words: Index(cases) for words, cases in by_words.items()}
+        other_dtypes = tuple(dtype for dtype in case.dtypes if dtype not in DTYPES)
+        for dtype_names in (other_dtypes, DTYPES if len(other_dtypes) < len(case.dtypes) else ()):
+            if dtype_names:
+                by_words.setdefault(dtype_names, []).append(case.id)
+    return {dtype_names: Index(cases) for dtype_names, cases in by_words.items()}
 
 
-def _names_any(pattern: str, cases: dict[tuple[str, ...], Index]) -> bool:
-    """Return True if a pattern matches a case. It has one ``/`` and one ``@``, so its parts match alone."""
+def _matches_any(pattern: str, cases: dict[tuple[str, ...], Index]) -> bool:
+    """Return True if a pattern matches a case. It has one ``/`` and one ``@``, so its parts match
+    separately.
+    """
     case, _, dtype = pattern.partition("@")
     return any(
-        any(matches(dtype, word) for word in words) and index.matches(case) for words, index in cases.items()
+        any(matches(dtype, dtype_name) for dtype_name in dtype_names) and index.matches(case)
+        for dtype_names, index in cases.items()
     )
 
 
 def _mistakes(index: Index, patterns: list[str], subjects: set[str], names: list[str]) -> Iterator[str]:
     for pattern in patterns:
-        yield f"unsupported {pattern!r} matches no result{_meant(index.nearest(pattern))}"
+        yield f"unsupported {pattern!r} matches no result{_suggestion(index.nearest(pattern))}"
     for name in names:
-        near = difflib.get_close_matches(name, sorted(subjects), n=3, cutoff=0.5)
-        yield f"operators.{name} is no operator that is checked{_meant(near)}"
+        suggestions = difflib.get_close_matches(name, sorted(subjects), n=3, cutoff=0.5)
+        yield f"operators.{name} is not the name of a checked operator{_suggestion(suggestions)}"
 
 
-def _meant(near: list[str]) -> str:
-    return f" (did you mean {' or '.join(near)}?)" if near else ""
+def _suggestion(suggestions: list[str]) -> str:
+    return f" (did you mean {' or '.join(suggestions)}?)" if suggestions else ""
 
 
-def _committed() -> Plan:
-    """All that the committed manifest knows, of every torch and in every mode."""
+def _manifest_plan() -> Plan:
+    """Return all results of the committed manifest, of every torch minor and in every mode."""
     if not manifest.PATH.is_file():
         return Plan([])
     return Plan(
@@ -94,9 +99,9 @@ def _committed() -> Plan:
     )
 
 
-def _installed() -> Plan:
-    """All that the suite has on this torch for a target that can do everything. Imports torch."""
+def _full_plan() -> Plan:
+    """Return all results of the suite on this torch for an unrestricted target. Imports torch."""
     from conformance.plan import plan
-    from conformance.target.unrestricted import neutral
+    from conformance.target.unrestricted import unrestricted_target
 
-    return plan.build(neutral(), "full", MODES)
+    return plan.build_plan(unrestricted_target(), "full", MODES)

@@ -1,1 +1,1 @@
-"""The parts that properties are made of: the recorder, comparisons, invocations and tolerances."""
+"""The building blocks of properties: the recorder, comparisons, calls and tolerances."""

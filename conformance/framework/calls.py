@@ -1,4 +1,4 @@
-"""Calls on a target, and the kinds of errors that they raise."""
+"""Run calls on a target and classify the errors that they raise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.target.target import Target
 
-#: Parts of the messages by which the dispatcher and the kernels refuse an operator, a dtype or a layout.
+#: Substrings of the messages with which the dispatcher and kernels refuse an operator, a dtype or a layout.
 _REFUSALS = (
     "could not run '",
     "not implemented for",
@@ -27,12 +27,12 @@ _REFUSALS = (
     "does not support",
     "no kernel found",
     "not compiled with",
-    # The words of torch's device guard and hooks for what a backend has not overridden.
+    # Messages of torch's device guard and hooks for a method that a backend has not overridden.
     "backend doesn't support",
     "backend doesn`t support",
     "please register privateuse1hooksinterface",
     "is not supported on device type",
-    # Torch's answer, an internal assertion, if a backend's allocator keeps no statistics.
+    # Torch's internal assertion for a backend whose allocator keeps no statistics.
     "is not a deviceallocator",
 )
 
@@ -51,7 +51,9 @@ class CallOutcome:
 
 
 def attempt(call: Callable[[], Any]) -> CallOutcome:
-    """Return the outcome of ``call``; errors other than Exceptions (interrupts, timeouts) pass through."""
+    """Return the outcome of ``call``. Exceptions that are not an ``Exception`` (interrupts, timeouts)
+    propagate.
+    """
     try:
         return CallOutcome(value=call())
     except Exception as error:
@@ -59,7 +61,9 @@ def attempt(call: Callable[[], Any]) -> CallOutcome:
 
 
 def attempt_on(target: Target, call: Callable[[], Any]) -> CallOutcome:
-    """Return the outcome of ``call`` on a target, including errors that only the execution can find."""
+    """Return the outcome of ``call`` on a target. The wait for the device is included, so that late errors
+    are found.
+    """
     try:
         value = call()
         if not target.is_cpu:
@@ -70,7 +74,7 @@ def attempt_on(target: Target, call: Callable[[], Any]) -> CallOutcome:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return whether an error says that there is no implementation, not that the arguments are wrong."""
+    """Return whether an error says that an implementation is missing, not that the arguments are wrong."""
     if isinstance(error, NotImplementedError):
         return True
     text = str(error).lower()
@@ -78,9 +82,8 @@ def is_refusal(error: BaseException) -> bool:
 
 
 def is_clean_refusal(target: Target, error: BaseException) -> bool:
-    """Return whether an error is a device's answer to a request for something that it lacks.
-
-    That is a refusal, or an AttributeError for a name that the device's module does not have.
+    """Return whether an error is a clean refusal: a refusal, or an AttributeError for a name that the
+    device's module lacks.
     """
     if is_refusal(error):
         return True
@@ -99,14 +102,16 @@ def one_line(error: BaseException, length: int = 300) -> str:
 
 
 def report_error(
-    target: Target, recorder: Recorder, error: Exception, *, what: str, sample: int | None = None
+    target: Target, recorder: Recorder, error: Exception, *, label: str, sample: int | None = None
 ) -> None:
-    """Record an error of the target instead of a result that was due: unsupported, REFUSED or EXCEPTION."""
+    """Record an error that the target raised instead of returning a result: unsupported, REFUSED or
+    EXCEPTION.
+    """
     if refusals.classify(target, recorder.id, error, recorder.lacking) == "declared":
-        recorder.unsupported(refusals.why(target, recorder.id, recorder.lacking) or "")
+        recorder.unsupported(refusals.refusal_reason(target, recorder.id, recorder.lacking) or "")
     elif is_refusal(error):
-        recorder.fail(Kind.REFUSED, f"{what} was refused: {one_line(error)}", sample=sample)
+        recorder.fail(Kind.REFUSED, f"{label} was refused: {one_line(error)}", sample=sample)
     elif isinstance(error, torch.OutOfMemoryError):
-        recorder.fail(Kind.EXCEPTION, f"{what} ran out of memory: {one_line(error)}", sample=sample)
+        recorder.fail(Kind.EXCEPTION, f"{label} ran out of memory: {one_line(error)}", sample=sample)
     else:
-        recorder.fail(Kind.EXCEPTION, f"{what} raised {one_line(error)}", sample=sample)
+        recorder.fail(Kind.EXCEPTION, f"{label} raised {one_line(error)}", sample=sample)

@@ -1,4 +1,4 @@
-"""Comparators that count and report. None of them asserts, and none raises for a deviation of the target."""
+"""Comparators that count comparisons and record deviations. They never assert or raise for a deviation."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ def fact(recorder: Recorder, holds: bool, kind: Kind, message: str, *, sample: i
 
 
 def on_host(value: Any) -> torch.Tensor:
-    """Return a strided CPU tensor with the same values: off the device, dense, conj and neg bits applied.
+    """Return a strided CPU tensor with the same values; sparse tensors are made dense, conj and neg bits are
+    applied.
 
-    Shape and dtype stay, but complex32 becomes complex64; a number becomes a tensor without dimensions.
+    Shape and dtype stay, except that complex32 becomes complex64. A number becomes a tensor without
+    dimensions.
     """
     if not isinstance(value, torch.Tensor):
         return torch.as_tensor(value)
@@ -36,11 +38,11 @@ def on_host(value: Any) -> torch.Tensor:
     if tensor.layout is not torch.strided:
         tensor = tensor.to_dense()
     tensor = tensor.cpu().resolve_conj().resolve_neg()
-    # The CPU can store half precision complex numbers, but hardly compare or index them.
+    # The CPU has almost no kernels that compare or index complex32 tensors.
     return tensor.to(torch.complex64) if tensor.dtype == torch.complex32 else tensor
 
 
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
     """Return the values in a dtype in which the CPU can compare: float64, complex128, int64 or bool."""
     if tensor.dtype == torch.bool:
         return tensor
@@ -59,64 +61,86 @@ def compare_values(
     expected: Any,
     *,
     tolerance: Tolerance = EXACT,
-    what: str = "the result",
+    label: str = "the result",
     sample: int | None = None,
     spread: torch.Tensor | None = None,
     kind: Kind = Kind.VALUE,
     signed_zeros: bool = False,
 ) -> bool:
-    """Compare the elements of two tensors or numbers, counted; a failure names the worst element.
+    """Compare the elements of two tensors or numbers and count them; a failure describes the worst element.
 
     An element agrees if ``|actual - expected| <= tolerance.allowed(|expected| + spread)``, all in float64 or
-    complex128; ``spread`` is a float64 tensor that broadcasts to the shape of ``expected``. NaNs must be at
-    the same places and infinities must agree in sign (a complex element that is expected not to be finite
-    must not be finite). An expected value beyond the range of the actual dtype may come as infinity.
-    ``signed_zeros`` asks that zeros agree in sign too. Another shape is a failure of kind METADATA, and a
-    device that cannot be read one of kind EXCEPTION. Returns whether all elements agree.
+    complex128. ``spread`` is a float64 tensor that broadcasts to the shape of ``expected``.
+
+    NaNs must be at the same positions and infinities must agree in sign. A complex element must not be finite
+    if its expected value is not finite. An expected value beyond the range of the actual dtype may be
+    infinity. With ``signed_zeros`` the signs of zeros must agree too.
+
+    A different shape is a failure of kind METADATA. A tensor that cannot be copied to the host is a failure
+    of kind EXCEPTION. Returns whether all elements agree.
     """
     fetched = attempt(lambda: on_host(actual))
     if not fetched.ok:
         recorder.compared(1)
         assert fetched.error is not None
-        recorder.fail(Kind.EXCEPTION, f"reading {what} raised {one_line(fetched.error)}", sample=sample)
+        recorder.fail(Kind.EXCEPTION, f"reading {label} raised {one_line(fetched.error)}", sample=sample)
         return False
-    got, want = fetched.value, on_host(expected)
-    if got.shape != want.shape:
+    actual_host, expected_host = fetched.value, on_host(expected)
+    if actual_host.shape != expected_host.shape:
         recorder.compared(1)
         recorder.fail(
             Kind.METADATA,
-            f"{what} has shape {list(got.shape)}, expected {list(want.shape)}.",
+            f"{label} has shape {list(actual_host.shape)}, expected {list(expected_host.shape)}.",
             sample=sample,
         )
         return False
-    recorder.compared(got.numel())
-    if got.numel() == 0:
+    recorder.compared(actual_host.numel())
+    if actual_host.numel() == 0:
         return True
-    if signed_zeros and got.is_complex() and want.is_complex():
-        got, want = torch.view_as_real(got), torch.view_as_real(want)  # each part has a sign
-    floating = got.is_floating_point() or got.is_complex() or want.is_floating_point() or want.is_complex()
+    if signed_zeros and actual_host.is_complex() and expected_host.is_complex():
+        actual_host, expected_host = (
+            torch.view_as_real(actual_host),
+            torch.view_as_real(expected_host),
+        )  # the real and the imaginary part each have a sign
+    floating = (
+        actual_host.is_floating_point()
+        or actual_host.is_complex()
+        or expected_host.is_floating_point()
+        or expected_host.is_complex()
+    )
     if not floating:
-        return _compare_discrete(recorder, got, want, what, sample, kind)
-    if got.dtype == want.dtype and not signed_zeros and torch.equal(got, want):
+        return _compare_discrete(recorder, actual_host, expected_host, label, sample, kind)
+    if (
+        actual_host.dtype == expected_host.dtype
+        and not signed_zeros
+        and torch.equal(actual_host, expected_host)
+    ):
         return True
-    return _compare_floating(recorder, got, want, tolerance, what, sample, spread, kind, signed_zeros)
+    return _compare_floating(
+        recorder, actual_host, expected_host, tolerance, label, sample, spread, kind, signed_zeros
+    )
 
 
 def _compare_discrete(
-    recorder: Recorder, got: torch.Tensor, want: torch.Tensor, what: str, sample: int | None, kind: Kind
+    recorder: Recorder,
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    label: str,
+    sample: int | None,
+    kind: Kind,
 ) -> bool:
-    a, e = _wide(got), _wide(want)
-    if a.dtype != e.dtype:
-        a, e = a.to(torch.int64), e.to(torch.int64)
-    if torch.equal(a, e):
+    actual_wide, expected_wide = _widened(actual), _widened(expected)
+    if actual_wide.dtype != expected_wide.dtype:
+        actual_wide, expected_wide = actual_wide.to(torch.int64), expected_wide.to(torch.int64)
+    if torch.equal(actual_wide, expected_wide):
         return True
-    wrong = a != e
+    wrong = actual_wide != expected_wide
     index = wrong.nonzero()[0].tolist()
     position = tuple(index)
     recorder.fail(
         kind,
-        f"{what} is {a[position].item()} at {index}, expected {e[position].item()} "
-        f"({int(wrong.sum())} of {a.numel()} elements differ, none may).",
+        f"{label} is {actual_wide[position].item()} at {index}, expected {expected_wide[position].item()} "
+        f"({int(wrong.sum())} of {actual_wide.numel()} elements differ, none may).",
         sample=sample,
     )
     return False
@@ -124,60 +148,76 @@ def _compare_discrete(
 
 def _compare_floating(
     recorder: Recorder,
-    got: torch.Tensor,
-    want: torch.Tensor,
+    actual: torch.Tensor,
+    expected: torch.Tensor,
     tolerance: Tolerance,
-    what: str,
+    label: str,
     sample: int | None,
     spread: torch.Tensor | None,
     kind: Kind,
     signed_zeros: bool,
 ) -> bool:
-    a, e = _wide(got), _wide(want)
-    if a.is_complex() or e.is_complex():
-        a, e = a.to(torch.complex128), e.to(torch.complex128)
+    actual_wide, expected_wide = _widened(actual), _widened(expected)
+    if actual_wide.is_complex() or expected_wide.is_complex():
+        actual_wide, expected_wide = actual_wide.to(torch.complex128), expected_wide.to(torch.complex128)
     else:
-        a, e = a.to(torch.float64), e.to(torch.float64)
-    if tolerance.exact and got.dtype != want.dtype and got.is_floating_point():
-        e = want.to(got.dtype).to(torch.float64)
-    size = e.abs()
+        actual_wide, expected_wide = actual_wide.to(torch.float64), expected_wide.to(torch.float64)
+    if tolerance.exact and actual.dtype != expected.dtype and actual.is_floating_point():
+        expected_wide = expected.to(actual.dtype).to(torch.float64)
+    size = expected_wide.abs()
     allowed = tolerance.allowed(size) if spread is None else tolerance.allowed(size + spread)
-    distance = (a - e).abs()
-    good = ((distance <= allowed) & e.isfinite()) | (a == e)  # nothing is near infinity
-    if not bool(good.all()):
-        good |= _special(a, e, got.dtype, allowed)
-    if signed_zeros and not a.is_complex():
-        good &= ~((a == 0) & (e == 0) & (torch.signbit(a) != torch.signbit(e)))
-    if bool(good.all()):
+    distance = (actual_wide - expected_wide).abs()
+    agrees = ((distance <= allowed) & expected_wide.isfinite()) | (
+        actual_wide == expected_wide
+    )  # a tolerance of infinity must not accept finite values
+    if not bool(agrees.all()):
+        agrees |= _agrees_outside_range(actual_wide, expected_wide, actual.dtype, allowed)
+    if signed_zeros and not actual_wide.is_complex():
+        agrees &= ~(
+            (actual_wide == 0)
+            & (expected_wide == 0)
+            & (torch.signbit(actual_wide) != torch.signbit(expected_wide))
+        )
+    if bool(agrees.all()):
         return True
-    excess = torch.where(good, torch.full_like(distance, -1.0), distance / allowed.clamp_min(1e-300))
+    excess = torch.where(agrees, torch.full_like(distance, -1.0), distance / allowed.clamp_min(1e-300))
     excess = torch.nan_to_num(excess, nan=float("inf"))
     flat = int(excess.flatten().argmax())
-    position = _unravel(flat, got.shape)
+    position = _unravel(flat, actual.shape)
     recorder.fail(
         kind,
-        f"{what} is {a[position].item()!r} at {list(position)}, expected {e[position].item()!r} "
+        f"{label} is {actual_wide[position].item()!r} at {list(position)}, "
+        f"expected {expected_wide[position].item()!r} "
         f"(allowed difference {float(allowed[position]):.3g}, found {float(distance[position]):.3g}; "
-        f"{int((~good).sum())} of {good.numel()} elements are wrong).",
+        f"{int((~agrees).sum())} of {agrees.numel()} elements are wrong).",
         sample=sample,
     )
     return False
 
 
-def _special(a: torch.Tensor, e: torch.Tensor, dtype: torch.dtype, allowed: torch.Tensor) -> torch.Tensor:
-    """Mark elements that agree although their difference says nothing: NaN, infinity, values out of range."""
-    if a.is_complex():
+def _agrees_outside_range(
+    actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype, allowed: torch.Tensor
+) -> torch.Tensor:
+    """Mark elements that agree although their difference is meaningless: NaN, infinity, values out of
+    range.
+    """
+    if actual.is_complex():
         limit = torch.finfo(dtype).max if dtype.is_complex or dtype.is_floating_point else float("inf")
-        outside = e.abs() + allowed > limit
-        return ~torch.isfinite(a) & (~torch.isfinite(e) | outside)
-    both_nan = torch.isnan(a) & torch.isnan(e)
+        outside = expected.abs() + allowed > limit
+        return ~torch.isfinite(actual) & (~torch.isfinite(expected) | outside)
+    both_nan = torch.isnan(actual) & torch.isnan(expected)
     if not dtype.is_floating_point:
         return both_nan
     limit = float(torch.finfo(dtype).max)
-    same_sign = torch.sign(a) == torch.sign(e)
-    overflow = same_sign & torch.isinf(a) & (e.abs() + allowed > limit)
-    finite = e.isfinite()  # what is beyond the range may come as the largest number, infinity may not
-    beyond = same_sign & finite & (e.abs() > limit) & (a.abs() >= limit * (1 - float(torch.finfo(dtype).eps)))
+    same_sign = torch.sign(actual) == torch.sign(expected)
+    overflow = same_sign & torch.isinf(actual) & (expected.abs() + allowed > limit)
+    finite = expected.isfinite()  # out of range: the largest number is accepted, unless e is infinite
+    beyond = (
+        same_sign
+        & finite
+        & (expected.abs() > limit)
+        & (actual.abs() >= limit * (1 - float(torch.finfo(dtype).eps)))
+    )
     return both_nan | overflow | beyond
 
 
@@ -190,25 +230,23 @@ def _unravel(flat: int, shape: torch.Size) -> tuple[int, ...]:
 
 
 def compare_exact(
-    recorder: Recorder, actual: Any, expected: Any, *, what: str = "the result", sample: int | None = None
+    recorder: Recorder, actual: Any, expected: Any, *, label: str = "the result", sample: int | None = None
 ) -> bool:
-    """Compare elements bit for bit, apart from the payload of NaNs and the sign of zeros."""
-    return compare_values(recorder, actual, expected, tolerance=EXACT, what=what, sample=sample)
+    """Compare elements bit for bit, except for the payload of NaNs and the sign of zeros."""
+    return compare_values(recorder, actual, expected, tolerance=EXACT, label=label, sample=sample)
 
 
 def metadata(tensor: torch.Tensor, *, stride: bool = False) -> dict[str, Any]:
-    """Return the metadata that is compared: ``shape``, ``dtype``, ``layout`` and, with ``stride``,
-    ``strides``.
-    """
-    words: dict[str, Any] = {"shape": list(tensor.shape), "dtype": tensor.dtype, "layout": tensor.layout}
+    """Return the metadata to compare: ``shape``, ``dtype``, ``layout`` and, with ``stride``, ``strides``."""
+    fields: dict[str, Any] = {"shape": list(tensor.shape), "dtype": tensor.dtype, "layout": tensor.layout}
     if stride and tensor.layout is torch.strided:
-        # The stride of a dimension of size one, or of a tensor without elements, moves nothing.
-        words["strides"] = (
+        # The stride of a dimension of size one, or of an empty tensor, addresses no element.
+        fields["strides"] = (
             [step for size, step in zip(tensor.shape, tensor.stride(), strict=False) if size > 1]
             if tensor.numel()
             else []
         )
-    return words
+    return fields
 
 
 def compare_metadata(
@@ -216,46 +254,48 @@ def compare_metadata(
     actual: Any,
     expected: Any,
     *,
-    what: str = "the result",
+    label: str = "the result",
     sample: int | None = None,
     stride: bool = False,
     device: torch.device | None = None,
     dtype: bool = True,
 ) -> bool:
-    """Compare shape, dtype, layout, optionally strides, and the device if one is named.
+    """Compare shape, dtype, layout and, if requested, strides and device.
 
-    Strides of dimensions of size one and of tensors without elements are not compared. Counts one fact per
-    word. Values that are not tensors are compared by type, numbers of any type with each other.
+    Each field counts as one fact. Strides of dimensions of size one and of empty tensors are not compared.
+    Values other than tensors are compared by type; all types of numbers are equivalent.
     """
     if not isinstance(expected, torch.Tensor):
         same = type(actual) is type(expected) or (
             isinstance(actual, (int, float, complex)) and isinstance(expected, (int, float, complex))
         )
-        text = f"{what} is a {type(actual).__name__}, expected a {type(expected).__name__}."
+        text = f"{label} is a {type(actual).__name__}, expected a {type(expected).__name__}."
         return fact(recorder, same, Kind.METADATA, text, sample=sample)
     if not isinstance(actual, torch.Tensor):
-        text = f"{what} is a {type(actual).__name__}, expected a tensor."
+        text = f"{label} is a {type(actual).__name__}, expected a tensor."
         return fact(recorder, False, Kind.METADATA, text, sample=sample)
-    if not stride and _alike(actual, expected, device, dtype):
+    if not stride and _same_metadata(actual, expected, device, dtype):
         recorder.compared(2 + dtype + (device is not None))
         return True
-    good = True
-    want, got = metadata(expected, stride=stride), metadata(actual, stride=stride)
-    for word, value in want.items():
-        if word == "dtype" and not dtype:
+    agree = True
+    expected_fields, actual_fields = metadata(expected, stride=stride), metadata(actual, stride=stride)
+    for field, value in expected_fields.items():
+        if field == "dtype" and not dtype:
             continue
-        kind = Kind.DTYPE if word == "dtype" else Kind.METADATA
-        text = f"{what} has {word} {got.get(word)}, expected {value}."
-        good &= fact(recorder, got.get(word) == value, kind, text, sample=sample)
+        kind = Kind.DTYPE if field == "dtype" else Kind.METADATA
+        text = f"{label} has {field} {actual_fields.get(field)}, expected {value}."
+        agree &= fact(recorder, actual_fields.get(field) == value, kind, text, sample=sample)
     if device is not None:
         same = _is_on(actual, device)
-        text = f"{what} is on device {actual.device}, expected {device}."
-        good &= fact(recorder, same, Kind.METADATA, text, sample=sample)
-    return good
+        text = f"{label} is on device {actual.device}, expected {device}."
+        agree &= fact(recorder, same, Kind.METADATA, text, sample=sample)
+    return agree
 
 
-def _alike(actual: torch.Tensor, expected: torch.Tensor, device: torch.device | None, dtype: bool) -> bool:
-    """Return whether the metadata agree, strides apart, without a word about any."""
+def _same_metadata(
+    actual: torch.Tensor, expected: torch.Tensor, device: torch.device | None, dtype: bool
+) -> bool:
+    """Return whether all metadata but the strides agree."""
     return (
         actual.shape == expected.shape
         and actual.layout == expected.layout
@@ -269,16 +309,18 @@ def _is_on(tensor: torch.Tensor, device: torch.device) -> bool:
 
 
 def same_nesting(
-    recorder: Recorder, actual: Any, expected: Any, *, what: str = "the result", sample: int | None = None
+    recorder: Recorder, actual: Any, expected: Any, *, label: str = "the result", sample: int | None = None
 ) -> bool:
     """Compare the numbers of leaves of two trees."""
-    got, want = len(list(trees.leaves(actual))), len(list(trees.leaves(expected)))
-    text = f"{what} has {got} parts, expected {want}."
-    return fact(recorder, got == want, Kind.METADATA, text, sample=sample)
+    actual_count, expected_count = len(list(trees.leaves(actual))), len(list(trees.leaves(expected)))
+    text = f"{label} has {actual_count} parts, expected {expected_count}."
+    return fact(recorder, actual_count == expected_count, Kind.METADATA, text, sample=sample)
 
 
 def same_bits(left: torch.Tensor, right: torch.Tensor, *, zeros: bool = False) -> bool:
-    """Return whether two host tensors of one shape and dtype hold the same; ``zeros``: with their signs."""
+    """Return whether two host tensors of one shape and dtype are equal; ``zeros`` compares the signs of zeros
+    too.
+    """
     left, right = left.resolve_conj().resolve_neg(), right.resolve_conj().resolve_neg()
     if left.dtype == torch.complex32:
         left, right = torch.view_as_real(left), torch.view_as_real(right)
@@ -286,5 +328,5 @@ def same_bits(left: torch.Tensor, right: torch.Tensor, *, zeros: bool = False) -
         return True
     if not (left.is_floating_point() or left.is_complex()) or left.numel() == 0:
         return zeros and torch.equal(left, right)
-    one, other = left.contiguous().view(-1), right.contiguous().view(-1)
-    return torch.equal(one.view(torch.uint8), other.view(torch.uint8))
+    left_flat, right_flat = left.contiguous().view(-1), right.contiguous().view(-1)
+    return torch.equal(left_flat.view(torch.uint8), right_flat.view(torch.uint8))

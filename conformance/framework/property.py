@@ -1,4 +1,4 @@
-"""The type of a property, and the decorator that registers one."""
+"""The type of a property, and the decorator that registers a property."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ Applies = Callable[["Target", Any], Sequence[str]]
 
 @dataclasses.dataclass(frozen=True)
 class Property:
-    """One statement that must hold for a subject.
+    """A requirement on every subject of one kind, and the check that verifies it.
 
-    ``check(target, subject, recorder)`` is called once per dtype; ``recorder.id.dtype`` is the dtype's name
-    (``float32``) or ``any``. ``applies(target, subject)`` returns the dtype names for which a result exists,
-    without touching the device; an empty sequence means that there is no such case. ``modes`` are the modes
-    in which it is checked. ``runs`` says that the subject's kernels run in every result of it, so that a
-    result without any is vacuous in a mode that counts them. ``capabilities`` are words of
-    :data:`conformance.model.vocabulary.CAPABILITIES`; a target that does not declare all of them may refuse.
-    ``documentation`` is the page of PyTorch's documentation that the statement rests on, as a path below
-    :data:`conformance.model.documentation.ROOT`, or the whole address of another one.
+    ``check(target, subject, recorder)`` is called once per dtype; ``recorder.id.dtype`` is the name of the
+    dtype (``float32``) or ``any``. ``applies(target, subject)`` returns the dtype names that have a result,
+    without using the device. An empty sequence means that the case does not exist.
+
+    ``modes`` are the modes in which the property is checked. ``runs`` declares that the subject's kernels run
+    in every result, so that a result without kernel calls is vacuous in a mode that counts them.
+    ``capabilities`` are keys of :data:`conformance.model.vocabulary.CAPABILITIES`; a target that does not
+    declare all of them may refuse.
+
+    ``documentation`` is the page of PyTorch's documentation that states the requirement: a path below
+    :data:`conformance.model.documentation.ROOT`, or the full address of a different page.
     """
 
     name: str
@@ -44,7 +47,7 @@ class Property:
     documentation: str = ""
 
 
-#: Registered properties by kind of subject and name.
+#: Registered properties by subject kind and name.
 REGISTRY: dict[tuple[str, str], Property] = {}
 
 
@@ -62,19 +65,19 @@ def register(
     capabilities: Sequence[str] = (),
     documentation: str = "",
 ) -> Callable[[Check], Check]:
-    """Return a decorator that registers a plain check function as a property.
+    """Return a decorator that registers a check function as a property.
 
-    Raises ValueError for an unknown level, mode or capability, and for a name that is registered already.
+    Raises ValueError for an unknown level, mode or capability, and for a name that is already registered.
     """
     if level not in LEVELS:
         raise ValueError(f"property {name!r} names level {level!r}; use one of {', '.join(LEVELS)}")
     for mode in modes:
         if mode not in MODES:
             raise ValueError(f"property {name!r} names mode {mode!r}; use some of {', '.join(MODES)}")
-    for word in capabilities:
-        if word not in CAPABILITIES:
+    for capability in capabilities:
+        if capability not in CAPABILITIES:
             raise ValueError(
-                f"property {name!r} names capability {word!r}; see conformance/model/vocabulary.py"
+                f"property {name!r} names capability {capability!r}; see conformance/model/vocabulary.py"
             )
 
     def wrap(check: Check) -> Check:

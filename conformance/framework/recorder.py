@@ -1,4 +1,4 @@
-"""The recorder: the counted observations of a property about a subject, so that silence can never pass."""
+"""The recorder, which counts the comparisons of one result. A check that compares nothing cannot pass."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from collections.abc import Callable, Iterable, Set
 from typing import Any
 
 from conformance.model.messages import message_shape
-from conformance.model.verdicts import Failure, Kind, Placement, Result, ResultId, Verdict, plain
+from conformance.model.verdicts import Failure, Kind, Placement, Result, ResultId, Verdict, printable
 
 MAX_FAILURES_KEPT = 5
 MAX_SHAPES_KEPT = 20
 MAX_MESSAGE = 4000
 MAX_NOTES = 20
-#: The note of a result that passes without a comparison begins so.
+#: The beginning of the note of a result that passes without a comparison.
 CHECKED_NOTHING = "checked nothing: "
 
 
 class StopAtFirstFailure(BaseException):
-    """Ends a property at the first deviation, if that is all that is asked."""
+    """Ends a check at its first deviation, if no further deviation is requested."""
 
 
 class Recorder:
-    """Collects the observations of one property about one subject in one dtype.
+    """Collects the observations of one property of one subject in one dtype.
 
-    A property reports; it never asserts and never raises for a deviation of the target. An exception that
-    leaves a property is a fault of the suite and becomes the verdict ``error``.
+    A check reports deviations to the recorder. It never asserts and never raises for a deviation of the
+    target. An exception that leaves a check is a fault of the suite and becomes the verdict ``error``.
     """
 
     def __init__(self, result_id: ResultId, *, seed: int, about_emptiness: bool = False) -> None:
         self.id = result_id
         self.seed = seed
         self.about_emptiness = about_emptiness
-        #: Capabilities that the property needs and the target does not declare.
+        #: Undeclared capabilities that the property needs.
         self.lacking: tuple[str, ...] = ()
-        #: Whether the first deviation raises :class:`Enough`; those of trials do when they are absorbed.
+        #: If true, the first deviation raises :class:`StopAtFirstFailure`; for a scratch recorder, its merge.
         self.first_only = False
-        #: Called with each sample that goes to the device, if anyone asks.
+        #: Called with each sample that is copied to the device, unless it is None.
         self.watch: Callable[[Any], object] | None = None
         self._started = time.perf_counter()
         self._comparisons = 0
@@ -62,31 +62,32 @@ class Recorder:
 
     @property
     def failure_count(self) -> int:
-        """Number of deviations so far, also of those whose messages were not kept."""
+        """Number of deviations so far, including deviations whose messages were dropped."""
         return self._failure_count
 
     def compared(self, count: int) -> None:
-        """Count compared elements or facts. Zero counts as nothing unless the property is about emptiness."""
+        """Count compared elements or facts. Zero is ignored unless the property is about empty tensors."""
         if count:
             self._comparisons += int(count)
         else:
             self._empty_comparisons += 1
 
     def fail(self, kind: Kind, message: str, *, sample: int | None = None) -> None:
-        """Record a deviation of the target; all are counted, the first few and the first of each sort kept.
+        """Record a deviation of the target.
 
-        Every kind is kept because an expectation excuses only the kinds that it names, and every shape of
-        message, up to a limit, because a second defect must not hide behind the first.
+        All deviations are counted. The first few messages are kept, and the first message of each kind and
+        pattern. An expectation excuses only the kinds that it names, so every kind is kept. Message patterns
+        are kept up to a limit, because a second defect must not hide behind the first.
         """
         self._failure_count += 1
         if sample is not None:
             self._failed_samples.add(int(sample))
-        sort = (kind, message_shape(message, self.id.case.subject))
-        few = len(self._failures) < MAX_FAILURES_KEPT
-        new_kind = all(kind is not kept.kind for kept in self._failures)
-        new_shape = sort not in self._shapes and len(self._shapes) < MAX_SHAPES_KEPT
-        if few or new_kind or new_shape:
-            self._shapes.add(sort)
+        message_key = (kind, message_shape(message, self.id.case.subject))
+        below_limit = len(self._failures) < MAX_FAILURES_KEPT
+        new_kind = all(kind is not failure.kind for failure in self._failures)
+        new_shape = message_key not in self._shapes and len(self._shapes) < MAX_SHAPES_KEPT
+        if below_limit or new_kind or new_shape:
+            self._shapes.add(message_key)
             self._failures.append(
                 Failure(kind, message[:MAX_MESSAGE], None if sample is None else int(sample))
             )
@@ -94,10 +95,8 @@ class Recorder:
             raise StopAtFirstFailure
 
     def note(self, text: str) -> None:
-        """Record something worth reading that is not a deviation (e.g. a dtype that works although
-        undeclared).
-        """
-        text = plain(text[:MAX_MESSAGE])
+        """Record a remark that is not a deviation, such as an undeclared dtype that works."""
+        text = printable(text[:MAX_MESSAGE])
         if len(self._notes) < MAX_NOTES and text not in self._notes:
             self._notes.append(text)
 
@@ -107,41 +106,43 @@ class Recorder:
         self.note(reason)
 
     def vacuous(self, reason: str) -> None:
-        """Record that the subject did not run in its mode, so that no comparison says anything about it."""
+        """Record that the subject did not run in its mode, so that its comparisons prove nothing."""
         self._vacuous = reason
 
     def idle(self, reason: str) -> None:
-        """Record that nothing may be due for the result: if nothing is compared after all, it passes with a
-        note that begins with :data:`CHECKED_NOTHING`.
+        """Allow this result to pass without a comparison.
 
-        For subjects whose inputs decide what can be checked. Results that are idle on the CPU are not planned
-        (``tools.generate.overload_table --idle``).
+        If nothing is compared, the verdict is ``pass`` with a note that starts with :data:`CHECKED_NOTHING`.
+        For subjects whose inputs determine what can be checked. A result without a comparison on the CPU is
+        not planned (``tools.generate.overload_table --idle``).
         """
         self._idle = self._idle or reason
 
     def left_out(self, dtypes: Iterable[str]) -> None:
-        """Record that something was left out since it needs dtypes that the target does not declare.
+        """Record that part of the check was omitted because it needs undeclared dtypes.
 
-        It is a note. If nothing at all is compared, the result is ``unsupported``, unless other samples are
-        vacuous.
+        The result gets a note. If nothing is compared, the verdict is ``unsupported``, unless other samples
+        are vacuous.
         """
         self._unclaimed.update(dtypes)
 
     def cut_off(self) -> None:
-        """Record that the check ended at what was left out: the result is ``unsupported``."""
+        """Record that the check ended at an omitted statement. The verdict is ``unsupported``."""
         self._cut_off = True
 
     @property
     def first_failure(self) -> str:
-        """The message of the first deviation, empty if there is none."""
+        """The message of the first deviation; empty if no deviation was recorded."""
         return self._failures[0].message if self._failures else ""
 
     def trial(self) -> Recorder:
-        """Return an empty recorder of the same result, for observations that may not count."""
-        other = Recorder(self.id, seed=self.seed, about_emptiness=self.about_emptiness)
-        other.lacking = self.lacking
-        other.watch = self.watch
-        return other
+        """Return an empty recorder of the same result for provisional observations, which :meth:`merge` can
+        add.
+        """
+        scratch = Recorder(self.id, seed=self.seed, about_emptiness=self.about_emptiness)
+        scratch.lacking = self.lacking
+        scratch.watch = self.watch
+        return scratch
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -149,27 +150,27 @@ class Recorder:
         return frozenset(failure.kind for failure in self._failures)
 
     def only(self, kinds: Set[Kind]) -> Recorder:
-        """Return a trial with this one's deviations of some kinds alone, and none of its comparisons."""
-        other = self.trial()
+        """Return a scratch recorder with the deviations of some kinds and without comparisons."""
+        scratch = self.trial()
         for failure in self._failures:
             if failure.kind in kinds:
-                other.fail(failure.kind, failure.message, sample=failure.sample)
-        return other
+                scratch.fail(failure.kind, failure.message, sample=failure.sample)
+        return scratch
 
-    def absorb(self, other: Recorder) -> None:
-        """Count the observations of a trial."""
-        self._comparisons += other._comparisons
-        self._empty_comparisons += other._empty_comparisons
-        for failure in other._failures:
+    def absorb(self, scratch: Recorder) -> None:
+        """Add the observations of a scratch recorder."""
+        self._comparisons += scratch._comparisons
+        self._empty_comparisons += scratch._empty_comparisons
+        for failure in scratch._failures:
             self.fail(failure.kind, failure.message, sample=failure.sample)
-        self._failure_count += other._failure_count - len(other._failures)
-        self._failed_samples |= other._failed_samples
-        for note in other._notes:
+        self._failure_count += scratch._failure_count - len(scratch._failures)
+        self._failed_samples |= scratch._failed_samples
+        for note in scratch._notes:
             self.note(note)
-        self._unsupported = self._unsupported or other._unsupported
-        self._idle = self._idle or other._idle
-        self._unclaimed |= other._unclaimed
-        self._cut_off |= other._cut_off
+        self._unsupported = self._unsupported or scratch._unsupported
+        self._idle = self._idle or scratch._idle
+        self._unclaimed |= scratch._unclaimed
+        self._cut_off |= scratch._cut_off
 
     @property
     def samples_used(self) -> int:
@@ -177,7 +178,7 @@ class Recorder:
         return self._samples_used
 
     def samples(self, used: int, available: int) -> None:
-        """Add to the numbers of samples that were used and that exist."""
+        """Add to the numbers of used and available samples."""
         self._samples_used += int(used)
         self._samples_available += int(available)
 
@@ -186,7 +187,9 @@ class Recorder:
         self._placement = placement
 
     def result(self) -> Result:
-        """Return the result so far. It is ``vacuous`` if nothing was compared and nothing failed."""
+        """Return the result so far. It is ``vacuous`` if nothing was compared and no deviation was
+        recorded.
+        """
         comparisons = self._comparisons + (self._empty_comparisons if self.about_emptiness else 0)
         failures = list(self._failures)
         count = self._failure_count
@@ -195,8 +198,8 @@ class Recorder:
             text = f"left out what needs {names}, which the target does not declare"
             if text not in self._notes:
                 self._notes.insert(0, text)
-        tried_in_vain = self._vacuous is not None and self._samples_used > 0
-        nothing_left = comparisons == 0 and bool(self._unclaimed) and not tried_in_vain
+        vacuous_samples = self._vacuous is not None and self._samples_used > 0
+        nothing_left = comparisons == 0 and bool(self._unclaimed) and not vacuous_samples
         if count:
             verdict = Verdict.FAIL
         elif self._unsupported is not None or self._cut_off or nothing_left:
@@ -223,6 +226,6 @@ class Recorder:
             placement=self._placement,
             seconds=time.perf_counter() - self._started,
             seed=self.seed,
-            # A refusal that the target file declares has another reason.
+            # The reason of a declared refusal is not an undeclared dtype.
             undeclared=sorted(self._unclaimed) if self._unsupported is None else [],
         )

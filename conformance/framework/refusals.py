@@ -1,4 +1,4 @@
-"""Refusals: the exceptions of a target that are a declared, clean "no"."""
+"""Classify exceptions of a target: declared refusal, or failure."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from conformance.target.target import Target
 
 
-def reason(target: Target, result_id: ResultId) -> str | None:
-    """Return the reason for which the target file declares the result unsupported, or None if it does not."""
+def unsupported_reason(target: Target, result_id: ResultId) -> str | None:
+    """Return the reason for which the target file declares the result unsupported, or None."""
     text = str(result_id)
-    for pattern, why in target.unsupported.items():
+    for pattern, declared_reason in target.unsupported.items():
         if matches(pattern, text):
-            return why
+            return declared_reason
     return None
 
 
-#: Internal assertions of torch that are its answer for a backend that does not have something.
-_ANSWERS = ("is not a DeviceAllocator",)  # statistics of an allocator that keeps none
+#: Internal assertions by which torch reports that a backend lacks a feature.
+_DELIBERATE_ASSERTIONS = ("is not a DeviceAllocator",)  # memory statistics are not implemented
 
 
-def clean(exception: BaseException) -> bool:
-    """Return whether an exception is a clean refusal: NotImplementedError or RuntimeError, raised on purpose.
+def is_deliberate_error(exception: BaseException) -> bool:
+    """Return whether an exception was raised on purpose: NotImplementedError, RuntimeError or BufferError.
 
-    Running out of memory, recursing too deep and failed internal assertions are RuntimeErrors too; they are
-    accidents, not answers, but for those by which torch answers for a backend. DLPack refuses with a
-    BufferError.
+    OutOfMemoryError, RecursionError and failed internal assertions are RuntimeErrors too, but were not raised
+    on purpose. The exceptions are the assertions by which torch reports that a backend lacks a feature.
+    DLPack refuses with a BufferError.
     """
     import torch
 
@@ -41,18 +41,18 @@ def clean(exception: BaseException) -> bool:
     if not isinstance(exception, (NotImplementedError, RuntimeError, BufferError)):
         return False
     text = str(exception)
-    return "INTERNAL ASSERT FAILED" not in text or any(answer in text for answer in _ANSWERS)
+    return "INTERNAL ASSERT FAILED" not in text or any(answer in text for answer in _DELIBERATE_ASSERTIONS)
 
 
-def absent(exception: BaseException) -> bool:
-    """Return whether an exception says that a module has no such function or class:
+def is_missing_attribute(exception: BaseException) -> bool:
+    """Return whether an exception reports that a module lacks a function or class, such as
     ``torch.my_device.Stream``.
     """
     return isinstance(exception, AttributeError) and isinstance(exception.obj, types.ModuleType)
 
 
-def without(lacking: Sequence[str]) -> str:
-    """Return the words for capabilities that are not declared, as the beginning of a sentence."""
+def describe_undeclared_capabilities(lacking: Sequence[str]) -> str:
+    """Return ``capability NAME is`` or ``capabilities NAMES are``, the beginning of a sentence."""
     names = ", ".join(lacking)
     return f"capability {names} is" if len(lacking) == 1 else f"capabilities {names} are"
 
@@ -60,51 +60,55 @@ def without(lacking: Sequence[str]) -> str:
 def classify(
     target: Target, result_id: ResultId, exception: BaseException, lacking: Sequence[str] = ()
 ) -> Literal["declared", "undeclared"]:
-    """Decide whether a target may refuse a result with this exception.
+    """Classify an exception that a target raised instead of a result as ``declared`` or ``undeclared``.
 
-    ``declared`` means the verdict ``unsupported``: the target file names the result as unsupported, or does
-    not declare a capability that it needs (``lacking``), *and* the error is clean. A missing API is a clean
-    answer too if a capability is not declared. Everything else, NotImplementedError included, is
-    ``undeclared`` and thus a failure of kind ``refused`` or ``exception``.
+    ``declared`` means the verdict ``unsupported``. It needs a clean error, and the target file must declare
+    the result unsupported or not declare a required capability (``lacking``). A missing API is a clean error
+    too if a capability is not declared. Everything else, including NotImplementedError, is ``undeclared`` and
+    becomes a failure of kind ``refused`` or ``exception``.
     """
-    if lacking and (clean(exception) or absent(exception)):
+    if lacking and (is_deliberate_error(exception) or is_missing_attribute(exception)):
         return "declared"
-    return "declared" if clean(exception) and reason(target, result_id) is not None else "undeclared"
+    return (
+        "declared"
+        if is_deliberate_error(exception) and unsupported_reason(target, result_id) is not None
+        else "undeclared"
+    )
 
 
-def why(target: Target, result_id: ResultId, lacking: Sequence[str] = ()) -> str | None:
-    """Return the declared reason for which a result may be refused, or None if nothing declares it."""
+def refusal_reason(target: Target, result_id: ResultId, lacking: Sequence[str] = ()) -> str | None:
+    """Return the declared reason for which the target may refuse a result, or None."""
     if lacking:
-        return f"{without(lacking)} not declared"
-    return reason(target, result_id)
+        return f"{describe_undeclared_capabilities(lacking)} not declared"
+    return unsupported_reason(target, result_id)
 
 
-def judged(target: Target, result: Result, lacking: Sequence[str]) -> Result:
-    """Return a result adjusted to what the target declares.
+def apply_declarations(target: Target, result: Result, lacking: Sequence[str]) -> Result:
+    """Return a result with the declarations of the target applied.
 
-    A result that works although it is not declared receives a note; if nothing was compared, it shows nothing
-    and is ``unsupported`` if a capability is not declared. A result that was refused throughout, with the
-    words by which torch refuses, is ``unsupported`` if a capability is not declared or the result is declared
-    unsupported; wrong values, crashes and errors of other types stay as they are.
+    A result that passes although it is not declared gets a note. If it compared nothing and a capability is
+    not declared, it becomes ``unsupported``. A result whose failures are all refusals becomes ``unsupported``
+    if a capability is not declared or the result is declared unsupported. Wrong values, crashes and errors of
+    other types stay as they are.
     """
     from conformance.model.verdicts import Kind, Verdict
 
     if result.verdict is Verdict.PASS:
-        reasons = why(target, result.id, lacking)
+        reason_text = refusal_reason(target, result.id, lacking)
         if lacking and not result.comparisons:
             return dataclasses.replace(
-                result, verdict=Verdict.UNSUPPORTED, notes=[*result.notes, str(reasons)]
+                result, verdict=Verdict.UNSUPPORTED, notes=[*result.notes, str(reason_text)]
             )
         if lacking:
-            return dataclasses.replace(result, notes=[*result.notes, f"works although {reasons}"])
-        if reasons is not None:
-            text = f"works although declared unsupported: {reasons}"
+            return dataclasses.replace(result, notes=[*result.notes, f"works although {reason_text}"])
+        if reason_text is not None:
+            text = f"works although declared unsupported: {reason_text}"
             return dataclasses.replace(result, notes=[*result.notes, text])
     elif result.verdict is Verdict.FAIL and {f.kind for f in result.failures} == {Kind.REFUSED}:
-        reasons = why(target, result.id, lacking)
-        if reasons is None:
+        reason_text = refusal_reason(target, result.id, lacking)
+        if reason_text is None:
             return result
-        text = f"{reasons}: {result.failures[0].message}"
+        text = f"{reason_text}: {result.failures[0].message}"
         return dataclasses.replace(
             result, verdict=Verdict.UNSUPPORTED, failures=[], failure_count=0, notes=[*result.notes, text]
         )

@@ -1,4 +1,4 @@
-"""Nested arguments and results: tuples, lists and dicts with tensors and other values at their leaves."""
+"""Nested arguments and results: tuples, lists and dicts with tensors and other values as leaves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-#: Types of most leaves, looked up before anything else is asked of one.
+#: Types of most leaves. Testing for them first is fast.
 _LEAVES = frozenset({torch.Tensor, type(None), bool, int, float, complex, str, torch.dtype, torch.device})
 
 
@@ -37,38 +37,38 @@ def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def leaves(tree: Any) -> Iterator[Any]:
-    """Yield every leaf in order."""
-    found: list[Any] = []
-    _collect(tree, found)
-    return iter(found)
+    """Return an iterator over all leaves, in order."""
+    collected: list[Any] = []
+    _collect(tree, collected)
+    return iter(collected)
 
 
-def _collect(tree: Any, found: list[Any]) -> None:
+def _collect(tree: Any, collected: list[Any]) -> None:
     if isinstance(tree, dict):
         tree = tree.values()
     elif not isinstance(tree, (tuple, list)) or isinstance(tree, torch.Size):
-        found.append(tree)
+        collected.append(tree)
         return
     for item in tree:
         if type(item) in _LEAVES:
-            found.append(item)
+            collected.append(item)
         else:
-            _collect(item, found)
+            _collect(item, collected)
 
 
 def tensors(tree: Any) -> list[torch.Tensor]:
     """Return the tensors among the leaves, in order."""
-    found: list[torch.Tensor] = []
-    _collect_tensors(tree, found)
-    return found
+    collected: list[torch.Tensor] = []
+    _collect_tensors(tree, collected)
+    return collected
 
 
-def _collect_tensors(tree: Any, found: list[torch.Tensor]) -> None:
-    """Collect tensors alone, as most questions are about them."""
+def _collect_tensors(tree: Any, collected: list[torch.Tensor]) -> None:
+    """Collect only tensors, because most callers need no other leaves."""
     kind = type(tree)
     if kind is not tuple and kind is not list:
         if isinstance(tree, torch.Tensor):
-            found.append(tree)
+            collected.append(tree)
             return
         if isinstance(tree, dict):
             tree = tree.values()
@@ -77,11 +77,11 @@ def _collect_tensors(tree: Any, found: list[torch.Tensor]) -> None:
     for item in tree:
         kind = type(item)
         if kind is torch.Tensor:
-            found.append(item)
+            collected.append(item)
         elif kind not in _LEAVES:
-            _collect_tensors(item, found)
+            _collect_tensors(item, collected)
 
 
 def numel(tree: Any) -> int:
-    """Return the number of elements of all tensors together."""
+    """Return the total number of elements of all tensors."""
     return sum(tensor.numel() for tensor in tensors(tree))

@@ -1,9 +1,9 @@
-"""Claims: a target promises something of a call only if it declares every dtype that the call needs.
+"""Find the undeclared dtypes that a call needs. A call that needs an undeclared dtype is not checked.
 
-Those are the dtypes of the tensors that it takes and returns, and those that its arguments name: float64 for
-``softmax(x, dtype=torch.float64)``, complex64 for ``fft.rfft`` of float32. A composite operator needs those
-of the operators that it is made of as well: complex64 for ``fft.hfft``. What a device does in a dtype that
-its target file does not declare is not promised, so that no property may call it wrong.
+A call needs the dtypes of its tensor arguments and outputs, and the dtypes that its arguments name: float64
+for ``softmax(x, dtype=torch.float64)``, complex64 for ``fft.rfft`` of float32. A composite operator also
+needs the dtypes of the operators inside it: complex64 for ``fft.hfft``. The behaviour of a device in an
+undeclared dtype is unspecified, so no property may report it as wrong.
 """
 
 from __future__ import annotations
@@ -22,41 +22,43 @@ from conformance.target.file import DTYPES
 from conformance.target.target import Target
 
 _DECLARABLE = frozenset(DTYPES)
-#: The dtypes of Python's numbers.
-_OF_NUMBERS = (torch.bool, torch.int64, torch.float64, torch.complex128)
-#: The attribute of tensors that a program has copied to the host.
+#: The dtypes that torch gives to Python numbers.
+_NUMBER_DTYPES = (torch.bool, torch.int64, torch.float64, torch.complex128)
+#: Attribute that marks tensors which a program has copied to the host.
 _ON_HOST = "_copied_to_the_host"
-_MAKES = ("aten.empty.memory_format",)
-_WRAP_NUMBERS = ("aten.scalar_tensor.default", "aten.lift_fresh.default")
+_FACTORIES = ("aten.empty.memory_format",)
+_NUMBER_WRAPPERS = ("aten.scalar_tensor.default", "aten.lift_fresh.default")
 
 
 def dtypes_of(*values: Any) -> frozenset[str]:
-    """Return the names of the dtypes that values name or hold, as far as a target can declare them."""
-    found: set[torch.dtype] = set()
+    """Return the names of the dtypes that the values are or contain, restricted to dtypes that a target can
+    declare.
+    """
+    dtypes: set[torch.dtype] = set()
     for leaf in trees.leaves(values):
         if isinstance(leaf, torch.dtype):
-            found.add(leaf)
+            dtypes.add(leaf)
         elif isinstance(leaf, torch.Tensor):
-            found.add(leaf.dtype)
-    return _DECLARABLE & {str(dtype).removeprefix("torch.") for dtype in found}
+            dtypes.add(leaf.dtype)
+    return _DECLARABLE & {str(dtype).removeprefix("torch.") for dtype in dtypes}
 
 
 def declares_all(target: Target) -> bool:
-    """Return whether a target declares every dtype, so that nothing is left to ask."""
+    """Return whether a target declares every dtype."""
     return target.dtypes >= _DECLARABLE
 
 
-def unclaimed(target: Target, *values: Any) -> frozenset[str]:
-    """Return the names of the dtypes in trees of values that a target does not declare."""
+def undeclared_among(target: Target, *values: Any) -> frozenset[str]:
+    """Return the names of the undeclared dtypes in trees of values."""
     return frozenset() if declares_all(target) else dtypes_of(*values) - target.dtypes
 
 
 class _UndeclaredDtypeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Reports the dtypes that a target does not declare of the tensors that operators take and return.
+    """Reports the undeclared dtypes of the tensors that operators receive and return.
 
-    Two sorts do not count. Python's numbers come as tensors of no dimensions, in dtypes of their own, beside
-    others or from ``scalar_tensor``; and tensors of no elements stand for results that do not exist, as in
-    ``batch_norm`` one of uint8 does.
+    Two kinds of tensors are ignored. Python numbers become tensors without dimensions in dtypes of their own,
+    next to other tensors or from ``scalar_tensor``. Tensors without elements replace results that do not
+    exist, such as a uint8 tensor in ``batch_norm``.
     """
 
     supports_higher_order_operators = True
@@ -67,23 +69,25 @@ class _UndeclaredDtypeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.note = note
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = trees.tensors((args, kwargs))
-        if given and all(hasattr(tensor, _ON_HOST) for tensor in given):
+        tensor_arguments = trees.tensors((args, kwargs))
+        if tensor_arguments and all(hasattr(tensor, _ON_HOST) for tensor in tensor_arguments):
             result = func(*args, **(kwargs or {}))
             for tensor in trees.tensors(result):
                 setattr(tensor, _ON_HOST, True)
             return result
-        self._look(given)
+        self._report_undeclared(tensor_arguments)
         result = func(*args, **(kwargs or {}))
-        if str(func) not in _WRAP_NUMBERS:
-            several = isinstance(result, (tuple, list)) or str(func) in _MAKES
-            self._look([t for t in trees.tensors(result) if not (several and _is_placeholder(t))])
+        if str(func) not in _NUMBER_WRAPPERS:
+            may_have_placeholders = isinstance(result, (tuple, list)) or str(func) in _FACTORIES
+            self._report_undeclared(
+                [t for t in trees.tensors(result) if not (may_have_placeholders and _is_placeholder(t))]
+            )
         return result
 
-    def _look(self, tensors: list[torch.Tensor]) -> None:
-        beside = any(tensor.dim() for tensor in tensors)
-        held = [t for t in tensors if not (beside and not t.dim() and t.dtype in _OF_NUMBERS)]
-        if missing := unclaimed(self.target, held):
+    def _report_undeclared(self, tensors: list[torch.Tensor]) -> None:
+        has_dimensions = any(tensor.dim() for tensor in tensors)
+        counted = [t for t in tensors if not (has_dimensions and not t.dim() and t.dtype in _NUMBER_DTYPES)]
+        if missing := undeclared_among(self.target, counted):
             self.note(missing)
 
 
@@ -93,19 +97,19 @@ def _is_placeholder(tensor: torch.Tensor) -> bool:
 
 @contextlib.contextmanager
 def _host_tensors_marked() -> Iterator[None]:
-    """Mark what ``Tensor.cpu`` returns: the device has no part in what is computed from it alone."""
+    """Mark the results of ``Tensor.cpu``: the device takes no part in computations on these tensors alone."""
 
     def cpu(tensor: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
-        plain = tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_quantized
-        # Tensors of the device, which another thread may hold, are copied as ever.
-        found = (
+        is_strided = tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_quantized
+        # Tensors of the device, which a different thread may hold, are copied as usual.
+        host_tensor = (
             tensor.view_as(tensor)
-            if plain and tensor.device.type == "cpu"
+            if is_strided and tensor.device.type == "cpu"
             else torch._C.TensorBase.cpu(tensor, *args, **options)
         )
-        if found is not tensor:
-            setattr(found, _ON_HOST, True)
-        return found
+        if host_tensor is not tensor:
+            setattr(host_tensor, _ON_HOST, True)
+        return host_tensor
 
     torch.Tensor.cpu = cpu  # type: ignore[method-assign,assignment]
     try:
@@ -114,10 +118,12 @@ def _host_tensors_marked() -> Iterator[None]:
         del torch.Tensor.cpu
 
 
-def watch(target: Target, call: Callable[[], Any], note: Callable[[frozenset[str]], object]) -> CallOutcome:
-    """Return the outcome of ``call`` on the CPU.
+def run_on_cpu(
+    target: Target, call: Callable[[], Any], note: Callable[[frozenset[str]], object]
+) -> CallOutcome:
+    """Return the outcome of ``call`` on the CPU and report the undeclared dtypes that it needs.
 
-    Meanwhile ``note`` receives each set of dtypes that an operator needs and the target does not declare.
+    ``note`` receives each set of undeclared dtypes that an operator needs.
     """
     if declares_all(target):
         return attempt(call)
@@ -126,14 +132,16 @@ def watch(target: Target, call: Callable[[], Any], note: Callable[[frozenset[str
 
 
 def declared_for(target: Target, result_id: ResultId) -> frozenset[str]:
-    """Return the dtypes that a target declares for the subject of a result alone, and that of the result."""
+    """Return the dtypes that a target declares only for the subject of a result, and the dtype of the
+    result.
+    """
     return target.dtype_overrides.get(result_id.case.subject, frozenset()) | {result_id.dtype}
 
 
 def undeclared_dtypes_of_call(target: Target, call: Callable[[], Any], *arguments: Any) -> frozenset[str]:
-    """Return the dtypes that a call on the CPU needs and the target does not declare."""
+    """Return the undeclared dtypes that a call on the CPU needs."""
     if declares_all(target):
         return frozenset()
-    found = set(unclaimed(target, arguments))
-    outcome = watch(target, call, found.update)
-    return frozenset(found | unclaimed(target, outcome.value))
+    undeclared = set(undeclared_among(target, arguments))
+    outcome = run_on_cpu(target, call, undeclared.update)
+    return frozenset(undeclared | undeclared_among(target, outcome.value))

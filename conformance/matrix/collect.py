@@ -23,7 +23,7 @@ RESULTS = "results.json"
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class CellOutcome:
     """A cell with its outcome. ``torch`` and ``abi`` are measured on the build that ran; ``counts`` holds the
     number of results by verdict, ``text`` the reason if there are none.
     """
@@ -48,28 +48,28 @@ class Outcome:
         return dataclasses.asdict(self) | {"cell": self.cell.to_json()}
 
 
-def outcome(cell: Cell, folder: Path) -> Outcome:
+def outcome_of_cell(cell: Cell, folder: Path) -> CellOutcome:
     """Read the outcome of a cell from a folder of results. Results of another mode or level do not count."""
     if not (folder / RESULTS).is_file() and not (folder / "journal.jsonl").is_file():
-        return Outcome(cell, "missing", text="there are no results")
+        return CellOutcome(cell, "missing", text="there are no results")
     try:
         legs = [
             leg
-            for leg in output_files.read(folder)
+            for leg in output_files.read_legs(folder)
             if leg["mode"] == cell.mode and leg["level"] == cell.level
         ]
     except UsageError as error:
-        return Outcome(cell, "incomplete", text=str(error))
+        return CellOutcome(cell, "incomplete", text=str(error))
     if len(legs) != 1:
-        return Outcome(
+        return CellOutcome(
             cell,
             "missing",
             text=f"{folder.name} has {len(legs)} runs of mode {cell.mode} at level {cell.level}",
         )
     (leg,) = legs
     facts = leg["facts"]
-    torch, backend = (_table(facts.get(key)) for key in ("torch", "backend"))
-    known: dict[str, Any] = {
+    torch, backend = (_as_table(facts.get(key)) for key in ("torch", "backend"))
+    measured: dict[str, Any] = {
         "torch": str(leg["torch"]),
         "torch_kind": torch.get("kind"),
         "abi": torch.get("abi"),
@@ -79,15 +79,15 @@ def outcome(cell: Cell, folder: Path) -> Outcome:
     }
     mismatch = _mismatch(cell, leg, str(torch.get("kind")))
     if mismatch:
-        return Outcome(cell, "missing", text=mismatch, **known)
-    standing, text = leg_status(leg)
-    if standing == "refused":
+        return CellOutcome(cell, "missing", text=mismatch, **measured)
+    leg_state, text = leg_status(leg)
+    if leg_state == "refused":
         status = "unsupported" if cell.expect == "refusal" and cell.says in text else "not-started"
-        return Outcome(cell, status, text=text, **known)
+        return CellOutcome(cell, status, text=text, **measured)
     if cell.expect == "refusal":
         text = f"it ran although a refusal was declared ({cell.why}); correct the target file"
-        return Outcome(cell, "failed", text=text, **known)
-    return Outcome(cell, standing, text=text, **known)
+        return CellOutcome(cell, "failed", text=text, **measured)
+    return CellOutcome(cell, leg_state, text=text, **measured)
 
 
 def _mismatch(cell: Cell, leg: Leg, kind: str) -> str:
@@ -104,13 +104,13 @@ def _mismatch(cell: Cell, leg: Leg, kind: str) -> str:
     return ""
 
 
-def _table(value: Any) -> dict[str, Any]:
+def _as_table(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def collect(cells: Sequence[Cell], folder: Path) -> list[Outcome]:
+def collect_outcomes(cells: Sequence[Cell], folder: Path) -> list[CellOutcome]:
     """Read the outcomes of all cells, whose results are in ``folder/ID``. No cell is left out."""
-    outcomes = [outcome(cell, folder / cell.id) for cell in cells]
+    outcomes = [outcome_of_cell(cell, folder / cell.id) for cell in cells]
     # If no cell of a build has started, a refusal may as well come from a broken environment.
     alive = {entry.cell.build for entry in outcomes if entry.counts}
     dead = {entry.cell.build for entry in outcomes if entry.cell.expect == "results"} - alive
@@ -122,7 +122,7 @@ def collect(cells: Sequence[Cell], folder: Path) -> list[Outcome]:
     ]
 
 
-def exit_code(outcomes: Sequence[Outcome]) -> int:
+def exit_code(outcomes: Sequence[CellOutcome]) -> int:
     """Return 0 if every cell is good, 3 if one is incomplete or missing, else 1: one has failed."""
     statuses = {outcome.status for outcome in outcomes if not outcome.good}
     if statuses & {"incomplete", "missing", "not-started"}:
@@ -130,7 +130,7 @@ def exit_code(outcomes: Sequence[Outcome]) -> int:
     return 1 if statuses else 0
 
 
-def document(outcomes: Sequence[Outcome]) -> str:
+def outcomes_json(outcomes: Sequence[CellOutcome]) -> str:
     """Write all outcomes as JSON."""
     return json.dumps(
         {"schema": 1, "exit": exit_code(outcomes), "cells": [outcome.to_json() for outcome in outcomes]},

@@ -21,7 +21,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
+class RequestedBuild:
     """A requested build of a matrix: a build specification (:mod:`conformance.builds.build_spec`) and its
     kind: ``fork-like`` has it relabelled.
     """
@@ -31,28 +31,28 @@ class Wanted:
     level: str | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Wanted:
+    def parse(cls, text: str) -> RequestedBuild:
         """Parse ``SPEC[:KIND[:LEVEL]]``, such as ``2.6.0:fork-like:core``. UsageError for anything else."""
         spec, kind, level = text, "public", None
-        for known in KINDS:
-            head, separator, tail = text.rpartition(f":{known}")
+        for kind_name in KINDS:
+            head, separator, tail = text.rpartition(f":{kind_name}")
             if separator and (not tail or tail.startswith(":")):
-                spec, kind, level = head, known, tail[1:] or None
+                spec, kind, level = head, kind_name, tail[1:] or None
         if spec == text and ":" in spec and "://" not in spec and not spec.endswith(".whl"):
             raise UsageError(
                 f"build {text!r} has no kind after its colon; write SPEC[:KIND[:LEVEL]] with a kind of "
                 f"{', '.join(KINDS)}"
             )
-        build_spec.parse(spec)
+        build_spec.parse_build(spec)
         if level is not None:
-            levels.check(level)
+            levels.check_level(level)
         return cls(spec, kind, level)
 
     @property
     def name(self) -> str:
         """A name that fits a folder and an artifact."""
-        word = Path(self.spec.partition("#")[0]).name.removesuffix(".whl") if "/" in self.spec else self.spec
-        return f"{re.sub(r'[^A-Za-z0-9._+-]', '-', word)}-{self.kind}"[:80]
+        stem = Path(self.spec.partition("#")[0]).name.removesuffix(".whl") if "/" in self.spec else self.spec
+        return f"{re.sub(r'[^A-Za-z0-9._+-]', '-', stem)}-{self.kind}"[:80]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,11 +78,13 @@ class Cell:
         return dataclasses.asdict(self)
 
 
-def cells(target: TargetFile, builds: Sequence[Wanted], modes: Sequence[str], level: str) -> list[Cell]:
+def plan_cells(
+    target: TargetFile, builds: Sequence[RequestedBuild], modes: Sequence[str], level: str
+) -> list[Cell]:
     """Plan every build in every mode. UsageError for a mode that the target does not have, and for a build
     that is named twice.
     """
-    levels.check(level)
+    levels.check_level(level)
     for mode in modes:
         target.check_mode(mode)
     if len(set(modes)) != len(modes):
@@ -112,7 +114,7 @@ def cells(target: TargetFile, builds: Sequence[Wanted], modes: Sequence[str], le
     return planned
 
 
-def read(file: Path) -> list[Cell]:
+def read_plan(file: Path) -> list[Cell]:
     """Read the cells that :func:`written` wrote as JSON. UsageError if the file holds something else."""
     try:
         data: Any = json.loads(file.read_text())
@@ -130,6 +132,6 @@ def read(file: Path) -> list[Cell]:
     return planned
 
 
-def written(planned: Sequence[Cell]) -> str:
+def plan_json(planned: Sequence[Cell]) -> str:
     """Write cells as the JSON of a workflow's ``strategy.matrix``."""
     return json.dumps({"include": [cell.to_json() for cell in planned]})

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Sequence
 
-from conformance.matrix.collect import Outcome
+from conformance.matrix.collect import CellOutcome
 
 _SIGNS = {
     "passed": "pass",
@@ -18,7 +18,7 @@ _SIGNS = {
 }
 
 
-def words(outcome: Outcome) -> str:
+def describe_outcome(outcome: CellOutcome) -> str:
     """Describe a cell in a few words: its verdict, its level, and the number that passed."""
     if not outcome.counts:
         return _SIGNS[outcome.status]
@@ -26,7 +26,7 @@ def words(outcome: Outcome) -> str:
     return f"{_SIGNS[outcome.status]} ({outcome.cell.level}, {passed} of {outcome.planned})"
 
 
-def heads(outcomes: Sequence[Outcome]) -> dict[str, str]:
+def column_heads(outcomes: Sequence[CellOutcome]) -> dict[str, str]:
     """Return the head of each column: build, torch that ran, and the C++ ABIs of torch and the backend."""
     columns: dict[str, str] = {}
     for outcome in outcomes:
@@ -39,62 +39,66 @@ def heads(outcomes: Sequence[Outcome]) -> dict[str, str]:
     return columns
 
 
-def rows(outcomes: Sequence[Outcome]) -> list[list[str]]:
+def table_rows(outcomes: Sequence[CellOutcome]) -> list[list[str]]:
     """Return the table as texts, heads first."""
-    columns = heads(outcomes)
+    columns = column_heads(outcomes)
     modes = list(dict.fromkeys(outcome.cell.mode for outcome in outcomes))
-    cell = {(outcome.cell.build, outcome.cell.mode): words(outcome) for outcome in outcomes}
+    cell = {(outcome.cell.build, outcome.cell.mode): describe_outcome(outcome) for outcome in outcomes}
     body = [[mode, *(cell.get((name, mode), "-") for name in columns)] for mode in modes]
     return [["mode", *columns.values()], *body]
 
 
-def text(outcomes: Sequence[Outcome]) -> str:
+def terminal_table(outcomes: Sequence[CellOutcome]) -> str:
     """Write the table for a terminal: one line per build and mode, so that no line is wider than a screen."""
     lines = []
     width = max((len(outcome.cell.mode) for outcome in outcomes), default=0)
     last = ""
     for outcome in outcomes:
-        head = heads(outcomes)[outcome.cell.build]
+        head = column_heads(outcomes)[outcome.cell.build]
         if head != last:
             lines.append(head)
             last = head
-        why = f"  {_short(outcome.text)}" if outcome.text else ""
-        lines.append(f"  {outcome.cell.mode:{width}s}  {words(outcome)}{why}")
-    return _whole("\n".join(lines))
+        why = f"  {_shorten(outcome.text)}" if outcome.text else ""
+        lines.append(f"  {outcome.cell.mode:{width}s}  {describe_outcome(outcome)}{why}")
+    return _encodable("\n".join(lines))
 
 
-def markdown(outcomes: Sequence[Outcome]) -> str:
+def markdown_table(outcomes: Sequence[CellOutcome]) -> str:
     """Write the table for a job's summary. Text from a run is escaped."""
-    table = rows(outcomes)
-    lines = [_line(table[0]), _line(["---"] * len(table[0])), *(_line(row) for row in table[1:])]
+    table = table_rows(outcomes)
+    lines = [
+        _table_line(table[0]),
+        _table_line(["---"] * len(table[0])),
+        *(_table_line(row) for row in table[1:]),
+    ]
     notes = [
-        f"* {escaped(outcome.cell.id)}: {escaped(_short(outcome.text))}"
+        f"* {escape_markdown(outcome.cell.id)}: {escape_markdown(_shorten(outcome.text))}"
         for outcome in outcomes
         if outcome.text
     ]
     return "\n".join([*lines, "", *notes, ""])
 
 
-def escaped(untrusted: str) -> str:
+def escape_markdown(untrusted: str) -> str:
     """Escape text, so that Markdown and HTML in it mean nothing."""
-    plain = re.sub(r"([\\`*_{}\[\]()#+!|@~:-])", r"\\\1", " ".join(_whole(untrusted).split()))
-    return html.escape(plain, quote=False).replace("www.", "www\\.")  # GitHub would make a link
+    escaped_text = re.sub(r"([\\`*_{}\[\]()#+!|@~:-])", r"\\\1", " ".join(_encodable(untrusted).split()))
+    return html.escape(escaped_text, quote=False).replace("www.", "www\\.")  # GitHub would make a link
 
 
-def coded(untrusted: str) -> str:
+def code_span(untrusted: str) -> str:
     """Set text as code, in which GitHub finds no mention, reference or link either."""
-    plain = " ".join(_whole(untrusted).replace("`", "'").split())
-    return f"`{plain}`" if plain else ""
+    single_line = " ".join(_encodable(untrusted).replace("`", "'").split())
+    return f"`{single_line}`" if single_line else ""
 
 
-def _whole(text: str) -> str:
+def _encodable(text: str) -> str:
     """Replace halves of characters, which cannot be encoded."""
     return text.encode(errors="replace").decode()
 
 
-def _line(row: Sequence[str]) -> str:
-    return f"| {' | '.join(part if part == '---' else escaped(part) for part in row)} |"
+def _table_line(row: Sequence[str]) -> str:
+    return f"| {' | '.join(part if part == '---' else escape_markdown(part) for part in row)} |"
 
 
-def _short(untrusted: str) -> str:
+def _shorten(untrusted: str) -> str:
     return untrusted if len(untrusted) <= 300 else untrusted[:299] + "…"

@@ -1,1 +1,1 @@
-"""The words of the suite as types; imports the standard library only."""
+"""The vocabulary of the suite as types. Imports only the standard library."""

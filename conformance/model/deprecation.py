@@ -36,8 +36,9 @@ def moved(old: str, modules: Sequence[str], names: Sequence[str] | None = None) 
 
 
 def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` for ``module`` that resolves old names of its attributes: old name to new name.
+    """Return a ``__getattr__`` for ``module`` that resolves the old names of its attributes.
 
+    ``names`` maps an old name to the current one.
     Each access issues a DeprecationWarning. Any other name raises AttributeError.
     """
 

@@ -1,4 +1,4 @@
-"""Digests of everything that a results file depends on; files may be merged only if they agree."""
+"""Digests of everything that a results file depends on. Files can be merged only if their digests agree."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 _SUITE_SUFFIXES = (".py", ".toml", ".json")
 _BACKEND_SUFFIXES = (".py", ".so")
-#: Files above this size count by name and size: reading gigabytes of vendor libraries would take minutes.
+#: For larger files only name and size enter the digest: reading gigabytes of libraries would take minutes.
 _LARGE = 64 << 20
 
 
-def files(root: Path, paths: Iterable[Path]) -> str:
-    """Digest of the names (relative to ``root``) and contents of files."""
+def digest_of_files(root: Path, paths: Iterable[Path]) -> str:
+    """Return the digest of the names (relative to ``root``) and contents of files."""
     digest = hashlib.sha256()
     for path in sorted(paths):
         size = path.stat().st_size
@@ -23,18 +23,18 @@ def files(root: Path, paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def suite() -> str:
-    """Digest of the suite itself: code, schemas, levels and targets."""
+def suite_digest() -> str:
+    """Return the digest of the suite: code, schemas, levels and targets."""
     root = Path(__file__).parent.parent
     skipped = root / "expectations" / "files"
-    return files(
+    return digest_of_files(
         root,
         (path for path in root.rglob("*") if path.suffix in _SUITE_SUFFIXES and skipped not in path.parents),
     )
 
 
-def package(root: Path) -> str:
-    """Digest of an installed package: its Python files and shared libraries."""
-    return files(
+def package_digest(root: Path) -> str:
+    """Return the digest of an installed package: its Python files and shared libraries."""
+    return digest_of_files(
         root, (path for path in root.rglob("*") if path.suffix in _BACKEND_SUFFIXES and path.is_file())
     )

@@ -1,11 +1,11 @@
-"""Pages of PyTorch's documentation, which promises rest on."""
+"""Pages of PyTorch's documentation, which state the requirements."""
 
 from __future__ import annotations
 
-#: The documentation of the newest release; pages are named by their path below it.
+#: The documentation of the newest release. Pages are given by their path below it.
 ROOT = "https://docs.pytorch.org/docs/stable/"
 
 
-def address(page: str) -> str:
-    """Return the address of a page, an empty text for an empty one; whole addresses stay as they are."""
+def page_url(page: str) -> str:
+    """Return the address of a page; an empty text stays empty, and a full address is unchanged."""
     return page if not page or page.startswith("https://") else ROOT + page

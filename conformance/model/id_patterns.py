@@ -1,4 +1,4 @@
-"""Patterns over result ids: ``*`` and ``?``, everything else literal, upper and lower case told apart."""
+"""Patterns over result ids: ``*`` and ``?`` are wildcards, all else is literal and case-sensitive."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import re
 
 @functools.lru_cache(maxsize=4096)
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """The regular expression that a pattern stands for; it must match a whole id.
+    """Return the regular expression of a pattern, which must match a whole id.
 
-    In time that does not grow with the number of ways in which stars could be filled: patterns may be a
-    stranger's.
+    The matching time does not grow with the number of ways to fill the stars, because patterns may come from
+    untrusted files.
     """
     return re.compile(fnmatch.translate(pattern.replace("[", "[[]")))
 

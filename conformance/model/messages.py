@@ -1,4 +1,4 @@
-"""The shape of a failure's message: its words without what differs from one result of a cause to the next."""
+"""Message patterns: failure messages without the details that differ between results of one cause."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _NUMBER = re.compile(
     r"0x[0-9a-fA-F]+|(?<![A-Za-z_#\d])[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf)j?(?![A-Za-z_])"
 )
 _LIST = re.compile(r"(?:[(\[{]\s*(?:#[,:+\s]*)*[)\]}]|#)(?:\s*[,x+-]\s*(?:[(\[{]\s*(?:#[,:+\s]*)*[)\]}]|#))*")
-#: The beginning of a message about what the suite needs of a device before it can check anything.
+#: The beginning of a message about a failed prerequisite of the suite.
 _PREREQUISITE = re.compile(r"prerequisite [\w ]+: ")
 _LENGTH = 160
 
 
 def message_shape(message: str, subject: str) -> str:
-    """A message without what differs from one result of the same cause to the next.
+    """Return the pattern of a message.
 
-    Numbers, shapes and addresses are ``#``, dtypes ``DTYPE``, the subject's own name ``SUBJECT``. If it
-    quotes an error, only that counts: the words before say which call it was.
+    Numbers, shapes and addresses become ``#``, dtypes ``DTYPE``, the subject's own name ``SUBJECT``. If the
+    message quotes an error, only the error is used, because the text before it only describes the call.
     """
     line = next(iter(message.splitlines()), "")
-    before = prerequisite(message)
+    prerequisite_name = prerequisite(message)
     error = _ERROR.search(line)
     if error is not None:
-        line = f"{before}: {error.group(1)}" if before else error.group(1)
+        line = f"{prerequisite_name}: {error.group(1)}" if prerequisite_name else error.group(1)
     for name in sorted({subject, subject.rpartition(".")[2]}, key=len, reverse=True):
         if len(name) > 1:
             line = re.sub(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9])", "SUBJECT", line)
@@ -40,14 +40,16 @@ def message_shape(message: str, subject: str) -> str:
 
 
 def prerequisite(message: str) -> str:
-    """The prerequisite of the suite that a message says to fail (``prerequisite copies``), or nothing."""
+    """Return the prerequisite that a message reports as failed (``prerequisite copies``), or an empty
+    text.
+    """
     match = _PREREQUISITE.match(message)
     return match.group().rstrip(": ") if match else ""
 
 
 def quotes_error(message: str) -> bool:
-    """Return True if a message quotes an error of the target, whose words tell causes apart.
+    """Return whether a message quotes an error of the target, whose text distinguishes causes.
 
-    One about a prerequisite does so too, whatever the family of operators.
+    A message about a prerequisite is treated alike, whatever the family of operators.
     """
     return prerequisite(message) != "" or _ERROR.search(next(iter(message.splitlines()), "")) is not None

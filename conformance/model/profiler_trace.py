@@ -1,4 +1,4 @@
-"""A profile, reduced to what properties ask of it. Times are microseconds since its beginning."""
+"""A profiler trace, reduced to the data that properties use. Times are microseconds since its beginning."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class DeviceActivity:
-    """One piece of work of the device."""
+    """One activity of the device, such as a kernel or a copy."""
 
     name: str
     stream: int  # the profiler's number for it
@@ -19,7 +19,7 @@ class DeviceActivity:
 
 @dataclass(frozen=True)
 class Operator:
-    """One call on the host."""
+    """One operator call on the host."""
 
     id: int
     name: str
@@ -30,10 +30,10 @@ class Operator:
 
 @dataclass(frozen=True)
 class ProfilerTrace:
-    """A profile of some work and of the wait for it."""
+    """The profiler trace of some work and of the wait for the device."""
 
     rows: list[DeviceActivity]
     operators: list[Operator]
-    memory: int  # bytes of the device that were allocated and not freed, by the events in the profile
-    elapsed: float  # microseconds of the work and the wait, by the host's clock
+    memory: int  # device bytes that were allocated and not freed, according to the trace's events
+    elapsed: float  # microseconds of the work and of the wait for it, by the host's clock
     trace: Any  # the exported Chrome trace, as JSON

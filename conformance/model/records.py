@@ -1,18 +1,17 @@
 """The JSON objects of a run as types: journal events, result rows, legs, the results document.
 
 They are TypedDicts and not dataclasses: a results file of 30,000 rows is checked against its schema once
-(:mod:`conformance.results.document`) and then used as it was parsed. A base class with ``total=False``
-declares the keys that may be absent. ``results.json`` among the schemas says the same to readers in other
-languages.
+(:mod:`conformance.results.document`) and then used as parsed. A base class with ``total=False`` declares the
+keys that may be absent. The schema ``results.json`` declares the same types for readers in other languages.
 """
 
 from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-#: Digests by what they are of. A leg that did not start has none for some of them.
+#: Digests by name (``suite``, ``target``, …). A leg that did not start lacks some of them.
 Digests = dict[str, str | None]
-#: Numbers of results by verdict, the worst verdict first; verdicts without a result are left out.
+#: Numbers of results by verdict, the worst verdict first; verdicts without a result are omitted.
 Totals = dict[str, int]
 
 
@@ -31,9 +30,10 @@ class FailureRow(_FailureOptional):
 
 
 class SamplePattern(TypedDict):
-    """Condition that the samples that fail have in common.
+    """A condition that the failing samples have in common.
 
-    ``failed`` of the ``such`` samples that have it fail, and none of the ``others``, which lack it.
+    ``such`` samples meet the condition, and ``failed`` of them fail. None of the ``others``, which do not
+    meet it, fails.
     """
 
     when: str
@@ -43,7 +43,7 @@ class SamplePattern(TypedDict):
 
 
 class ResultDetails(TypedDict, total=False):
-    """The keys of a result that are left out if they are empty or zero."""
+    """The keys of a result that are omitted if they are empty or zero."""
 
     comparisons: int
     failure_count: int
@@ -60,7 +60,7 @@ class ResultDetails(TypedDict, total=False):
 
 
 class AttemptDetails(ResultDetails, total=False):
-    """The same of one attempt."""
+    """The details of one attempt."""
 
     attempt: int
 
@@ -72,7 +72,7 @@ class _ResultCore(TypedDict):
 
 
 class AttemptRow(_ResultCore, AttemptDetails):
-    """One attempt at a result, as the journal has it."""
+    """One attempt at a result, as the journal records it."""
 
 
 class _AttemptSummaryOptional(TypedDict, total=False):
@@ -81,7 +81,7 @@ class _AttemptSummaryOptional(TypedDict, total=False):
 
 
 class AttemptSummary(_AttemptSummaryOptional):
-    """One attempt among several in a result's row; ``kinds`` and ``message`` only if it failed."""
+    """One attempt of several in a result row; ``kinds`` and ``message`` only if it failed."""
 
     verdict: str
     attempt: int
@@ -89,7 +89,7 @@ class AttemptSummary(_AttemptSummaryOptional):
 
 
 class ResultRow(_ResultCore, ResultDetails, total=False):
-    """One result in a leg, with its final verdict; ``attempts`` only if there were several."""
+    """One result in a leg, with its final verdict; ``attempts`` only if it had several."""
 
     attempts: list[AttemptSummary]
 
@@ -98,7 +98,7 @@ class ResultRow(_ResultCore, ResultDetails, total=False):
 
 
 class Declared(TypedDict):
-    """The target file's statements about what the device can and cannot do."""
+    """The declarations of the target file about what the device supports."""
 
     dtypes: list[str]
     capabilities: dict[str, bool]
@@ -123,7 +123,7 @@ class TargetRecord(_TargetOptional):
 
 
 class TorchFacts(TypedDict, total=False):
-    """The build of torch that a leg ran on; a leg that did not start may know only part of it."""
+    """The build of torch that a leg ran on. A leg that did not start may have only part of these keys."""
 
     version: str
     revision: str | None
@@ -155,9 +155,10 @@ class Facts(TypedDict, total=False):
 
 
 class ExpectationRecord(TypedDict):
-    """One expectation and the numbers of results that fail so, pass, do otherwise or leave it unclear.
+    """One expectation, and the numbers of matching results in each state.
 
-    ``named`` says whether the entry names its modes; ``passing`` are the first ids that pass.
+    The results fail as declared (``fails``), pass (``passes``), end differently (``other``) or prove nothing
+    (``unclear``). ``named`` tells whether the entry names its modes; ``passing`` are the first ids that pass.
     """
 
     id: str
@@ -176,7 +177,9 @@ class ExpectationRecord(TypedDict):
 
 
 class ExpectationReport(TypedDict):
-    """The expectations that apply to a leg; ``judged`` only if the leg is whole."""
+    """The expectations that apply to a leg; they are ``judged`` only if the leg is unrestricted and
+    complete.
+    """
 
     judged: bool
     problems: list[str]
@@ -191,14 +194,16 @@ class Missing(TypedDict):
 
 
 class OracleCheck(TypedDict):
-    """Oracle values computed again without the backend: their number, and a sentence for each difference."""
+    """Reference values that were recomputed without the backend: their number, and a sentence for each
+    difference.
+    """
 
     checked: int
     differences: list[str]
 
 
 class OracleValue(TypedDict):
-    """One value of the oracle: the operator's sample by number, and the digest of the expected value."""
+    """One reference value: the operator, the index of its sample, and the digest of the value."""
 
     operator: str
     dtype: str
@@ -210,7 +215,7 @@ class OracleValue(TypedDict):
 
 
 class _LegHead(TypedDict):
-    """The keys that a leg takes over from the header of its journal."""
+    """The keys that a leg copies from the header of its journal."""
 
     name: str
     mode: str
@@ -259,9 +264,9 @@ class Document(TypedDict):
     legs: list[Leg]
 
 
-# Plans and the answer of the process that brings a target up
+# Plans, and the output of the process that brings a target up
 
-#: Kind, property, subject, and the number of its list among the dtypes of the plan.
+#: Kind, property, subject, and the index of the case's dtype list in the plan.
 PlannedCase = tuple[str, str, str, int]
 
 
@@ -273,9 +278,10 @@ class PlanTable(TypedDict):
 
 
 class Prepared(TypedDict):
-    """A target that was brought up: its facts, the plan of the level and that of the full level in all modes.
+    """A target that was brought up: its facts, the plan of the level, and the plan of level full in all
+    modes.
 
-    ``here`` are pairs of kind and name: the properties that the mode has.
+    ``here`` are pairs of kind and name: the properties of the mode.
     """
 
     facts: Facts
@@ -285,7 +291,7 @@ class Prepared(TypedDict):
 
 
 class ResultNames(TypedDict):
-    """The plan of the full level by mode, from a target that need not be brought up."""
+    """The plan of level full by mode. The target need not be brought up."""
 
     names: dict[str, PlanTable]
 
@@ -315,20 +321,20 @@ class _HeaderOptional(TypedDict, total=False):
 class Header(_LegHead, _HeaderOptional):
     """The first event of a journal: the options of the run, the target, and digests of both.
 
-    ``reach`` is the number of results that each expectation with a wildcard applies to in the mode.
+    ``reach`` is the number of results in the mode that each expectation with a wildcard matches.
     """
 
     options: RunOptions
 
 
 class RunEvent(Header):
-    """A run began."""
+    """A run started."""
 
     event: Literal["run"]
 
 
 class PlanEvent(PlanTable):
-    """The results that are due."""
+    """The planned results."""
 
     event: Literal["plan"]
 
@@ -343,7 +349,7 @@ class RoundFields(TypedDict):
 
 
 class RoundEvent(RoundFields):
-    """A round of worker processes began."""
+    """A round of worker processes started."""
 
     event: Literal["round"]
 
@@ -359,7 +365,7 @@ class ResumeFields(_ResumeOptional):
 
 
 class ResumeEvent(ResumeFields):
-    """A run was resumed; with ``failed`` to run its failures again."""
+    """A run was resumed; ``failed`` means that its failures are rerun."""
 
     event: Literal["resume"]
 
@@ -385,7 +391,7 @@ class WorkerEndFields(TypedDict):
 
 
 class WorkerEndEvent(WorkerEndFields):
-    """A worker ended by itself."""
+    """A worker reported that it ends."""
 
     event: Literal["worker-end"]
 
@@ -399,7 +405,7 @@ class DtypeFields(TypedDict):
 
 
 class DtypeEvent(DtypeFields):
-    """A worker began a result."""
+    """A worker started a result."""
 
     event: Literal["dtype"]
 
@@ -412,13 +418,15 @@ class ResultFields(TypedDict):
 
 
 class ResultEvent(ResultFields):
-    """A worker finished a result, or the runner found that it was lost with its worker."""
+    """A worker finished a result, or the runner recorded the result of a lost worker."""
 
     event: Literal["result"]
 
 
 class TimeFields(TypedDict):
-    """The fields of ``time``: seconds since 1970 at which a result began, seconds that it took, by phase."""
+    """The fields of ``time``: the start of a result in seconds since 1970, its duration, and the duration by
+    phase.
+    """
 
     worker: str
     id: str
@@ -429,7 +437,7 @@ class TimeFields(TypedDict):
 
 
 class TimeEvent(TimeFields):
-    """The time that a result took; written with ``--profile``."""
+    """The duration of a result; written with ``--profile``."""
 
     event: Literal["time"]
 
@@ -448,7 +456,7 @@ class ProbeFields(_ProbeOptional):
 
 
 class ProbeEvent(ProbeFields):
-    """A worker asks the device for known answers after a result that did not pass, or has its answers."""
+    """A worker started the known-answer probe after a result that did not pass, or finished it."""
 
     event: Literal["probe"]
 
@@ -467,13 +475,13 @@ class _OracleOptional(TypedDict, total=False):
 
 
 class OracleEvent(OracleFields, _OracleOptional):
-    """The oracle computed the expected value of a sample."""
+    """The reference of a sample was computed."""
 
     event: Literal["oracle"]
 
 
 class OracleCheckEvent(OracleCheck):
-    """Oracle values were computed again without the backend."""
+    """Reference values were recomputed without the backend."""
 
     event: Literal["oracle-check"]
 
@@ -485,7 +493,7 @@ class ProblemFields(TypedDict):
 
 
 class ProblemEvent(ProblemFields):
-    """Something went wrong that belongs to no result."""
+    """A problem that does not belong to any result."""
 
     event: Literal["problem"]
 
@@ -519,7 +527,7 @@ class LostFields(TypedDict):
 
 
 class LostEvent(LostFields):
-    """The runner found that a worker ended without an event."""
+    """The runner recorded a worker that ended without an event."""
 
     event: Literal["lost"]
 

@@ -1,7 +1,7 @@
-"""JSON Schema, the part of it that the suite's own schemas use, compiled to functions.
+"""Compile JSON Schema to functions: the part of it that the suite's own schemas use.
 
-A results file has hundreds of thousands of rows, for which a general validator takes minutes; this one takes
-a few microseconds a row. It refuses a schema with a keyword that it does not know, so none stays unchecked.
+A results file has hundreds of thousands of rows, for which a general validator takes minutes. This one takes
+a few microseconds per row. It rejects a schema with an unknown keyword, so that no keyword is ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SILENT = frozenset({"$schema", "$id", "$defs", "title", "description"})
 
 
 class SchemaError(ValueError):
-    """A document that does not follow its schema; the message says where."""
+    """A document that does not follow its schema; the message contains the path of the deviation."""
 
 
 class Schema:
@@ -43,7 +43,7 @@ class Schema:
 
     @staticmethod
     def load(name: str) -> Schema:
-        """The schema ``NAME.json`` that comes with the suite."""
+        """Return the schema ``NAME.json`` of the suite."""
         return Schema(json.loads((FOLDER / f"{name}.json").read_text()))
 
     def validate(self, document: Any) -> None:
@@ -60,7 +60,7 @@ class Schema:
             build = getattr(self, "_" + keyword.strip("$"), None)
             if build is None:
                 raise SchemaError(
-                    f"schema keyword {keyword!r} is not known to this validator; add it or do without"
+                    f"schema keyword {keyword!r} is not supported; implement it here or remove it"
                 )
             check = build(value, schema)
             if check is not None:
@@ -71,7 +71,7 @@ class Schema:
 
         def every(value: Any) -> str | None:
             if value is None and may_be_null:
-                return None  # the other keywords are about objects, strings and numbers
+                return None  # the other keywords apply only to objects, strings and numbers
             for check in checks:
                 wrong = check(value)
                 if wrong is not None:
@@ -83,7 +83,7 @@ class Schema:
     def _ref(self, value: str, schema: dict[str, Any]) -> Check:
         name = value.removeprefix("#/$defs/")
         if name not in self._definitions:
-            raise SchemaError(f"schema reference {value!r} leads nowhere")
+            raise SchemaError(f"schema reference {value!r} does not exist; define it in $defs")
 
         def refer(document: Any) -> str | None:
             if name not in self._compiled:
@@ -105,7 +105,7 @@ class Schema:
         return check
 
     def _enum(self, value: list[Any], schema: dict[str, Any]) -> Check:
-        # With their types: True equals 1, but a schema that allows 1 does not allow True.
+        # Compare types as well: True equals 1, but a schema that allows 1 does not allow True.
         allowed = frozenset((type(item), item) for item in value)
 
         def check(document: Any) -> str | None:

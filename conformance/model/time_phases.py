@@ -1,13 +1,13 @@
-"""Phases of a result: what a worker's time goes into."""
+"""Phases of a result, by which a time profile divides a worker's time."""
 
 from __future__ import annotations
 
-#: In the order in which a result goes through them, each with its description.
+#: Phases in execution order, each with its description.
 PHASES = {
     "samples": "making inputs and copying them to the device",
-    "oracle": "computing what is due, on the CPU",
+    "oracle": "computing reference values on the CPU",
     "device": "calls on the device, and waiting for it",
-    "compare": "comparing what came with what is due",
-    "property": "the property's own code, and what it calls directly",
-    "harness": "what the worker does around a property",
+    "compare": "comparing results with reference values",
+    "property": "the property's own code, and the functions that it calls directly",
+    "harness": "the worker's own code around a property",
 }

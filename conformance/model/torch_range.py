@@ -1,4 +1,4 @@
-"""Versions of torch, to the minor: which of them an expectation speaks of."""
+"""Ranges of torch versions, to the minor, in which an expectation applies."""
 
 from __future__ import annotations
 
@@ -14,50 +14,52 @@ _HOLDS = {">=": operator.ge, "<": operator.lt, "==": operator.eq}
 
 
 def minor(version: str) -> Minor:
-    """Major and minor of a version; of ``2.13.0a0+git12`` it is (2, 13)."""
+    """Return major and minor of a version: (2, 13) for ``2.13.0a0+git12``."""
     match = re.match(r"(\d+)\.(\d+)", version)
     if match is None:
-        raise ValueError(f"version {version!r} does not begin like 2.13")
+        raise ValueError(f"version {version!r} does not begin with a major and a minor number, like 2.13")
     return int(match.group(1)), int(match.group(2))
 
 
 @dataclasses.dataclass(frozen=True)
 class TorchScope:
-    """Terms that all must hold, such as ``>=2.10, <2.14``."""
+    """Comparisons that must all hold, such as ``>=2.10, <2.14``."""
 
     terms: tuple[tuple[str, Minor], ...]
 
     @staticmethod
     @functools.lru_cache(maxsize=1024)
     def parse(text: str) -> TorchScope:
-        """Read a scope; ValueError says what it may look like."""
+        """Parse a range; raise ValueError with the valid forms."""
         terms = []
         for part in text.split(","):
             match = _TERM.fullmatch(part.strip())
             if match is None:
                 raise ValueError(
-                    f"torch {text!r} is no scope of versions; write '<2.14', '>=2.10, <2.14' or '==2.13'"
+                    f"torch {text!r} is not a range of versions; write '<2.14', '>=2.10, <2.14' or '==2.13'"
                 )
             terms.append((match.group(1), (int(match.group(2)), int(match.group(3)))))
         scope = TorchScope(tuple(terms))
         points = {value for _, (a, b) in terms for value in ((a, b), (a, b + 1), (a, b - 1))}
         if not any(scope._at(point) for point in points):
-            raise ValueError(f"torch {text!r} holds of no version; fix its terms")
+            raise ValueError(f"torch {text!r} does not match any version; correct its comparisons")
         return scope
 
     def holds(self, version: str) -> bool:
-        """Return True if a version of torch is in the scope."""
+        """Return True if a version of torch is in the range."""
         return self._at(minor(version))
 
     def _at(self, point: Minor) -> bool:
-        return all(_HOLDS[word](point, value) for word, value in self.terms)
+        return all(_HOLDS[comparison](point, value) for comparison, value in self.terms)
 
     def __str__(self) -> str:
-        return ", ".join(f"{word}{a}.{b}" for word, (a, b) in self.terms)
+        return ", ".join(f"{comparison}{a}.{b}" for comparison, (a, b) in self.terms)
 
 
-def between(inside: set[Minor], outside: set[Minor]) -> TorchScope | None:
-    """The widest scope of one term with some versions inside and others outside; None if there is none."""
+def separating_scope(inside: set[Minor], outside: set[Minor]) -> TorchScope | None:
+    """Return the widest range of one comparison that contains all versions ``inside`` and none ``outside``,
+    or None.
+    """
     if not inside or not outside:
         return None
     if max(inside) < min(outside):

@@ -1,4 +1,4 @@
-"""The words of the suite as types: verdicts, kinds of failure, results and their ids."""
+"""Verdicts, kinds of failure, results and their ids, as types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conformance.model.records import AttemptDetails, AttemptRow, FailureRow, Sa
 
 
 class Verdict(str, enum.Enum):
-    """Verdict of one result. The order of declaration is the order in which a case shows its worst."""
+    """Verdict of one result. A case shows the verdict of its results that is declared first."""
 
     CRASH = "crash"
     TIMEOUT = "timeout"
@@ -31,7 +31,7 @@ class Verdict(str, enum.Enum):
 
     @staticmethod
     def worst(verdicts: list[Verdict]) -> Verdict:
-        """The verdict that a case shows for its results; an empty case is vacuous."""
+        """Return the verdict that a case shows for its results; an empty case is vacuous."""
         order = list(Verdict)
         return min(verdicts, key=order.index) if verdicts else Verdict.VACUOUS
 
@@ -50,7 +50,7 @@ _UNEXPECTED = frozenset(
 
 
 class Kind(str, enum.Enum):
-    """Kind of a failure: what an expectation must name besides the result."""
+    """Kind of a failure, which an expectation must name besides the result."""
 
     VALUE = "value"
     METADATA = "metadata"
@@ -69,7 +69,7 @@ class Kind(str, enum.Enum):
 
 
 class Placement(str, enum.Enum):
-    """The place in which an operator ran."""
+    """Where an operator ran."""
 
     NATIVE = "native"
     COMPOSITE = "composite"
@@ -90,7 +90,7 @@ class CaseId:
 
     @staticmethod
     def parse(text: str) -> CaseId:
-        """Read ``property/subject``; ValueError for anything else."""
+        """Parse ``property/subject``; raise ValueError for anything else."""
         name, slash, subject = text.partition("/")
         if not slash or not name or not subject:
             raise ValueError(f"case id {text!r} is not of the form property/subject, e.g. value/add")
@@ -101,7 +101,7 @@ class CaseId:
 class ResultId:
     """``property/subject[.variant]@dtype``: the unit of verdicts, expectations, levels, diffs and totals.
 
-    A property that does not vary with the dtype uses the dtype word ``any``.
+    A property that does not depend on the dtype uses the word ``any``.
     """
 
     case: CaseId
@@ -112,7 +112,7 @@ class ResultId:
 
     @staticmethod
     def parse(text: str) -> ResultId:
-        """Read ``property/subject@dtype``; ValueError for anything else."""
+        """Parse ``property/subject@dtype``; raise ValueError for anything else."""
         case, at, dtype = text.rpartition("@")
         if not at or not dtype:
             raise ValueError(
@@ -121,14 +121,16 @@ class ResultId:
         return ResultId(CaseId.parse(case), dtype)
 
 
-def plain(text: str) -> str:
-    """Text that any terminal and file can take: control characters and half characters as escapes."""
+def printable(text: str) -> str:
+    """Return a text that any terminal and file accepts: control characters and lone surrogates are
+    escaped.
+    """
     if text.isprintable():
         return text
-    kept = "".join(
+    escaped = "".join(
         c if c in "\n\t" or ord(c) >= 0xA0 or " " <= c <= "~" else f"\\x{ord(c):02x}" for c in text
     )
-    return kept.encode("utf-8", "backslashreplace").decode()
+    return escaped.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclasses.dataclass
@@ -140,10 +142,10 @@ class Failure:
     sample: int | None = None
 
     def __post_init__(self) -> None:
-        self.message = plain(self.message)
+        self.message = printable(self.message)
 
     def to_json(self) -> FailureRow:
-        """A JSON object; without ``sample`` if no sample showed it."""
+        """Return a JSON object, without ``sample`` if no sample showed the deviation."""
         row: FailureRow = {"kind": self.kind.value, "message": self.message}
         if self.sample is not None:
             row["sample"] = self.sample
@@ -152,10 +154,10 @@ class Failure:
 
 @dataclasses.dataclass
 class Result:
-    """The findings of one property about one subject in one dtype.
+    """The result of one property for one subject in one dtype.
 
-    ``comparisons`` counts compared elements or facts; ``failures`` keeps the first few of ``failure_count``;
-    ``failed_samples`` are the indices of all samples that showed one, ascending.
+    ``comparisons`` counts compared elements or facts. ``failures`` keeps the first few of ``failure_count``
+    deviations. ``failed_samples`` are the indices of all samples that showed a deviation, ascending.
     """
 
     id: ResultId
@@ -171,15 +173,15 @@ class Result:
     seed: int = 0
     attempt: int = 1
     failed_samples: list[int] = dataclasses.field(default_factory=list)
-    #: What the samples that fail have in common, if that is known.
+    #: A condition that the failing samples have in common, if one was found.
     pattern: SamplePattern | None = None
-    #: It failed, and ended in another way when it ran once more at once.
+    #: It failed, and ended differently when it was rerun at once.
     intermittent: bool = False
-    #: Dtypes that the target does not declare and for which something was left out.
+    #: Undeclared dtypes for which a part of the check was omitted.
     undeclared: list[str] = dataclasses.field(default_factory=list)
 
     def to_json(self) -> AttemptRow:
-        """A JSON object with plain strings and numbers only; empty fields are left out."""
+        """Return a JSON object of strings and numbers; empty fields are omitted."""
         numbers: AttemptDetails = {}
         if self.comparisons:
             numbers["comparisons"] = self.comparisons
@@ -195,7 +197,7 @@ class Result:
             numbers["seed"] = self.seed
         if self.attempt:
             numbers["attempt"] = self.attempt
-        # The order of the keys is that of the file.
+        # The keys are in the order of the results file.
         row: AttemptRow = {
             "id": str(self.id),
             "verdict": self.verdict.value,
@@ -218,7 +220,7 @@ class Result:
 
     @staticmethod
     def from_json(data: AttemptRow) -> Result:
-        """The inverse of :meth:`to_json`; raises KeyError or ValueError on anything else."""
+        """Return a result from its JSON object; raise KeyError or ValueError for anything else."""
         return Result(
             id=ResultId.parse(data["id"]),
             verdict=Verdict(data["verdict"]),
@@ -242,5 +244,5 @@ class Result:
 
 
 def seed_of(subject: str, dtype: str) -> int:
-    """The seed of everything random about a subject in a dtype: the same on every worker, shard and retry."""
+    """Return the seed for a subject in a dtype, which is the same in every worker, shard and retry."""
     return zlib.crc32(f"{subject}@{dtype}".encode())

@@ -1,14 +1,14 @@
-"""The closed lists of words that target files, levels, properties and results share."""
+"""The closed lists of names that target files, levels, properties and results share."""
 
 from __future__ import annotations
 
 #: Every mode that a target file may name; one process runs one mode.
 MODES = ("eager", "lazy", "compile", "graph", "distributed")
 
-#: Modes of a property that names none: what is true of a call is true of a call in a lazy graph.
+#: Default modes of a property: a requirement on a call also applies to a call in a lazy graph.
 CALLS = ("eager", "lazy")
 
-#: Levels that can be certified, from narrow to broad. ``smoke`` is beside them: a fixed quick choice.
+#: Levels that can be certified, from narrow to broad. ``smoke`` is not one of them: a fixed quick selection.
 LEVELS = ("bringup", "core", "training", "full")
 
 #: The dtype word of a result that does not vary with the dtype.
@@ -17,7 +17,7 @@ ANY_DTYPE = "any"
 #: Kinds of subjects with a module in ``conformance.pytest_modules``.
 KINDS = ("operator", "overload", "module", "optimizer", "device", "api", "collective", "world")
 
-#: Every capability word with what a backend promises by it. A word that a target file leaves out is declared.
+#: Every capability with its meaning. A capability that a target file does not mention is declared.
 CAPABILITIES: dict[str, str] = {
     # Operators
     "autograd": "backward passes run on the device",
@@ -77,11 +77,11 @@ CAPABILITIES: dict[str, str] = {
     "reduce_bitwise": "process groups reduce by ReduceOp.BAND, BOR and BXOR",
 }
 
-#: Words whose absence nothing refuses: without them a property says nothing (there is no second device,
-#: nothing to wait for), or trying it does harm (memory of the host without a limit, a child that hangs; a
-#: nested tensor on a device without kernels for them makes torch itself end the process).
-#: If one is not declared there is no result; if any other is not declared the result exists, and a
-#: clean refusal is ``unsupported``.
+#: Capabilities that a device cannot refuse. Without them a check is meaningless (no second device, no work to
+#: wait for) or harmful: it may exhaust the host's memory, or a child process may hang. A nested tensor on a
+#: device without kernels for it makes torch itself end the process.
+#: If one of these is not declared, the result does not exist. If any other capability is not declared, the
+#: result exists, and a clean refusal is ``unsupported``.
 WITHOUT_REFUSAL = frozenset(
     {
         "asynchronous",

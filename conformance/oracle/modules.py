@@ -25,16 +25,16 @@ _JUMP = 2.0**12
 
 
 @dataclasses.dataclass
-class ModuleExpected:
+class ModuleReference:
     """The CPU's values for one sample; if it refused the float64 call only ``error`` is set.
 
     ``plain`` is None if the CPU refuses the dtype itself. ``spread`` holds float64 tensors with the shapes of
     the values in ``precise``, by name. ``elements`` is the number of elements of the largest tensor.
     """
 
-    plain: Observation | None = None
-    precise: Observation = dataclasses.field(default_factory=dict)
-    spread: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
+    outputs: Observation | None = None
+    high_precision: Observation = dataclasses.field(default_factory=dict)
+    sensitivity: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
     cotangents: Cotangents = None
     elements: int = 1
     error: Exception | None = None
@@ -53,7 +53,7 @@ def _kept(shown: Observation) -> Observation:
     }
 
 
-def raised(module: torch.nn.Module) -> torch.nn.Module:
+def with_high_precision_parameters(module: torch.nn.Module) -> torch.nn.Module:
     """Return the same module object with floating parameters and buffers in float64, complex ones in
     complex128.
     """
@@ -86,7 +86,7 @@ def _precise(
     step: float,
     most: int = 1,
 ) -> Observation:
-    module, arguments = raised(sample.module()), sample.arguments(dtypes=UP)
+    module, arguments = with_high_precision_parameters(sample.module()), sample.arguments(dtypes=UP)
     if cotangents is not None:
         cotangents = [value.to(UP.get(value.dtype, value.dtype), copy=True) for value in cotangents]
     if seed is not None:
@@ -94,23 +94,23 @@ def _precise(
     return _kept(procedure.run(module, arguments, cotangents))
 
 
-def compute(sample: ModuleSample, procedure: Procedure) -> ModuleExpected:
+def reference_for_module(sample: ModuleSample, procedure: Procedure) -> ModuleReference:
     """Return the CPU's values for a sample, not cached; never raises for an error of the module."""
-    result = ModuleExpected()
+    result = ModuleReference()
     with surroundings(torch.get_default_dtype()):
         try:
             cotangents = result.cotangents = cotangents_of(sample) if procedure.backward else None
-            result.plain = _kept(procedure.run(sample.module(), sample.arguments(), cotangents))
+            result.outputs = _kept(procedure.run(sample.module(), sample.arguments(), cotangents))
         except Exception as error:
             if procedure.backward:
-                return ModuleExpected(error=error)
+                return ModuleReference(error=error)
     with surroundings(torch.float64):
         step = step_of(sample.dtype)
         try:
-            result.precise = _precise(sample, procedure, cotangents, None, step)
+            result.high_precision = _precise(sample, procedure, cotangents, None, step)
         except Exception as error:
-            return ModuleExpected(error=error)
-        result.spread = _spread(sample, procedure, result.precise, cotangents, step)
+            return ModuleReference(error=error)
+        result.sensitivity = _spread(sample, procedure, result.high_precision, cotangents, step)
     module = sample.module()
     sizes = [tensor.numel() for tensor in [*trees.tensors(sample.call), *module.parameters()]]
     result.elements = max([1, *sizes])
@@ -153,13 +153,13 @@ def _magnitude(value: Any) -> float:
     return float(size.max()) if size.numel() else 0.0
 
 
-_cache: SubjectCache[tuple[str, int, str], ModuleExpected] = SubjectCache()
+_cache: SubjectCache[tuple[str, int, str], ModuleReference] = SubjectCache()
 
 
-def expected(subject: Subject, sample: ModuleSample, procedure: Procedure) -> ModuleExpected:
+def expected(subject: Subject, sample: ModuleSample, procedure: Procedure) -> ModuleReference:
     """Return the CPU's values for a shared sample; computed once per process."""
     key = (dtype_name(sample.dtype), sample.index, procedure.name)
-    return _cache.value(subject.name, key, lambda: compute(sample, procedure))
+    return _cache.value(subject.name, key, lambda: reference_for_module(sample, procedure))
 
 
 def forget() -> None:

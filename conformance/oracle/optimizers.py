@@ -32,15 +32,15 @@ class Procedure:
 
 
 @dataclasses.dataclass
-class OptimizerExpected:
+class OptimizerReference:
     """The CPU's values: ``plain`` in the sample's dtype (None if it refuses that), ``precise`` in float64.
 
     ``spread`` holds float64 tensors with the shapes of the values in ``precise``, by name.
     """
 
-    plain: Observation | None = None
-    precise: Observation = dataclasses.field(default_factory=dict)
-    spread: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
+    outputs: Observation | None = None
+    high_precision: Observation = dataclasses.field(default_factory=dict)
+    sensitivity: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
     error: Exception | None = None
 
 
@@ -115,9 +115,9 @@ def _precise(sample: OptimizerSample, procedure: Procedure, seed: int | None, st
     )
 
 
-def compute(sample: OptimizerSample, procedure: Procedure) -> OptimizerExpected:
+def compute(sample: OptimizerSample, procedure: Procedure) -> OptimizerReference:
     """Return the CPU's values for a sample, not cached; never raises for an error of the optimizer."""
-    result = OptimizerExpected()
+    result = OptimizerReference()
     plain = for_loop(sample)
     with _default(torch.get_default_dtype()):
         try:
@@ -125,37 +125,37 @@ def compute(sample: OptimizerSample, procedure: Procedure) -> OptimizerExpected:
             run = procedure.run(
                 problem, lambda parameters, **more: sample.build(parameters, **{**plain, **more})
             )
-            result.plain = _kept(run)
+            result.outputs = _kept(run)
         except Exception as error:
-            result.plain, result.error = None, error
+            result.outputs, result.error = None, error
     with _default(torch.float64):
         step = step_of(sample.dtype)
         try:
-            result.precise = _precise(sample, procedure, None, step)
+            result.high_precision = _precise(sample, procedure, None, step)
             result.error = None
             for probe in range(PROBES):
                 _widen(result, _precise(sample, procedure, sample.seed + probe, step), step)
         except Exception as error:
-            return OptimizerExpected(error=error)
-    for name, value in result.spread.items():
+            return OptimizerReference(error=error)
+    for name, value in result.sensitivity.items():
         if value.numel():
-            result.spread[name] = torch.maximum(value, value.mean())
+            result.sensitivity[name] = torch.maximum(value, value.mean())
     return result
 
 
-def _widen(result: OptimizerExpected, moved: Observation, step: float) -> None:
-    for name, value in result.precise.items():
+def _widen(result: OptimizerReference, moved: Observation, step: float) -> None:
+    for name, value in result.high_precision.items():
         if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
             continue
         distance = torch.nan_to_num((moved[name] - value).abs().to(torch.float64) / step, 0.0, 0.0, 0.0)
-        before = result.spread.get(name)
-        result.spread[name] = distance if before is None else torch.maximum(before, distance)
+        before = result.sensitivity.get(name)
+        result.sensitivity[name] = distance if before is None else torch.maximum(before, distance)
 
 
-_cache: SubjectCache[tuple[str, int, str], OptimizerExpected] = SubjectCache()
+_cache: SubjectCache[tuple[str, int, str], OptimizerReference] = SubjectCache()
 
 
-def expected(subject: Subject, sample: OptimizerSample, procedure: Procedure) -> OptimizerExpected:
+def expected(subject: Subject, sample: OptimizerSample, procedure: Procedure) -> OptimizerReference:
     """Return the CPU's values for a shared sample; computed once per process."""
     key = (dtype_name(sample.dtype), sample.index, procedure.name)
     return _cache.value(subject.name, key, lambda: compute(sample, procedure))

@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     link = ParentLink.connect()
     for events in link.requests():
-        from conformance.oracle import operators as oracle
+        from conformance.oracle import reference as oracle
         from conformance.samples import sample_limit
         from conformance.subjects import catalogue
 

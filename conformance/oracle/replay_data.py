@@ -10,7 +10,7 @@ import torch
 
 from conformance import torch_testing_internals
 from conformance.framework import trees
-from conformance.oracle.operators import Expected, compute
+from conformance.oracle.reference import Reference, reference_for
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, bits, dtype_name, wrap
 from conformance.subjects.torch_databases import Subject, find
@@ -69,15 +69,15 @@ def renewed_with_oracle(
     subject: Subject,
     dtype: torch.dtype,
     sample: Sample,
-    accurate: Callable[[Sample, Expected], bool] = lambda sample, expected: True,
-) -> tuple[Sample, Expected] | None:
+    accurate: Callable[[Sample, Reference], bool] = lambda sample, expected: True,
+) -> tuple[Sample, Reference] | None:
     """Return other data with the oracle's values for it; None if there is none or the CPU refuses it.
 
     It is the first whose values ``accurate`` takes; the first of all if there is no such data.
     """
     first = None
     for fresh in renewals(subject, dtype, sample):
-        expected = compute(subject, dtype, fresh)
+        expected = reference_for(subject, dtype, fresh)
         if expected.ok and accurate(fresh, expected):
             return fresh, expected
         first = first or ((fresh, expected) if expected.ok else None)

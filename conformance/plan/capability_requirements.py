@@ -1,4 +1,6 @@
-"""The capabilities that a property of a subject needs, and those of them that a target lacks."""
+"""The capabilities that a property of a subject requires, and the required capabilities that a target
+lacks.
+"""
 
 from __future__ import annotations
 
@@ -20,35 +22,43 @@ if TYPE_CHECKING:
 
 
 @functools.cache
-def _of_subjects() -> dict[tuple[str, str], tuple[str, ...]]:
+def _subject_capabilities() -> dict[tuple[str, str], tuple[str, ...]]:
     data = tomllib.loads((Path(__file__).parent / "levels" / "subject_capabilities.toml").read_text())
     by_subject: dict[tuple[str, str], tuple[str, ...]] = {}
     for kind, table in data.items():
-        for word, names in table.items():
-            if word not in CAPABILITIES:
+        for capability, names in table.items():
+            if capability not in CAPABILITIES:
                 raise ValueError(
-                    f"levels/needs.toml names capability {word!r}; see conformance/model/vocabulary.py"
+                    f"levels/subject_capabilities.toml names capability {capability!r}, which does not "
+                    "exist; see conformance/model/vocabulary.py"
                 )
             for name in names:
-                by_subject[(kind, name)] = (*by_subject.get((kind, name), ()), word)
+                by_subject[(kind, name)] = (*by_subject.get((kind, name), ()), capability)
     return by_subject
 
 
-def of_subject(kind: str, name: str) -> tuple[str, ...]:
-    """Needs of every property of a subject, from ``levels/needs.toml``: ``bernoulli`` needs ``random``."""
-    return _of_subjects().get((kind, name), ())
+def capabilities_of_subject(kind: str, name: str) -> tuple[str, ...]:
+    """Return the capabilities that every property of a subject requires: ``random`` for ``bernoulli``.
+
+    They are listed in ``levels/subject_capabilities.toml``.
+    """
+    return _subject_capabilities().get((kind, name), ())
 
 
-def needed(entry: Property, kind: str, subject: str) -> tuple[str, ...]:
-    """The words that a target must declare to be held to a property of a subject."""
-    return tuple(dict.fromkeys((*entry.capabilities, *of_subject(kind, subject))))
+def required_capabilities(entry: Property, kind: str, subject: str) -> tuple[str, ...]:
+    """Return the capabilities that a property of this subject requires."""
+    return tuple(dict.fromkeys((*entry.capabilities, *capabilities_of_subject(kind, subject))))
 
 
-def lacking(target: Target, entry: Property, kind: str, subject: str) -> tuple[str, ...]:
-    """Those of them that the target file declares to be false."""
-    return tuple(word for word in needed(entry, kind, subject) if not target.capable(word))
+def undeclared_capabilities(target: Target, entry: Property, kind: str, subject: str) -> tuple[str, ...]:
+    """Return the required capabilities that the target file declares to be false."""
+    return tuple(
+        capability
+        for capability in required_capabilities(entry, kind, subject)
+        if not target.capable(capability)
+    )
 
 
-def exists(target: Target, entry: Property, kind: str, subject: str) -> bool:
-    """Return True if the result exists despite what the target lacks."""
-    return not WITHOUT_REFUSAL.intersection(lacking(target, entry, kind, subject))
+def result_exists(target: Target, entry: Property, kind: str, subject: str) -> bool:
+    """Return True if the result exists despite the undeclared capabilities."""
+    return not WITHOUT_REFUSAL.intersection(undeclared_capabilities(target, entry, kind, subject))

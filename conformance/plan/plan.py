@@ -1,4 +1,4 @@
-"""The plan of a run: which results there will be, decided before the first one runs."""
+"""The plan of a run: the results that it will produce, computed before the first one runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A planned case: one property of one subject, with the dtypes for which there is a result."""
+    """A planned case: one property of one subject, with the dtypes of its results."""
 
     kind: str
     property: str
@@ -34,7 +34,7 @@ class Case:
         return f"{self.property}/{self.subject}"
 
     def result_ids(self) -> Iterator[str]:
-        """The ids of the results of the case, one per dtype."""
+        """Return the ids of the results of the case, one per dtype."""
         return (f"{self.id}@{dtype}" for dtype in self.dtypes)
 
 
@@ -50,7 +50,7 @@ class Shard:
 
     @staticmethod
     def parse(text: str) -> Shard:
-        """Read ``I/N``; UsageError for anything else."""
+        """Parse ``I/N``; raise UsageError for anything else."""
         first, _, second = text.partition("/")
         if first.isdigit() and second.isdigit() and 1 <= int(first) <= int(second):
             return Shard(int(first), int(second))
@@ -59,8 +59,8 @@ class Shard:
     def takes(self, kind: str, subject: str, mode: str = "eager", property_name: str | None = None) -> bool:
         """Return True if a property of a subject belongs to this shard in a mode.
 
-        Goes by the names and the committed table of recorded seconds (``plan/shards.py``), so that all shards
-        agree whatever else there is.
+        The names and the committed table of recorded seconds (``plan/shards.py``) alone decide, so that all
+        shards agree.
         """
         return shards.shard_of(mode, kind, subject, self.count, property_name) == self.index - 1
 
@@ -75,17 +75,17 @@ class Plan:
         return sum(len(case.dtypes) for case in self.cases)
 
     def result_ids(self) -> Iterator[str]:
-        """The ids of all results, in the order of the cases."""
+        """Yield the ids of all results, in the order of the cases."""
         for case in self.cases:
             yield from case.result_ids()
 
     def digest(self) -> str:
-        """Digest of all result ids, in any order of cases."""
+        """Return the digest of all result ids, which does not depend on the order of cases."""
         lines = sorted(f"{case.kind}:{case.id}@{','.join(case.dtypes)}" for case in self.cases)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     def to_json(self) -> PlanTable:
-        """A compact object: lists of dtypes are shared among cases."""
+        """Return a compact JSON object: cases share lists of dtypes."""
         lists: dict[tuple[str, ...], int] = {}
         rows = [
             (case.kind, case.property, case.subject, lists.setdefault(case.dtypes, len(lists)))
@@ -95,7 +95,7 @@ class Plan:
 
     @staticmethod
     def from_json(data: PlanTable) -> Plan:
-        """The inverse of :meth:`to_json`."""
+        """Return a plan from its JSON object."""
         lists = [tuple(dtypes) for dtypes in data["dtypes"]]
         return Plan([Case(kind, name, subject, lists[index]) for kind, name, subject, index in data["cases"]])
 
@@ -109,12 +109,12 @@ class Plan:
         return Plan.from_json(json.loads(path.read_text()))
 
     def only(self, result_ids: Iterable[str]) -> Plan:
-        """The part of the plan with these result ids, in the same order."""
+        """Return the part of the plan with these result ids, in the same order."""
         ids = set(result_ids)
         return self.select(ids.__contains__)
 
     def select(self, matcher: Matcher) -> Plan:
-        """The part of the plan whose result ids match."""
+        """Return the part of the plan whose result ids match."""
         cases = []
         for case in self.cases:
             dtypes = tuple(dtype for dtype in case.dtypes if matcher(f"{case.id}@{dtype}"))
@@ -123,54 +123,59 @@ class Plan:
         return Plan(cases)
 
     def shard(self, shard: Shard, mode: str = "eager") -> Plan:
-        """The part of the plan that a shard takes in a mode."""
+        """Return the part of the plan that belongs to a shard in a mode."""
         return Plan(
             [case for case in self.cases if shard.takes(case.kind, case.subject, mode, case.property)]
         )
 
 
-def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Plan:
-    """Every result that a level has for a target, in the target's mode or in any of ``modes``.
+def build_plan(target: Target, level: str, modes: Sequence[str] | None = None) -> Plan:
+    """Return all results that a level has for a target, in the target's mode or in any of ``modes``.
 
-    Needs the properties and torch's databases, no backend.
+    Imports the properties and torch's databases, but no backend.
     """
     from conformance.builds import installed_torch
     from conformance.plan import capability_requirements, levels, release_exclusions
     from conformance.properties.registry import properties
     from conformance.subjects import catalogue
 
-    levels.check(level)
+    levels.check_level(level)
     version = installed_torch.version()
-    asked = {target.mode} if modes is None else set(modes)
+    requested_modes = {target.mode} if modes is None else set(modes)
     cases: list[Case] = []
-    seen: dict[str, str] = {}
+    kind_by_case: dict[str, str] = {}
     for kind in catalogue.kinds():
-        known = [entry for entry in properties(kind) if asked & set(entry.modes)]
+        kind_properties = [entry for entry in properties(kind) if requested_modes & set(entry.modes)]
         if level == levels.SMOKE:
-            known = [entry for entry in known if entry.smoke]
-            quick = levels.smoke_subjects(kind)
+            kind_properties = [entry for entry in kind_properties if entry.smoke]
+            smoke_names = levels.smoke_subjects(kind)
             subjects = (
-                [subject for subject in catalogue.subjects(kind) if subject.name in quick] if known else []
+                [subject for subject in catalogue.subjects(kind) if subject.name in smoke_names]
+                if kind_properties
+                else []
             )
         else:
-            subjects = list(catalogue.subjects(kind)) if known else []
+            subjects = list(catalogue.subjects(kind)) if kind_properties else []
         for subject in subjects:
-            for entry in known:
-                if not capability_requirements.exists(target, entry, kind, subject.name):
+            for entry in kind_properties:
+                if not capability_requirements.result_exists(target, entry, kind, subject.name):
                     continue
                 dtypes = tuple(entry.applies(target, subject))
                 if level != levels.SMOKE:
-                    dtypes = levels.load(level).chosen(kind, entry.name, entry.level, subject.name, dtypes)
+                    dtypes = levels.load(level).selected_dtypes(
+                        kind, entry.name, entry.level, subject.name, dtypes
+                    )
                 dtypes = release_exclusions.dtypes_passed_by_release(
                     f"{entry.name}/{subject.name}", dtypes, version
                 )
                 if not dtypes:
                     continue
                 case = Case(kind, entry.name, subject.name, dtypes)
-                known_kind = seen.setdefault(case.id, kind)
-                if known_kind != kind:
+                earlier_kind = kind_by_case.setdefault(case.id, kind)
+                if earlier_kind != kind:
                     raise UsageError(
-                        f"case {case.id} exists for {known_kind} and for {kind}; rename one of the properties"
+                        f"case {case.id} exists for kinds {earlier_kind} and {kind}; rename one of the "
+                        "properties"
                     )
                 cases.append(case)
     return Plan(cases)

@@ -1,4 +1,4 @@
-"""Results that a release of torch does not promise yet: its own CPU fails them, so no device owes them."""
+"""Results that are excluded for older torch releases, because the CPU of that release fails them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILE = Path(__file__).with_name("release_exclusions.toml")
 
 @dataclasses.dataclass(frozen=True)
 class ReleaseExclusion:
-    """Results that a range of releases does not have, and why."""
+    """Results that a range of releases does not have, and the reason."""
 
     ids: tuple[str, ...]
     torch: TorchScope
@@ -29,7 +29,7 @@ class ReleaseExclusion:
 
 @functools.cache
 def load(file: Path = FILE) -> tuple[ReleaseExclusion, ...]:
-    """All entries. ValueError if the file does not have the right form."""
+    """Return all entries; raise ValueError if the file does not have the right form."""
     data = tomllib.loads(file.read_text())
     if data.pop("schema", None) != 1 or set(data) - {"absent"}:
         raise ValueError(f"{file.name} is not of schema 1 with entries [[absent]]")
@@ -42,15 +42,15 @@ def load(file: Path = FILE) -> tuple[ReleaseExclusion, ...]:
 
 
 @functools.cache
-def _of(version: str) -> tuple[frozenset[str], tuple[str, ...]]:
+def _excluded_patterns(version: str) -> tuple[frozenset[str], tuple[str, ...]]:
     patterns = [pattern for entry in load() if entry.torch.holds(version) for pattern in entry.ids]
     literal = frozenset(filter(is_literal, patterns))
     return literal, tuple(pattern for pattern in patterns if pattern not in literal)
 
 
 def dtypes_passed_by_release(case: str, dtypes: tuple[str, ...], version: str) -> tuple[str, ...]:
-    """Those of the dtypes in which a release of torch makes a case's promise; nearly always all."""
-    literal, patterns = _of(version)
+    """Return the dtypes in which a release of torch is required to pass a case; nearly always all of them."""
+    literal, patterns = _excluded_patterns(version)
     if not literal and not patterns:
         return dtypes
     return tuple(

@@ -14,7 +14,7 @@ from conformance.target.file import TargetFile
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """Everything that decides what a run does; checked before it starts."""
+    """The validated options of a run, which decide everything that it does."""
 
     target: TargetFile
     target_argument: str
@@ -28,13 +28,13 @@ class Request:
     timeout: float = USUAL_LIMIT
     extra: Sequence[str] = ()
     part: bool = False
-    #: Ranks of the worlds of mode ``distributed``.
+    #: World size in mode ``distributed``.
     ranks: int = 2
-    #: Whether workers measure what their time goes into.
+    #: Whether workers record a time profile.
     profile: bool = False
 
-    def target_words(self) -> TargetRecord:
-        """The target as a results file describes it."""
+    def target_record(self) -> TargetRecord:
+        """Return the description of the target for a results file."""
         target = self.target
         return {
             "name": target.name,
@@ -47,9 +47,13 @@ class Request:
         }
 
     def processes(self, mode: str) -> int:
-        """The number of processes on the device in a mode: workers, or ranks of the one worker's world."""
+        """Return the number of processes on the device in a mode: workers, or the ranks of one worker's
+        process group.
+        """
         return self.ranks if mode == "distributed" else self.workers
 
     def workers_of(self, mode: str) -> int:
-        """The largest number of workers in a mode: in ``distributed`` one, which has a world of ranks."""
+        """Return the largest number of workers in a mode. In ``distributed`` it is one, which starts the
+        ranks.
+        """
         return 1 if mode == "distributed" else self.workers

@@ -11,15 +11,16 @@ Matcher = Callable[[str], bool]
 _TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
 
 
-def parse(expression: str) -> Matcher:
-    """A matcher over result ids (``value/add@float32``) for words with ``and``, ``or``, ``not``, brackets.
+def parse_selection(expression: str) -> Matcher:
+    """Return a matcher over result ids (``value/add@float32``) for an expression with ``and``, ``or``,
+    ``not``, ``( )``.
 
-    A word matches if it is part of the id, upper and lower case alike; ``/add@`` therefore means exactly
-    the operator ``add``. UsageError names what does not parse.
+    A word matches if it is a substring of the id; case is ignored. ``/add@`` therefore selects exactly the
+    operator ``add``. Raise UsageError for the token that cannot be parsed.
     """
     tokens = _TOKEN.findall(expression)
     if not tokens:
-        raise UsageError("-k was given an empty expression; give words such as 'value and not float16'")
+        raise UsageError("the expression of -k is empty; write words such as 'value and not float16'")
     parser = _Parser(tokens, expression)
     matcher = parser.either()
     if parser.tokens:
@@ -33,13 +34,13 @@ class _Parser:
         self.expression = expression
 
     def error(self) -> UsageError:
-        shown = repr(self.tokens[0]) if self.tokens else "the end"
+        token = repr(self.tokens[0]) if self.tokens else "the end"
         return UsageError(
-            f"-k {self.expression!r} does not parse at {shown}; join words with 'and', 'or', 'not', ( )"
+            f"-k {self.expression!r} cannot be parsed at {token}; join words with 'and', 'or', 'not', ( )"
         )
 
-    def take(self, word: str) -> bool:
-        if self.tokens and self.tokens[0] == word:
+    def take(self, token: str) -> bool:
+        if self.tokens and self.tokens[0] == token:
             self.tokens.pop(0)
             return True
         return False
@@ -47,13 +48,13 @@ class _Parser:
     def either(self) -> Matcher:
         left = self.both()
         while self.take("or"):
-            left = _either(left, self.both())
+            left = _any_of(left, self.both())
         return left
 
     def both(self) -> Matcher:
         left = self.negated()
         while self.take("and"):
-            left = _both(left, self.negated())
+            left = _all_of(left, self.negated())
         return left
 
     def negated(self) -> Matcher:
@@ -67,13 +68,13 @@ class _Parser:
             return inner
         if not self.tokens or self.tokens[0] in ("and", "or", ")"):
             raise self.error()
-        word = self.tokens.pop(0).lower()
-        return lambda text: word in text.lower()
+        fragment = self.tokens.pop(0).lower()
+        return lambda text: fragment in text.lower()
 
 
-def _either(left: Matcher, right: Matcher) -> Matcher:
+def _any_of(left: Matcher, right: Matcher) -> Matcher:
     return lambda text: left(text) or right(text)
 
 
-def _both(left: Matcher, right: Matcher) -> Matcher:
+def _all_of(left: Matcher, right: Matcher) -> Matcher:
     return lambda text: left(text) and right(text)

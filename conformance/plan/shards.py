@@ -1,11 +1,12 @@
-"""Recorded seconds by mode and subject, and shards that take the same time.
+"""Recorded seconds by mode and subject, and shards of equal duration.
 
-A subject stays whole, since its properties share samples and oracle values. Areas of the API share nothing,
-so the table may split a long one: it then has the properties of the area instead, each with its seconds.
+All properties of a subject are in one shard, because they share samples and reference values. Areas of the
+API share nothing, so the table may split a long area. It then lists the properties of the area instead, each
+with its seconds.
 
-The table ``seconds.json`` is committed; ``python -m tools.generate.subject_seconds DIR ...`` makes it anew from
-output folders of runs. It holds rounded seconds, so that it changes only if something took markedly more
-or less.
+``python -m tools.generate.subject_seconds DIR ...`` regenerates the committed table ``seconds.json`` from
+output folders of runs. The seconds are rounded, so that the table changes only if a duration changes
+markedly.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ SCHEMA = 1
 
 
 class Seconds(TypedDict):
-    """The committed table: by mode, then by seconds, the subjects or properties that take them."""
+    """The committed table: by mode and seconds, the subjects or properties that take so long."""
 
     schema: int
     modes: dict[str, dict[str, list[str]]]
 
 
-def key(kind: str, subject: str, property_name: str | None = None) -> str:
-    """The name of a subject in a table, or that of one property of it."""
+def entry_name(kind: str, subject: str, property_name: str | None = None) -> str:
+    """Return the name of a subject, or of one of its properties, in the table."""
     return "/".join(filter(None, (kind, subject, property_name)))
 
 
 @functools.cache
-def table(path: Path = FILE) -> dict[str, dict[str, float]]:
-    """The committed table."""
+def recorded_seconds(path: Path = FILE) -> dict[str, dict[str, float]]:
+    """Return the committed table: seconds by entry by mode."""
     if not path.is_file():
         return {}
     data = json.loads(path.read_text())
@@ -50,17 +51,19 @@ def table(path: Path = FILE) -> dict[str, dict[str, float]]:
 
 
 @functools.lru_cache(maxsize=64)
-def assignment(mode: str, count: int, path: Path = FILE) -> Mapping[str, int]:
-    """The shard, counted from 0, of every entry of the table for a mode.
+def shard_assignment(mode: str, count: int, path: Path = FILE) -> Mapping[str, int]:
+    """Return the shard, counted from 0, of every entry of the table for a mode.
 
-    The dearest entry goes first, each to the shard that has the least so far. That depends on the table
-    alone: not on what a level or a target has, so all shards of a run agree, whoever runs them.
+    It depends on the table alone, and not on a level or a target. All shards of a run therefore agree.
     """
-    return balanced(table(path).get(mode, {}), count)
+    return balanced_assignment(recorded_seconds(path).get(mode, {}), count)
 
 
-def balanced(seconds: Mapping[str, float], count: int) -> dict[str, int]:
-    """Entries dealt out to ``count`` shards of nearly the same seconds."""
+def balanced_assignment(seconds: Mapping[str, float], count: int) -> dict[str, int]:
+    """Return the shard of each entry so that ``count`` shards take nearly the same time.
+
+    The longest entry is assigned first, each to the shard with the least seconds so far.
+    """
     loads = [0.0] * count
     shards = {}
     for name in sorted(seconds, key=lambda name: (-seconds[name], name)):
@@ -71,14 +74,14 @@ def balanced(seconds: Mapping[str, float], count: int) -> dict[str, int]:
 
 
 def shard_of(mode: str, kind: str, subject: str, count: int, property_name: str | None = None) -> int:
-    """The shard, counted from 0, of a property of a subject.
+    """Return the shard, counted from 0, of a property of a subject.
 
-    If the table has not split the subject, all its properties are in one shard. A subject whose time is
-    unknown, and a new property of one that is split, go by the subject's name.
+    All properties of a subject are in one shard unless the table splits the subject. The name of the subject
+    decides if its duration is unknown, or if the property of a split subject is new.
     """
-    known = assignment(mode, count)
-    name = key(kind, subject)
-    for word in (key(kind, subject, property_name), name):
-        if word in known:
-            return known[word]
+    shard_by_entry = shard_assignment(mode, count)
+    name = entry_name(kind, subject)
+    for entry in (entry_name(kind, subject, property_name), name):
+        if entry in shard_by_entry:
+            return shard_by_entry[entry]
     return zlib.crc32(name.encode()) % count

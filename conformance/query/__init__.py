@@ -1,1 +1,1 @@
-"""The search language of results, for the command line, the report and the site (``docs/query.md``)."""
+"""The query language for results, used by the command line, the report and the site (``docs/query.md``)."""

@@ -1,4 +1,4 @@
-"""The fields of a result that a query can name, and the words that each of them takes."""
+"""The fields of a result that a query can use, and their valid values."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import dataclasses
 from conformance.model.verdicts import Kind, Placement, Verdict
 from conformance.model.vocabulary import MODES
 
-#: Word for every verdict that makes a run exit with 1, and for every other one.
+#: The query values for all verdicts that make a run exit with 1, and for all other verdicts.
 UNEXPECTED, EXPECTED = "unexpected", "expected"
 
-#: Keys of a query with a sentence on each. ``query.js`` has the same keys.
+#: The keys of a query with their descriptions. ``query.js`` has the same keys.
 KEYS: dict[str, str] = {
     "op": "name of the operator, module, area of behaviours or other subject",
     "family": "family of the operator, such as fft or nn conv, or area of the behaviour",
@@ -27,9 +27,9 @@ KEYS: dict[str, str] = {
     "message": "part of a failure's message or of a note",
     "seconds": "seconds that the result took: a number after >, >=, < or <=",
 }
-#: Other names of keys.
+#: Alternative names of keys.
 ALIASES = {"subject": "op", "area": "family", "backend": "target"}
-#: Words of the keys that take words of a closed list.
+#: The valid values of the keys with a closed list of values.
 CLOSED: dict[str, tuple[str, ...]] = {
     "verdict": (UNEXPECTED, EXPECTED, *(verdict.value for verdict in Verdict)),
     "kind": tuple(kind.value for kind in Kind),
@@ -40,7 +40,7 @@ CLOSED: dict[str, tuple[str, ...]] = {
 
 @dataclasses.dataclass(frozen=True)
 class ResultFields:
-    """One result as a query sees it. ``texts`` are its messages and notes; ``seconds`` what it took."""
+    """The fields of one result for queries. ``texts`` are its messages and notes; ``seconds`` is its duration."""
 
     op: str
     family: str
@@ -57,11 +57,11 @@ class ResultFields:
 
     @builtins.property
     def id(self) -> str:
-        """``property/subject@dtype``."""
+        """The result id, ``property/subject@dtype``."""
         return f"{self.property}/{self.op}@{self.dtype}"
 
     def values(self, key: str) -> tuple[str, ...]:
-        """The values of a key that takes names."""
+        """Return the values of a key that is compared by name. A verdict also has its group."""
         if key == "kind":
             return self.kinds
         if key == "verdict":

@@ -1,9 +1,11 @@
-"""Queries such as ``op:topk dtype:bfloat16,float16 verdict:fail -kind:value``, as predicates over results.
+"""Parse queries such as ``op:topk dtype:bfloat16,float16 verdict:fail -kind:value`` into predicates over results.
 
-Terms beside each other must all hold; ``or``, ``not`` (or ``-``) and brackets join them. ``key:value``
-compares the whole value, in which ``*`` stands for any characters; a comma separates values of which one must
-hold. A bare word is a part of the id or of a message. Upper and lower case are alike. ``query.js`` reads the
-same language; ``tests/unit/query/vectors.json`` holds both to it.
+* Adjacent terms must all match. ``or``, ``not`` (or ``-``) and brackets combine terms.
+* ``key:value`` compares the whole value. ``*`` matches any characters. A comma separates alternative values.
+* A word without a key matches a part of the id or of a message.
+* Upper and lower case are equal.
+
+``query.js`` implements the same language. ``tests/unit/query/vectors.json`` tests both implementations.
 """
 
 from __future__ import annotations
@@ -24,17 +26,17 @@ _VALUE = re.compile(r'(?:"[^"]*"|[^",])*')
 _WORDS = ("and", "or", "not")
 _NUMBER = re.compile(r"(>=|<=|>|<)(\d+(?:\.\d*)?|\.\d+)")
 _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
-#: Brackets and negations within each other.
+#: The maximum nesting of brackets and negations.
 _DEPTH = 100
-#: Characters of a query.
+#: The maximum number of characters of a query.
 LONGEST = 2000
 
 
 class QueryError(UsageError):
-    """A mistake in a query; ``at`` is its place in the text, counted from 0."""
+    """A syntax error in a query. ``at`` is its offset in the text, starting at 0."""
 
-    def __init__(self, words: str, at: int, way_out: str) -> None:
-        super().__init__(f"the query has {words} at character {at + 1}; {way_out}")
+    def __init__(self, description: str, at: int, remedy: str) -> None:
+        super().__init__(f"the query has {description} at character {at + 1}; {remedy}")
         self.at = at
 
 
@@ -48,30 +50,35 @@ class _Token:
         return self.text in ("(", ")")
 
 
-def parse(text: str) -> Predicate:
-    """Read a query; every result matches an empty one. QueryError points at the first mistake."""
+def parse_query(text: str) -> Predicate:
+    """Return the predicate of a query. An empty query matches every result.
+
+    Raise QueryError for the first syntax error.
+    """
     if len(text) > LONGEST:
         raise QueryError(f"{len(text)} characters", LONGEST, f"shorten it to at most {LONGEST}")
-    tokens = _tokens(text)
+    tokens = _tokenize(text)
     if not tokens:
         return lambda result: True
     reader = _Reader(tokens, len(text))
     predicate = reader.either(0)
-    if (left := reader.next()) is not None:
-        raise QueryError(f"'{left.text}' without its opening bracket", left.at, "add or remove a bracket")
+    if (extra_token := reader.next()) is not None:
+        raise QueryError(
+            f"'{extra_token.text}' without its opening bracket", extra_token.at, "add or remove a bracket"
+        )
     return predicate
 
 
-def _tokens(text: str) -> list[_Token]:
+def _tokenize(text: str) -> list[_Token]:
     tokens = []
-    place = 0
-    while (match := _TOKEN.match(text, place)) is not None and match.end() > place:
-        bracket, word, quote = match.groups()
+    position = 0
+    while (match := _TOKEN.match(text, position)) is not None and match.end() > position:
+        bracket, term, quote = match.groups()
         if quote:
             raise QueryError("a quotation mark without its end", match.start(3), "close it")
-        if found := bracket or word:
-            tokens.append(_Token(found, match.start(1) if bracket else match.start(2)))
-        place = match.end()
+        if token_text := bracket or term:
+            tokens.append(_Token(token_text, match.start(1) if bracket else match.start(2)))
+        position = match.end()
     return tokens
 
 
@@ -84,9 +91,9 @@ class _Reader:
     def next(self) -> _Token | None:
         return self._tokens[self._place] if self._place < len(self._tokens) else None
 
-    def _take(self, *words: str) -> _Token | None:
+    def _take(self, *keywords: str) -> _Token | None:
         token = self.next()
-        if token is None or token.text.lower() not in words:
+        if token is None or token.text.lower() not in keywords:
             return None
         self._place += 1
         return token
@@ -138,14 +145,16 @@ def _term(text: str, at: int) -> Predicate:
         return _word(text.replace('"', "").lower())
     key = ALIASES.get(head.lower(), head.lower())
     if key not in KEYS:
-        known = [*KEYS, *ALIASES]
-        raise QueryError(f"the unknown key '{head}'", at, f"{_meant(head, known)}; or quote the word")
-    place = at + len(head) + 1
+        key_names = [*KEYS, *ALIASES]
+        raise QueryError(
+            f"the unknown key '{head}'", at, f"{_suggestion(head, key_names)}; or quote the word"
+        )
+    value_start = at + len(head) + 1
     if not rest:
-        raise QueryError(f"no value for '{key}'", place, f"write one, e.g. {key}:{_example(key)}")
+        raise QueryError(f"no value for '{key}'", value_start, f"write one, e.g. {key}:{_example(key)}")
     if key == "seconds":
-        return _seconds(rest, place)
-    values = _values(key, rest, place)
+        return _seconds(rest, value_start)
+    values = _values(key, rest, value_start)
     if key == "message":
         return lambda result: any(value in text.lower() for text in result.texts for value in values)
     patterns = [value.split("*") for value in values]
@@ -159,26 +168,26 @@ def _word(needle: str) -> Predicate:
 
 
 def _values(key: str, rest: str, at: int) -> list[str]:
-    """The values between commas, in lower case; a comma between quotation marks belongs to the value."""
+    """Return the comma-separated values in lower case. A quoted comma is part of its value."""
     values = []
-    place = 0
+    position = 0
     while True:
-        match = _VALUE.match(rest, place)
+        match = _VALUE.match(rest, position)
         value = "" if match is None else match.group().replace('"', "").lower()
         if not value:
-            raise QueryError("an empty value", at + place, "write one, or remove the comma")
+            raise QueryError("an empty value", at + position, "write one, or remove the comma")
         if key in CLOSED and "*" not in value and value not in CLOSED[key]:
-            raise QueryError(f"the unknown {key} '{value}'", at + place, _meant(value, CLOSED[key]))
+            raise QueryError(f"the unknown {key} '{value}'", at + position, _suggestion(value, CLOSED[key]))
         values.append(value)
-        place = rest.find(",", match.end()) + 1 if match is not None else 0
-        if not place:
+        position = rest.find(",", match.end()) + 1 if match is not None else 0
+        if not position:
             return values
 
 
 def _matches(parts: Sequence[str], value: str) -> bool:
-    """Return True if the parts between stars are in a value in this order, the outer ones at its ends.
+    """Return True if a value matches a pattern, given as its ``parts`` between stars.
 
-    A regular expression would try every way to place the parts, which takes for ever with many stars.
+    A regular expression is not used, because its time grows exponentially with the number of stars.
     """
     first, *rest = parts
     if not rest:
@@ -186,13 +195,13 @@ def _matches(parts: Sequence[str], value: str) -> bool:
     *middle, last = rest
     if not value.startswith(first):
         return False
-    place = len(first)
+    position = len(first)
     for part in middle:
-        found = value.find(part, place)
-        if found < 0:
+        index = value.find(part, position)
+        if index < 0:
             return False
-        place = found + len(part)
-    return len(value) - len(last) >= place and value.endswith(last)
+        position = index + len(part)
+    return len(value) - len(last) >= position and value.endswith(last)
 
 
 def _seconds(rest: str, at: int) -> Predicate:
@@ -203,9 +212,9 @@ def _seconds(rest: str, at: int) -> Predicate:
     return lambda result: bool(compare(result.seconds, limit))
 
 
-def _meant(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word.lower(), known, n=1)
-    return f"did you mean '{near[0]}'?" if near else f"use one of {', '.join(known)}"
+def _suggestion(text: str, candidates: Iterable[str]) -> str:
+    similar = difflib.get_close_matches(text.lower(), candidates, n=1)
+    return f"did you mean '{similar[0]}'?" if similar else f"use one of {', '.join(candidates)}"
 
 
 def _example(key: str) -> str:

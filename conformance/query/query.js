@@ -38,7 +38,7 @@ const conformanceQuery = (() => {
     }
   }
 
-  /* Edits from one word to another, for a guess at what was meant. */
+  /* Return the edit distance of two words, to suggest a similar name. */
   function edits(from, to) {
     let row = [...to].map((_, index) => index + 1);
     row.unshift(0);
@@ -58,7 +58,7 @@ const conformanceQuery = (() => {
   const example = (key) => CLOSED[key] ? CLOSED[key][0]
     : { seconds: ">2", dtype: "float32", torch: "2.13*", family: "fft" }[key] || "add";
 
-  /* Of a column with few different values each value is compared once. */
+  /* Cache comparisons by value: a column has few different values. */
   function remembered(test) {
     const known = new Map();
     return (value) => {
@@ -68,7 +68,7 @@ const conformanceQuery = (() => {
     };
   }
 
-  /* A value with stars: its parts must be in a text in this order. A regular expression could take for ever. */
+  /* Match a value with stars: its parts must occur in this order. A regular expression can take exponential time. */
   function pattern(value) {
     const [first, ...rest] = value.split("*"), last = rest.pop();
     if (last === undefined) return (text) => text === first;
@@ -133,7 +133,7 @@ const conformanceQuery = (() => {
     return (row) => answer(row[key]);
   }
 
-  /* Reads a query; returns a function of a row. Throws QueryError, whose message points at the first mistake. */
+  /* Return the predicate of a query, a function of a row. Throw QueryError for the first syntax error. */
   function parse(text) {
     if (text.length > LONGEST) {
       throw new QueryError(`${text.length} characters`, LONGEST, `shorten it to at most ${LONGEST}`);
@@ -189,7 +189,7 @@ const conformanceQuery = (() => {
     return predicate;
   }
 
-  /* What the last word of a text may become: keys, then the known values of its key. */
+  /* Return completions of the last word of a text: keys, or the known values of its key. */
   function complete(text, vocabulary) {
     const start = text.search(/[^\s()]*$/), before = text.slice(0, start);
     const minus = text[start] === "-" ? "-" : "", word = text.slice(start + minus.length), colon = word.indexOf(":");

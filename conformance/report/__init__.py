@@ -1,1 +1,1 @@
-"""Reports for people, made from a results document alone."""
+"""Reports that are written from a results document: HTML, JUnit XML, SARIF, terminal text, callbacks."""

@@ -1,11 +1,13 @@
-"""Unexpected results grouped by cause, so that a broken allocator does not read as four thousand bugs.
+"""Group unexpected results by cause, so that a broken allocator is not reported as four thousand bugs.
 
-Results belong together if they have the same kind of failure, the same shape of message, and one family of
-properties and of operators. If the message quotes an error of the target, or speaks of one that is missing,
-its words tell causes apart by themselves, whatever the family. If it does not (a wrong value), the families
-stay apart, unless most of what ran of them fails like that: then the operators are hardly the cause. Wrong
-values of one family of operators in one mode are one cause, whatever call showed them, unless the samples
-that fail follow different patterns.
+Results with equal failure kind and equal message pattern are candidates for one cause:
+
+* If the message quotes an error of the target, or reports that an error is missing, the message pattern alone
+  identifies the cause.
+* Other messages, such as wrong values, are split by property family and operator family. A property family
+  stays one cause if most of its subjects that ran fail in this way: a single operator then is not the cause.
+* Wrong values of one operator family in one mode are one cause, independent of the failing call. They are
+  split if the failing samples follow different patterns.
 """
 
 from __future__ import annotations
@@ -21,21 +23,22 @@ from conformance.model.verdicts import Kind, ResultId, Verdict
 from conformance.report.families import operator_family, property_family
 
 _ORDER = list(Verdict)
-#: Kinds of failure whose messages are alike whatever the cause.
-_ALIKE = frozenset(
+#: Failure kinds whose messages have the same pattern for different causes.
+_KINDS_WITH_UNIFORM_MESSAGES = frozenset(
     kind.value for kind in (Kind.VALUE, Kind.METADATA, Kind.ALIASING, Kind.DTYPE, Kind.MESSAGE, Kind.STATE)
 )
-#: A message about a wrong value; the words before and after it say which call showed it.
+#: Matches a message about a wrong value. The text before and after the match names the call.
 _WRONG = re.compile(r" is [^\n]{1,120}? at [\[(][^\n]*?, expected ")
 _WRONG_VALUES = "wrong values"
-#: From this many families of operators on, and this share of the subjects that ran, it is one cause for all.
+#: A property family is one cause if at least this many operator families, and at least this share of its
+#: subjects that ran, fail alike.
 _MANY_FAMILIES = 4
-_MOST = 0.5
+_MIN_FAILING_SHARE = 0.5
 
 
 @dataclasses.dataclass
-class Group:
-    """Unexpected results that seem to have one cause; ``rows`` are pairs of a leg's number and a row."""
+class Cause:
+    """Unexpected results with one presumed cause. ``rows`` are pairs of leg index and result row."""
 
     kind: str
     shape: str
@@ -48,45 +51,48 @@ class Group:
 
     @property
     def example(self) -> tuple[int, ResultRow]:
-        """The result to look at first: the worst, then the first."""
-        return min(self.rows, key=lambda pair: rank(pair[1]))
+        """The result to inspect first: the first one with the worst verdict."""
+        return min(self.rows, key=lambda pair: severity_rank(pair[1]))
 
     @property
     def subjects(self) -> list[str]:
-        """The subjects, in the order in which they ran."""
+        """The subjects, in the order of their rows."""
         return list(dict.fromkeys(ResultId.parse(row["id"]).case.subject for _, row in self.rows))
 
     @property
     def families(self) -> list[str]:
-        """The families of the subjects."""
+        """The operator families of the subjects."""
         return list(dict.fromkeys(map(operator_family, self.subjects)))
 
     @property
     def legs(self) -> list[int]:
-        """Numbers of the legs in which it shows."""
+        """The indexes of the legs that contain results of this cause."""
         return sorted({number for number, _ in self.rows})
 
     def counts(self) -> str:
-        """Numbers of results by verdict, the worst first."""
+        """Return the number of results by verdict, the worst first."""
         by_verdict = collections.Counter(row["verdict"] for _, row in self.rows)
         return ", ".join(
-            f"{by_verdict[word.value]} {word.value}" for word in _ORDER if by_verdict[word.value]
+            f"{by_verdict[verdict.value]} {verdict.value}" for verdict in _ORDER if by_verdict[verdict.value]
         )
 
     def pattern(self) -> str:
-        """A sentence about the samples that fail, if all results that have one say the same; else empty."""
-        found = [row["pattern"] for _, row in self.rows if "pattern" in row]
-        if not found or len({one["when"] for one in found}) > 1:
+        """Return a sentence about the failing samples, or an empty text if the results have no common pattern."""
+        patterns = [row["pattern"] for _, row in self.rows if "pattern" in row]
+        if not patterns or len({pattern["when"] for pattern in patterns}) > 1:
             return ""
-        failed, such = sum(one["failed"] for one in found), sum(one["such"] for one in found)
-        others = sum(one["others"] for one in found)
-        only = "exactly" if failed == such else "only"
-        when = found[0]["when"]
+        failed, matching_samples = (
+            sum(pattern["failed"] for pattern in patterns),
+            sum(pattern["such"] for pattern in patterns),
+        )
+        other_samples = sum(pattern["others"] for pattern in patterns)
+        only = "exactly" if failed == matching_samples else "only"
+        when = patterns[0]["when"]
         condition = f"unless {when[5:]}" if when.startswith("not: ") else f"when {when}"
-        return f"fails {only} {condition}: {failed:,} of {such:,} such samples, 0 of {others:,} others"
+        return f"fails {only} {condition}: {failed:,} of {matching_samples:,} such samples, 0 of {other_samples:,} others"
 
     def name(self) -> str:
-        """A short name of what fails: a prerequisite of the suite, or the subjects."""
+        """Return a short name of the failing part: a prerequisite of the suite, or the subjects."""
         if named := prerequisite(self.shape):
             return named
         subjects = self.subjects
@@ -97,60 +103,77 @@ class Group:
         return f"{len(subjects)} subjects"
 
 
-def rank(row: ResultRow) -> int:
-    """Place of a row's verdict among all, the worst is 0."""
+def severity_rank(row: ResultRow) -> int:
+    """Return the rank of a row's verdict by severity. 0 is the worst."""
     return _ORDER.index(Verdict(row["verdict"]))
 
 
-def said(row: ResultRow) -> tuple[str, str]:
-    """The kind of a row's first failure and what it says."""
+def kind_and_message(row: ResultRow) -> tuple[str, str]:
+    """Return the kind and the message of a row's first failure.
+
+    A row without failures returns its verdict and its last note.
+    """
     if row.get("failures"):
         return row["failures"][0]["kind"], row["failures"][0]["message"]
     return row["verdict"], (row.get("notes") or [""])[-1]
 
 
-def causes_of(legs: Sequence[Leg]) -> list[Group]:
-    """The unexpected results of some legs by cause, the largest group first."""
+def causes_of(legs: Sequence[Leg]) -> list[Cause]:
+    """Return the causes of all unexpected results of the legs, the largest first."""
     unexpected = (
         (number, row)
         for number, leg in enumerate(legs)
         for row in leg["results"]
         if Verdict(row["verdict"]).unexpected
     )
-    return grouped(unexpected, legs)
+    return group_by_cause(unexpected, legs)
 
 
-def grouped(rows: Iterable[tuple[int, ResultRow]], legs: Sequence[Leg]) -> list[Group]:
-    """Some rows of legs by cause, the largest group first."""
+def group_by_cause(rows: Iterable[tuple[int, ResultRow]], legs: Sequence[Leg]) -> list[Cause]:
+    """Group rows by cause, the largest cause first.
+
+    Args:
+        rows: pairs of leg index and result row.
+        legs: all legs, to count the subjects that ran.
+    """
     by_shape: dict[tuple[str, str], list[tuple[int, ResultRow]]] = {}
-    plain: set[tuple[str, str]] = set()
+    keys_to_split: set[tuple[str, str]] = set()
     for number, row in rows:
-        kind, message = said(row)
-        shape = _shape(kind, message, ResultId.parse(row["id"]).case.subject)
-        # One error of the target is one cause, whether it counts as a refusal or not.
+        kind, message = kind_and_message(row)
+        shape = _message_pattern(kind, message, ResultId.parse(row["id"]).case.subject)
+        # An error of the target is one cause, whether a check treated it as a refusal or as an exception.
         same = kind == Kind.REFUSED.value and quotes_error(message)
         key = Kind.EXCEPTION.value if same else kind, shape
         by_shape.setdefault(key, []).append((number, row))
-        if kind in _ALIKE and not quotes_error(message) and row["verdict"] != Verdict.XPASS.value:
-            plain.add(key)
-    ran = _ran(legs)
+        if (
+            kind in _KINDS_WITH_UNIFORM_MESSAGES
+            and not quotes_error(message)
+            and row["verdict"] != Verdict.XPASS.value
+        ):
+            keys_to_split.add(key)
+    ran = _subjects_that_ran(legs)
     groups = []
     for (kind, shape), members in by_shape.items():
-        parts = _by_family(members, ran) if (kind, shape) in plain else [members]
+        parts = _split_by_family(members, ran) if (kind, shape) in keys_to_split else [members]
         if shape == _WRONG_VALUES:
-            parts = _of_one_operator(parts)
-        groups += [Group(kind, shape, part) for part in parts]
-    return sorted(groups, key=lambda group: (-group.count, rank(group.example[1])))
+            parts = _merge_by_operator_family(parts)
+        groups += [Cause(kind, shape, part) for part in parts]
+    return sorted(groups, key=lambda group: (-group.count, severity_rank(group.example[1])))
 
 
-def _shape(kind: str, message: str, subject: str) -> str:
+def _message_pattern(kind: str, message: str, subject: str) -> str:
     if kind == Kind.VALUE.value and _WRONG.search(message):
         return _WRONG_VALUES
     return message_shape(message, subject)
 
 
-def _of_one_operator(parts: Iterable[list[tuple[int, ResultRow]]]) -> list[list[tuple[int, ResultRow]]]:
-    """Merge parts of one family of operators, mode and pattern; one of many families stays as it is."""
+def _merge_by_operator_family(
+    parts: Iterable[list[tuple[int, ResultRow]]],
+) -> list[list[tuple[int, ResultRow]]]:
+    """Merge groups with equal operator family, mode and sample pattern.
+
+    A group with several operator families stays unchanged.
+    """
     merged: dict[object, list[tuple[int, ResultRow]]] = {}
     for part in parts:
         families = {operator_family(ResultId.parse(row["id"]).case.subject) for _, row in part}
@@ -165,10 +188,13 @@ def _of_one_operator(parts: Iterable[list[tuple[int, ResultRow]]]) -> list[list[
     return list(merged.values())
 
 
-def _by_family(
+def _split_by_family(
     members: list[tuple[int, ResultRow]], ran: dict[tuple[int, str], set[str]]
 ) -> list[list[tuple[int, ResultRow]]]:
-    """Rows with one message, split by family, except for property families in which most subjects fail."""
+    """Split rows with one message pattern by family.
+
+    Property families in which most subjects fail stay together as one group.
+    """
     by_property: dict[str, dict[str, list[tuple[int, ResultRow]]]] = {}
     for number, row in members:
         case = ResultId.parse(row["id"]).case
@@ -179,16 +205,16 @@ def _by_family(
     for name, families in by_property.items():
         inside = [pair for family in families.values() for pair in family]
         failing = {(number, ResultId.parse(row["id"]).case.subject) for number, row in inside}
-        there = sum(len(ran[(number, name)]) for number in {number for number, _ in inside})
-        if len(families) >= _MANY_FAMILIES and len(failing) >= _MOST * there:
+        ran_count = sum(len(ran[(number, name)]) for number in {number for number, _ in inside})
+        if len(families) >= _MANY_FAMILIES and len(failing) >= _MIN_FAILING_SHARE * ran_count:
             common += inside
         else:
             parts += list(families.values())
     return [common, *parts] if common else parts
 
 
-def _ran(legs: Sequence[Leg]) -> dict[tuple[int, str], set[str]]:
-    """The subjects that ran, by number of the leg and family of properties."""
+def _subjects_that_ran(legs: Sequence[Leg]) -> dict[tuple[int, str], set[str]]:
+    """Return the subjects that ran, by leg index and property family."""
     subjects: dict[tuple[int, str], set[str]] = collections.defaultdict(set)
     for number, leg in enumerate(legs):
         for case in leg["cases"]:

@@ -1,10 +1,10 @@
-"""Words in which reports and progress give quantities."""
+"""Format durations for reports and progress messages."""
 
 from __future__ import annotations
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the form that a person reads."""
+    """Return seconds as text, such as ``42 s``, ``3 min 05 s`` or ``2 h 10 min``."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -1,11 +1,11 @@
-"""Families of subjects and properties, which one cause has in common."""
+"""Map subjects and properties to families. Failures with one cause usually occur in one family."""
 
 from __future__ import annotations
 
 import re
 
 _NAMESPACES = ("fft", "linalg", "special", "signal.windows", "masked", "sparse")
-#: Parts of the names in torch.nn and torch.nn.functional that stand for one kernel family each.
+#: Parts of names in torch.nn and torch.nn.functional. Each part denotes one kernel family.
 _NN = re.compile(
     r"conv|pool|loss|norm|pad|dropout|attention|embedding|upsample|interpolate|fold|linear|shuffle|rnn|lstm|gru"
     r"|transformer|distance|similarity"
@@ -14,7 +14,7 @@ _SAME = {"upsample": "interpolate", "lstm": "rnn", "gru": "rnn", "similarity": "
 
 
 def operator_family(subject: str) -> str:
-    """The family of an operator, a module or another subject: ``fft``, ``nn conv``, ``index``, ..."""
+    """Return the family of an operator, a module or another subject, such as ``fft``, ``nn conv``, ``index``."""
     for namespace in _NAMESPACES:
         if subject.startswith(namespace + "."):
             return namespace
@@ -28,6 +28,9 @@ def operator_family(subject: str) -> str:
 
 
 def property_family(name: str) -> str:
-    """The family of a property: ``compile`` of ``compile_value``; one whose name has no mode is its own."""
+    """Return the family of a property: the part before the first underscore (``compile`` of ``compile_value``).
+
+    A name without an underscore is its own family.
+    """
     first, line, _ = name.partition("_")
     return first if line else name

@@ -1,4 +1,4 @@
-"""The opening of a report: the level that each leg holds, the way to the next, and what has changed."""
+"""The opening of a report: the level that each leg holds, its progress to the next level, and the changes."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from conformance.report import causes
 from conformance.results.diff import Report, ResultChange
 
-#: Causes, and changes of one sort, that the page names.
+#: The maximum number of displayed causes, and of displayed changes of one kind.
 _NAMED = 12
 
 
 @dataclasses.dataclass(frozen=True)
 class Blocker:
-    """Results that keep a leg from a level and have one cause, or no row at all.
+    """Results that prevent a leg from holding a level: they have one cause, or they have no row.
 
     Attributes:
-        name: of what fails, as in `groups.Group.name`.
-        count: number of results.
-        said: the first line of the example's message.
-        example: the id of the result to look at first.
+        name: the name of the cause, as in `causes.Cause.name`.
+        count: the number of results.
+        said: the sample pattern, or the first line of the example's message.
+        example: the id of the result to inspect first.
     """
 
     name: str
@@ -31,17 +31,17 @@ class Blocker:
 
 @dataclasses.dataclass(frozen=True)
 class LevelProgress:
-    """A leg on its way to a level.
+    """The progress of a leg toward a level.
 
     Attributes:
-        leg: number of the leg.
-        level: its name.
-        due: results that the level requires.
-        passed: of them.
-        missing: of them that fail, are not there or ran at another place than the device.
-        holds: the leg holds the level.
-        unfit: reasons for which the run as a whole yields no level.
-        blockers: the missing ones by cause, the largest first.
+        leg: the index of the leg.
+        level: the name of the level.
+        due: the number of results that the level requires.
+        passed: the number of required results that passed.
+        missing: the number of required results that fail, have no row, or did not run on the device.
+        holds: True if the leg holds the level.
+        unfit: the reasons why the leg supports no level at all.
+        blockers: the missing results by cause, the largest cause first.
     """
 
     leg: int
@@ -54,9 +54,9 @@ class LevelProgress:
     blockers: tuple[Blocker, ...]
 
     def to_json(self) -> dict[str, object]:
-        """The fields as JSON; blockers beyond the first dozen are counted only."""
+        """Return the fields as JSON. Blockers beyond the first dozen are only counted, as ``more``."""
         fields = dataclasses.asdict(self)
-        fields["blockers"] = [dataclasses.asdict(one) for one in self.blockers[:_NAMED]]
+        fields["blockers"] = [dataclasses.asdict(blocker) for blocker in self.blockers[:_NAMED]]
         fields["more"] = len(self.blockers[_NAMED:])
         return fields
 
@@ -66,36 +66,36 @@ class Opening:
     """The opening of a report.
 
     Attributes:
-        levels: for each leg the broadest level that it holds, if any, and the next.
-        changes: against the run before, if there was one in the same folder.
+        levels: for each leg, the broadest level that it holds, if any, and the next level.
+        changes: the comparison with the previous run in the same folder, if any.
     """
 
     levels: Sequence[LevelProgress]
     changes: Report | None = None
 
     def to_json(self) -> dict[str, object]:
-        """The opening as the page embeds it."""
+        """Return the data that the report page embeds."""
         return {
-            "levels": [one.to_json() for one in self.levels],
+            "levels": [progress.to_json() for progress in self.levels],
             "changes": None if self.changes is None else _changes(self.changes),
         }
 
 
-def blockers(groups_of_rows: Sequence[causes.Group], absent: Sequence[str]) -> tuple[Blocker, ...]:
-    """Name what keeps a leg from a level.
+def blockers_of(groups_of_rows: Sequence[causes.Cause], absent: Sequence[str]) -> tuple[Blocker, ...]:
+    """Return the blockers of a level, the largest first.
 
     Args:
-        groups_of_rows: the results that are there, by cause.
-        absent: ids of results without a row.
+        groups_of_rows: the missing results that have a row, by cause.
+        absent: the ids of results without a row.
     """
-    found = []
+    named_blockers = []
     for group in groups_of_rows:
         _, row = group.example
-        said = next(iter(causes.said(row)[1].splitlines()), "")[:300]
-        found.append(Blocker(group.name(), group.count, group.pattern() or said, row["id"]))
+        first_line = next(iter(causes.kind_and_message(row)[1].splitlines()), "")[:300]
+        named_blockers.append(Blocker(group.name(), group.count, group.pattern() or first_line, row["id"]))
     if absent:
-        found.append(Blocker("not run", len(absent), "the run has no such result", absent[0]))
-    return tuple(sorted(found, key=lambda one: -one.count))
+        named_blockers.append(Blocker("not run", len(absent), "the run has no row of this result", absent[0]))
+    return tuple(sorted(named_blockers, key=lambda blocker: -blocker.count))
 
 
 def _changes(report: Report) -> dict[str, object]:
@@ -113,8 +113,8 @@ def _changes(report: Report) -> dict[str, object]:
             name: {
                 "count": len(changes),
                 "first": [
-                    {"id": one.id, "words": one.words() + (f": {one.how}" if one.how else "")}
-                    for one in changes[:_NAMED]
+                    {"id": change.id, "words": change.words() + (f": {change.how}" if change.how else "")}
+                    for change in changes[:_NAMED]
                 ],
             }
             for name, changes in sorts.items()

@@ -1,4 +1,4 @@
-"""The text of an issue about one cause of unexpected results: Markdown, without private paths."""
+"""Write an issue about one cause of unexpected results, as Markdown without private paths."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from conformance.model.verdicts import ResultId
 from conformance.report import causes, summary
 from conformance.results import scrub
 
-#: Results that an issue lists.
+#: The maximum number of results that an issue lists.
 SHOWN = 15
 _MOST_OF_A_MESSAGE = 1500
 
 
-def title(group: causes.Group) -> str:
-    """The title: what fails, and how."""
+def issue_title(group: causes.Cause) -> str:
+    """Return the title of an issue: the failing part, and the sample pattern or the first message line."""
     _, row = group.example
-    first = next(iter(causes.said(row)[1].splitlines()), "")
+    first = next(iter(causes.kind_and_message(row)[1].splitlines()), "")
     return scrub.text(f"{group.name()}: {group.pattern() or first}")[:120].rstrip()
 
 
-def body(group: causes.Group, legs: Sequence[Leg], target: str, snippet: str | None = None) -> str:
-    """The text.
+def issue_body(group: causes.Cause, legs: Sequence[Leg], target: str, snippet: str | None = None) -> str:
+    """Return the text of an issue.
 
     Args:
         group: the cause.
-        legs: of the run.
+        legs: the legs of the run.
         target: the argument of ``--target`` in commands.
-        snippet: a script that shows the first failure, if there is one.
+        snippet: a script that reproduces the failure of the example, if any.
     """
     number, row = group.example
     leg = legs[number]
-    kind, message = causes.said(row)
-    command = summary.repeat(row["id"], target, leg)
+    kind, message = causes.kind_and_message(row)
+    command = summary.repro_command(row["id"], target, leg)
     lines = [
-        f"**{group.counts()}** of {scrub.text(leg['target']['name'])} in mode "
-        f"{', '.join(dict.fromkeys(legs[one]['mode'] for one in group.legs))}: {group.name()}.",
+        f"**{group.counts()}** on {scrub.text(leg['target']['name'])} in mode "
+        f"{', '.join(dict.fromkeys(legs[leg_index]['mode'] for leg_index in group.legs))}: {group.name()}.",
         "",
     ]
     if pattern := group.pattern():
         lines += [f"It {pattern}.", ""]
-    lines += [f"The first result, `{row['id']}`, says ({kind}):", ""]
+    lines += [f"The first result, `{row['id']}`, reports ({kind}):", ""]
     lines += [
         *_fenced(scrub.text(message)[:_MOST_OF_A_MESSAGE]),
         "",
@@ -53,7 +53,7 @@ def body(group: causes.Group, legs: Sequence[Leg], target: str, snippet: str | N
     ]
     if snippet is not None:
         lines += [
-            "This script shows it, with torch and the backend alone:",
+            "This script reproduces the failure with torch and the backend only:",
             "",
             *_fenced(snippet, "python"),
             "",
@@ -68,7 +68,7 @@ def body(group: causes.Group, legs: Sequence[Leg], target: str, snippet: str | N
 
 
 def _fenced(text: str, language: str = "") -> list[str]:
-    """A block of code; its fence is longer than any in the text, so that no text can end it."""
+    """Return the lines of a code block. The fence is longer than every fence in the text."""
     fence = "`" * (max([2, *map(len, re.findall("`+", text))]) + 1)
     return [fence + language, text.rstrip("\n"), fence]
 

@@ -1,6 +1,6 @@
-"""``junit.xml``: one test case per case, for tools that read nothing else.
+"""Write ``junit.xml`` with one test case per case, for tools that read only JUnit XML.
 
-The message of a failure is its cause, the same for all cases that have it: CI systems fold by message.
+The message of a failure is the title of its cause, because CI systems group failures by equal messages.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from xml.etree import ElementTree
 from conformance.model.records import Document, Leg, ResultRow
 from conformance.model.verdicts import ResultId, Verdict
 from conformance.report import causes as groups
-from conformance.report.issue import title
+from conformance.report.issue import issue_title
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ERRORS = (Verdict.CRASH, Verdict.TIMEOUT, Verdict.ERROR)
 _SKIPPED = (Verdict.XFAIL, Verdict.UNSUPPORTED, Verdict.SKIP)
 
 
-def clean(text: str) -> str:
-    """Text without the characters that XML cannot hold."""
+def xml_text(text: str) -> str:
+    """Return the text with the characters that XML forbids replaced."""
     return _FORBIDDEN.sub("\ufffd", text)
 
 
-def write(path: Path, results: Document) -> None:
-    """Write a results document as JUnit XML: a suite per leg, a test case per case."""
+def write_junit(path: Path, results: Document) -> None:
+    """Write a results document as JUnit XML, with one test suite per leg."""
     root = ElementTree.Element("testsuites", name="conformance")
     causes = {
-        (number, row["id"]): title(group)
+        (number, row["id"]): issue_title(group)
         for group in groups.causes_of(results["legs"])
         for number, row in group.rows
     }
@@ -43,7 +43,7 @@ def _suite(leg: Leg, causes: Mapping[str, str]) -> ElementTree.Element:
     by_case: dict[str, list[ResultRow]] = {}
     for row in leg["results"]:
         by_case.setdefault(row["id"].rpartition("@")[0], []).append(row)
-    suite = ElementTree.Element("testsuite", name=clean(leg["name"]), timestamp=leg["started"])
+    suite = ElementTree.Element("testsuite", name=xml_text(leg["name"]), timestamp=leg["started"])
     counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
     seconds = 0.0
     for case, rows in by_case.items():
@@ -54,8 +54,8 @@ def _suite(leg: Leg, causes: Mapping[str, str]) -> ElementTree.Element:
         element = ElementTree.SubElement(
             suite,
             "testcase",
-            classname=f"{leg['mode']}.{clean(name)}",
-            name=clean(subject),
+            classname=f"{leg['mode']}.{xml_text(name)}",
+            name=xml_text(subject),
             time=f"{took:.3f}",
         )
         counts["tests"] += 1
@@ -80,7 +80,10 @@ def _detail(
     worst = [row for row in rows if row["verdict"] == verdict.value]
     dtypes = ", ".join(ResultId.parse(row["id"]).dtype for row in worst)
     element = ElementTree.SubElement(
-        case, tag, type=verdict.value, message=clean(f"{verdict.value}: {causes.get(worst[0]['id'], dtypes)}")
+        case,
+        tag,
+        type=verdict.value,
+        message=xml_text(f"{verdict.value}: {causes.get(worst[0]['id'], dtypes)}"),
     )
     lines = []
     for row in rows:
@@ -88,4 +91,4 @@ def _detail(
             lines.append(f"{row['id']} {row['verdict']} (seed {row.get('seed', 0)})")
             lines += [f"  {failure['kind']}: {failure['message']}" for failure in row.get("failures", ())]
             lines += [f"  note: {note}" for note in row.get("notes", ())]
-    element.text = clean("\n".join(lines))
+    element.text = xml_text("\n".join(lines))

@@ -1,4 +1,4 @@
-"""The files of an output folder: the same, whoever makes them."""
+"""Write and read the files of an output folder. All commands use these functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conformance.errors import UsageError
 from conformance.expectations import entries
-from conformance.expectations.entries import Book
+from conformance.expectations.entries import TargetExpectations
 from conformance.model.records import Document, Header, Leg
 from conformance.report import html, junit, snippet_files, time_profile
 from conformance.report.headline import Opening
@@ -19,18 +19,18 @@ from conformance.results.journal import Tail
 from conformance.target import file as target_file
 
 
-def write(
+def write_reports(
     folder: Path,
     legs: list[Leg],
     opening: Opening | None = None,
     sources: Sequence[Path] = (),
 ) -> Document:
-    """Write results, JUnit XML and the report of some legs, and their profile if they have one.
+    """Write the results, the JUnit XML, the report, and the time profile of profiled legs.
 
     Args:
-        folder: for the files.
-        legs: of the run.
-        opening: what the report opens with, if that is known.
+        folder: the output folder.
+        legs: the legs of the run.
+        opening: the opening of the report, if any.
         sources: folders of other runs whose journals belong to these legs.
 
     Returns:
@@ -38,14 +38,15 @@ def write(
     """
     document = results.document(legs)
     results.write(folder / "results.json", document)
-    junit.write(folder / "junit.xml", document)
+    junit.write_junit(folder / "junit.xml", document)
     journals = [path for source in (folder, *sources) for path in run_folder.journals(source)]
-    shown = time_profile.write(folder, [path for path in journals if _is_profiled(path)])
-    html.write(
+    profile_files = time_profile.write_profile(folder, [path for path in journals if _is_profiled(path)])
+    html.write_page(
         folder / "report.html",
         document,
         html.LinkedFiles(
-            shown[0].name if shown else None, functools.partial(snippet_files.read, (folder, *sources))
+            profile_files[0].name if profile_files else None,
+            functools.partial(snippet_files.read_snippet, (folder, *sources)),
         ),
         opening,
     )
@@ -58,47 +59,51 @@ def _is_profiled(journal: Path) -> bool:
     return isinstance(options, dict) and bool(options.get("profile"))
 
 
-def parts(folder: Path) -> list[Path]:
-    """The folders of the legs that an output folder holds: below ``legs``, in the order of their names."""
+def leg_folders(folder: Path) -> list[Path]:
+    """Return the folders ``legs/NAME`` of an output folder that contain a journal, sorted by name."""
     return sorted(path.parent for path in folder.glob("legs/*/journal.jsonl"))
 
 
-def from_journal(folder: Path, book: Book | None = None) -> Leg:
-    """The leg that a folder's journal describes.
+def leg_from_journal(folder: Path, book: TargetExpectations | None = None) -> Leg:
+    """Build a leg from the journal in a folder.
 
-    Expectations are those of ``book``, else those of the run's target file where that is still there, else
-    those that the suite has for a target of its name.
+    The expectations are taken from ``book`` if it is given. Else they come from the target file of the run if
+    that file is unchanged, else from the suite's expectations for the name of the target.
     """
     journal = folder / "journal.jsonl"
     if book is None:
         header = next((event for event in Tail(journal).read(final=True) if event["event"] == "run"), None)
-        book = entries.load(_sources(header))
+        book = entries.load_expectations(_expectation_files(header))
     return results.from_journal(journal, book)
 
 
-def _sources(header: Header | None) -> list[Path]:
-    """The files of expectations of the target that a journal names."""
+def _expectation_files(header: Header | None) -> list[Path]:
+    """Return the expectation files of the target that the header of a journal names."""
     if header is None:
         return []
     try:
         name, digest = header["target"]["name"], header["digests"]["target"]
-        kept = header["options"]["target"]
+        target_argument = header["options"]["target"]
     except (KeyError, TypeError):
         return []
     with contextlib.suppress(UsageError, TypeError, AttributeError):
-        file = target_file.load(kept)
+        file = target_file.load(target_argument)
         if file.digest == digest:
-            return entries.sources(file.name, file.expectations)
-    return entries.sources(str(name))
+            return entries.expectation_files(file.name, file.expectations)
+    return entries.expectation_files(str(name))
 
 
-def read(folder: Path) -> list[Leg]:
-    """The legs of an output folder, also of a run that was killed before it could write its results."""
+def read_legs(folder: Path) -> list[Leg]:
+    """Return the legs of an output folder.
+
+    If ``results.json`` is missing (the run was killed), the legs are built from the journals. Raise UsageError
+    if the folder has neither.
+    """
     if (folder / "results.json").is_file():
         return results.read(folder / "results.json")["legs"]
     if (folder / "journal.jsonl").is_file():
-        return [from_journal(folder)]
-    legs = [leg for part in parts(folder) for leg in read(part)]
+        return [leg_from_journal(folder)]
+    legs = [leg for part in leg_folders(folder) for leg in read_legs(part)]
     if not legs:
-        raise UsageError(f"{folder} holds no results; name the output folder of a run")
+        raise UsageError(f"{folder} contains no results; give the output folder of a run")
     return legs

@@ -1,4 +1,7 @@
-"""A results document as the report page embeds it: names once, a letter per verdict, details only once."""
+"""Convert a results document to the compact data of the report page.
+
+Names are stored once and referred to by number. A verdict is one letter. Only rows with details store them.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,16 @@ from conformance.model import documentation
 from conformance.model.records import Document, Leg, ResultRow
 from conformance.model.verdicts import Placement, ResultId, Verdict
 from conformance.model.vocabulary import KINDS
-from conformance.plan.levels.manifest import Statement
+from conformance.plan.levels.manifest import ManifestProperty
 from conformance.report import causes, requirements
 from conformance.report.families import operator_family
 from conformance.report.headline import Opening
-from conformance.report.summary import repeat, target_word
+from conformance.report.summary import repro_command, target_argument
 from conformance.subjects.areas import AREAS
 
-#: Returns the script that shows the failure of a result of a leg; None if there is none.
+#: A function that returns the snippet of a result of a leg, or None.
 Script = Callable[[Leg, ResultRow], str | None]
-#: One letter per verdict; the page's script reads the same table from the data.
+#: The letter of each verdict. The script of the page reads this table from the data.
 LETTERS = {
     Verdict.CRASH: "C",
     Verdict.TIMEOUT: "T",
@@ -32,9 +35,9 @@ LETTERS = {
     Verdict.SKIP: "-",
     Verdict.PASS: ".",
 }
-#: Causes that the page shows.
+#: The maximum number of causes on the page.
 CAUSES = 50
-_Kept = Literal[
+_LegKey = Literal[
     "name",
     "build",
     "torch",
@@ -59,15 +62,15 @@ _Kept = Literal[
     "case_totals",
     "oracle",
 ]
-#: What the page takes of a leg as it is.
-_KEPT: tuple[_Kept, ...] = get_args(_Kept)
-#: Kinds of subjects in the order of the page's matrices.
+#: The keys of a leg that the page data copies unchanged.
+_LEG_KEYS: tuple[_LegKey, ...] = get_args(_LegKey)
+#: The subject kinds in the order of the matrices on the page.
 _KINDS = (*KINDS, requirements.OTHER)
 _PLACEMENTS = tuple(placement.value for placement in Placement)
 
 
 class Names:
-    """Gives each name the number of its first use."""
+    """Numbers for names, in the order of their first use."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -76,23 +79,23 @@ class Names:
         return self.numbers.setdefault(name, len(self.numbers))
 
     def all(self) -> list[str]:
-        """The names in the order of their numbers."""
+        """Return the names in the order of their numbers."""
         return list(self.numbers)
 
 
 def no_script(leg: Leg, row: ResultRow) -> None:
-    """Return None: there is no script of any result."""
+    """Return None. This is the default if a run has no snippets."""
 
 
-def compact(
+def page_data(
     results: Document, opening: Opening | None = None, script: Script = no_script
 ) -> dict[str, object]:
-    """Return the data of the page from a results document.
+    """Return the page data of a results document.
 
     Args:
         results: the document.
-        opening: levels and changes, which come first.
-        script: returns the script that shows the failure of a result of a leg, or None.
+        opening: the levels and changes at the top of the page.
+        script: a function that returns the snippet of a result of a leg, or None.
     """
     statements_of = _statements(results["legs"])
     return {
@@ -105,11 +108,11 @@ def compact(
         "placements": list(_PLACEMENTS),
         "kinds": list(_KINDS),
         "areas": {name: area.about for name, area in AREAS.items()},
-        "promises": {name: found.promise for name, found in statements_of.items()},
+        "promises": {name: statement.promise for name, statement in statements_of.items()},
         "documentation": {
-            name: documentation.address(found.documentation)
-            for name, found in statements_of.items()
-            if found.documentation
+            name: documentation.page_url(statement.documentation)
+            for name, statement in statements_of.items()
+            if statement.documentation
         },
         "causes": [
             _cause(group, results["legs"], script) for group in causes.causes_of(results["legs"])[:CAUSES]
@@ -119,19 +122,25 @@ def compact(
     }
 
 
-def _statements(legs: Sequence[Leg]) -> dict[str, Statement]:
-    """Statements of the manifest about properties of legs, by name; of a name with two kinds the first."""
-    found: dict[str, Statement] = {}
+def _statements(legs: Sequence[Leg]) -> dict[str, ManifestProperty]:
+    """Return the manifest's records of the properties in the legs, by name.
+
+    If a name exists for two subject kinds, the first is used.
+    """
+    statements_by_name: dict[str, ManifestProperty] = {}
     for case in (case for leg in legs for case in leg["cases"]):
         name, _, subject = case.partition("/")
-        if name not in found and (statement := requirements.find(name, subject)) is not None:
-            found[name] = statement
-    return found
+        if (
+            name not in statements_by_name
+            and (statement := requirements.statement_of(name, subject)) is not None
+        ):
+            statements_by_name[name] = statement
+    return statements_by_name
 
 
-def _cause(group: causes.Group, legs: Sequence[Leg], script: Script) -> dict[str, object]:
+def _cause(group: causes.Cause, legs: Sequence[Leg], script: Script) -> dict[str, object]:
     number, row = group.example
-    kind, message = causes.said(row)
+    kind, message = causes.kind_and_message(row)
     return {
         "name": group.name(),
         "count": group.count,
@@ -156,8 +165,8 @@ def _leg(leg: Leg) -> dict[str, object]:
         dtype = dtypes[result_id.dtype]
         verdict = LETTERS[Verdict(row["verdict"])]
         if (subject, name) not in cases:
-            kind = _KINDS.index(requirements.kind(result_id.case.property, result_id.case.subject))
-            # dtypes, verdicts, placement, then numbers of each result, and the kind of the subject
+            kind = _KINDS.index(requirements.subject_kind_of(result_id.case.property, result_id.case.subject))
+            # subject, property, dtypes, verdicts, placement, numbers of each result, kind of the subject
             cases[(subject, name)] = [subject, name, [], "", -1, [], kind]
         case = cases[(subject, name)]
         case[2].append(dtype)
@@ -169,10 +178,10 @@ def _leg(leg: Leg) -> dict[str, object]:
         detail = {key: row[key] for key in ("failures", "failure_count", "notes", "attempts") if row.get(key)}
         if detail:
             details[row["id"]] = detail
-    target = target_word(leg)
+    target = target_argument(leg)
     return {
-        **{key: leg[key] for key in _KEPT},
-        "command": repeat("RESULT", target, leg),
+        **{key: leg[key] for key in _LEG_KEYS},
+        "command": repro_command("RESULT", target, leg),
         "subjects": subjects.all(),
         "families": [operator_family(name) for name in subjects.all()],
         "properties": properties.all(),
@@ -183,5 +192,5 @@ def _leg(leg: Leg) -> dict[str, object]:
 
 
 def _shared(dtypes: list[int], verdicts: str) -> tuple[list[int], str]:
-    """Verdicts that are all the same are written once."""
+    """Return the dtypes and the verdict letters. Equal letters are written once."""
     return dtypes, verdicts[0] if verdicts == verdicts[0] * len(verdicts) else verdicts

@@ -1,4 +1,4 @@
-"""Results of legs as the search language sees them."""
+"""Convert result rows to the fields that queries use."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from conformance.query.fields import ResultFields
 from conformance.report.families import operator_family
 
 
-def of(leg: Leg, row: ResultRow) -> ResultFields:
-    """The fields of one result of a leg."""
+def fields_of(leg: Leg, row: ResultRow) -> ResultFields:
+    """Return the query fields of one result row of a leg."""
     result_id = ResultId.parse(row["id"])
     return ResultFields(
         op=result_id.case.subject,
@@ -20,7 +20,7 @@ def of(leg: Leg, row: ResultRow) -> ResultFields:
         property=result_id.case.property,
         dtype=result_id.dtype,
         verdict=row["verdict"],
-        kinds=tuple(sorted(entry_states.kinds(row))),
+        kinds=tuple(sorted(entry_states.failure_kinds(row))),
         mode=leg["mode"],
         placement=row.get("placement", ""),
         target=leg["target"]["name"],
@@ -30,6 +30,6 @@ def of(leg: Leg, row: ResultRow) -> ResultFields:
     )
 
 
-def all_of(legs: Sequence[Leg]) -> Iterator[tuple[Leg, ResultRow, ResultFields]]:
-    """Every result of some legs, with its fields."""
-    return ((leg, row, of(leg, row)) for leg in legs for row in leg["results"])
+def rows_with_fields(legs: Sequence[Leg]) -> Iterator[tuple[Leg, ResultRow, ResultFields]]:
+    """Yield every result row of the legs with its leg and its query fields."""
+    return ((leg, row, fields_of(leg, row)) for leg in legs for row in leg["results"])

@@ -1,8 +1,8 @@
-"""A run in the form that PyTorch's cross-repository CI takes from the CI of a backend.
+"""Build the callbacks that report a run to PyTorch's cross-repository CI.
 
-The relay wants counts of a completed run, the commit of PyTorch that was tested, and details of at most a
-thousand failures (RFC-0050, RFC-0054 and the callback action of pytorch/test-infra). It shows what it
-receives: a result that did not pass is never reported as passed, nor a run as one of another commit.
+The relay requires the counts of a completed run, the tested commit of PyTorch, and the details of at most a
+thousand failures (RFC-0050, RFC-0054 and the callback action of pytorch/test-infra). The relay does not verify
+a callback. A result that did not pass is therefore never counted as passed, and the commit must match.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from conformance.report import relay_callback
 from conformance.report.relay_callback import Callback, Counts, FailedTest, Workflow
 from conformance.results import scrub
 
-#: Larger events are not read; GitHub's own limit for the payload of a dispatch is far lower.
+#: The maximum size of an event file in bytes. GitHub's own limit for the payload of a dispatch is far lower.
 MAX_EVENT = 8 << 20
 _PASSED = ("pass",)
 _SKIPPED = ("skip", "unsupported", "xfail")
@@ -28,7 +28,7 @@ _SKIPPED = ("skip", "unsupported", "xfail")
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """The job of a CI that reports. ``check_run_id`` is GitHub's, else made of the run and its attempt."""
+    """The CI job that reports. An empty ``check_run_id`` is replaced by the run id and the attempt."""
 
     name: str
     job: str
@@ -41,7 +41,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """The occasion of a run: an event that the relay dispatched, or, without an envelope, one's own."""
+    """The event that started a run: dispatched by the relay, or self-reported (without delivery id and payload)."""
 
     type: str = "nightly"
     delivery_id: str = ""
@@ -49,65 +49,68 @@ class Event:
 
     @property
     def dispatched(self) -> bool:
-        """Return True if the relay waits for callbacks about it."""
+        """True if the relay dispatched the event and waits for callbacks."""
         return self.type in relay_callback.DISPATCHED
 
 
-def event(path: Path) -> Event:
-    """The event in a file: that of a GitHub workflow (``GITHUB_EVENT_PATH``), or its client payload alone."""
+def read_event(path: Path) -> Event:
+    """Read the event that the relay dispatched.
+
+    The file contains the event of a GitHub workflow (``GITHUB_EVENT_PATH``), or only its client payload. Raise
+    UsageError if the relay did not dispatch the event, or a required key is missing.
+    """
     try:
         if path.stat().st_size > MAX_EVENT:
-            raise UsageError(f"event {path} has more than {MAX_EVENT} bytes; name that of a workflow")
+            raise UsageError(f"event {path} has more than {MAX_EVENT} bytes; give the event file of a workflow")
         data = json.loads(path.read_text())
     except OSError as error:
-        raise UsageError(f"event {path} cannot be read ({error.strerror}); name another file") from None
+        raise UsageError(f"event {path} cannot be read ({error.strerror}); choose another file") from None
     except (ValueError, RecursionError):
-        raise UsageError(f"event {path} is not JSON; name the file of a workflow's event") from None
-    found = data.get("client_payload", data) if isinstance(data, dict) else None
-    if not isinstance(found, dict) or found.get("event_type") not in relay_callback.DISPATCHED:
+        raise UsageError(f"event {path} is not JSON; give the event file of a workflow") from None
+    dispatch = data.get("client_payload", data) if isinstance(data, dict) else None
+    if not isinstance(dispatch, dict) or dispatch.get("event_type") not in relay_callback.DISPATCHED:
         raise UsageError(
             f"event {path} was not dispatched by the relay; its event_type is not one of "
             f"{', '.join(relay_callback.DISPATCHED)}, so report the run as nightly or periodic"
         )
-    delivery, payload = found.get("delivery_id"), found.get("payload")
+    delivery, payload = dispatch.get("delivery_id"), dispatch.get("payload")
     if not isinstance(delivery, str) or not isinstance(payload, dict):
-        raise UsageError(f"event {path} lacks delivery_id or payload; pass it as the relay dispatched it")
-    if not relay_callback.head_sha(found["event_type"], payload):
-        raise UsageError(f"event {path} names no commit of PyTorch; pass it as the relay dispatched it")
-    return Event(found["event_type"], delivery, payload)
+        raise UsageError(f"event {path} has no delivery_id or payload; pass the event unchanged")
+    if not relay_callback.head_sha(dispatch["event_type"], payload):
+        raise UsageError(f"event {path} contains no commit of PyTorch; pass the event unchanged")
+    return Event(dispatch["event_type"], delivery, payload)
 
 
-def in_progress(job: Job, occasion: Event, started: datetime.datetime) -> Callback:
-    """The first callback about a dispatched event: the job runs now."""
+def in_progress_callback(job: Job, occasion: Event, started: datetime.datetime) -> Callback:
+    """Return the first callback of a dispatched event: the job has started."""
     body: Callback = {
         "event_type": occasion.type,
         "delivery_id": occasion.delivery_id,
         "payload": occasion.payload,
-        "workflow": _workflow(job, "in_progress", None, relay_callback.time(started), None),
+        "workflow": _workflow(job, "in_progress", None, relay_callback.utc_text(started), None),
     }
-    relay_callback.check(body)
+    relay_callback.check_callback(body)
     return body
 
 
-def completed(legs: Sequence[Leg], job: Job, occasion: Event, now: datetime.datetime) -> Callback:
-    """The callback about a run on one build of torch. Legs of several modes are one job, whose failures name
-    their mode.
+def completed_callback(legs: Sequence[Leg], job: Job, occasion: Event, now: datetime.datetime) -> Callback:
+    """Return the callback of a completed run on one build of torch.
 
-    UsageError if the legs are of several builds, do not say which commit of PyTorch was tested, or tested
-    another one than the event is about.
+    Legs of several modes are one job. The name of each failed test starts with the mode. Raise UsageError if
+    the legs have several builds, the commit of PyTorch is unknown, or it differs from the commit of the event.
     """
     commit = _commit(legs)
     if occasion.dispatched:
         wanted = relay_callback.head_sha(occasion.type, occasion.payload)
         if wanted != commit:
             raise UsageError(
-                f"the run tested commit {commit} of PyTorch, and the event is about {wanted or 'none'}; "
-                "build torch at the event's commit"
+                f"the run tested commit {commit} of PyTorch, but the event requests {wanted or 'none'}; "
+                "build torch at the commit of the event"
             )
-    # The relay times a dispatched job by its two callbacks; of a self-report it knows what the body says.
+    # The relay measures a dispatched job by its two callbacks. Only a self-report needs a start time.
     started = None if occasion.dispatched else _started(legs)
-    workflow = _workflow(job, "completed", conclusion(legs), started, relay_callback.time(now))
-    workflow["test_results"] = counts(legs)
+    workflow = _workflow(job, "completed", conclusion(legs), started, relay_callback.utc_text(now))
+    workflow["test_results"] = count_results(legs)
     workflow["failed_tests_detail"] = _details(legs)
     if job.artifact:
         workflow["artifact_url"] = job.artifact
@@ -118,19 +121,22 @@ def completed(legs: Sequence[Leg], job: Job, occasion: Event, now: datetime.date
         "payload": occasion.payload if occasion.dispatched else own,
         "workflow": workflow,
     }
-    relay_callback.check(body)
+    relay_callback.check_callback(body)
     return body
 
 
 def job_name(legs: Sequence[Leg]) -> str:
-    """The level, the modes and the build of a run: the one place that the form has for them."""
+    """Return a job name with the level, the modes and the build of a run. A callback has no other key for them."""
     parts = (dict.fromkeys(leg[key] for leg in legs) for key in ("level", "mode", "build"))
     level, modes, build = ("+".join(part) for part in parts)
     return f"conformance {level} / {modes} / torch {build}"
 
 
 def conclusion(legs: Sequence[Leg]) -> Literal["success", "failure"]:
-    """The outcome of a run; one that is not whole, or did not start, failed whatever its rows say."""
+    """Return the conclusion of a run.
+
+    A run that is incomplete, restricted, sharded or did not start is a ``failure``, independent of its rows.
+    """
     whole = bool(legs) and all(
         leg["complete"]
         and leg["exit"] == 0
@@ -138,39 +144,39 @@ def conclusion(legs: Sequence[Leg]) -> Literal["success", "failure"]:
         and (leg["selection"], leg["shard"], leg["left_out"]) == (None, "1/1", 0)
         for leg in legs
     )
-    return "success" if whole and not counts(legs)["failed"] else "failure"
+    return "success" if whole and not count_results(legs)["failed"] else "failure"
 
 
-def counts(legs: Sequence[Leg]) -> Counts:
-    """Numbers of results; what is missing counts as failed."""
-    found: Counts = {"passed": 0, "failed": 0, "skipped": 0}
+def count_results(legs: Sequence[Leg]) -> Counts:
+    """Return the numbers of passed, failed and skipped results. A missing result counts as failed."""
+    totals: Counts = {"passed": 0, "failed": 0, "skipped": 0}
     for leg in legs:
         for row in leg["results"]:
-            found[_word(row["verdict"])] += 1
-        found["failed"] += int(leg["missing"]["count"])
-    return found
+            totals[_relay_outcome(row["verdict"])] += 1
+        totals["failed"] += int(leg["missing"]["count"])
+    return totals
 
 
 def _commit(legs: Sequence[Leg]) -> str:
     if not legs:
-        raise UsageError("there is no leg to report; run the suite first")
+        raise UsageError("the run has no leg to report; run the suite first")
     torches = [leg["facts"].get("torch") for leg in legs]
     commits = {str(torch.get("revision")) if isinstance(torch, dict) else "unknown" for torch in torches}
     if len(commits) > 1:
-        raise UsageError(f"the legs are of {len(commits)} builds of torch; report each build by itself")
+        raise UsageError(f"the legs have {len(commits)} builds of torch; report each build separately")
     (commit,) = commits
     if not relay_callback.COMMIT.fullmatch(commit):
         raise UsageError(
-            f"torch does not say its commit ({commit}); the relay takes results of known commits only"
+            f"the commit of torch is unknown ({commit}); the relay accepts only results of a known commit"
         )
     return commit
 
 
 def _started(legs: Sequence[Leg]) -> str | None:
-    """The start of the first leg; None if a leg does not say it in a form that is known."""
+    """Return the start of the first leg, or None if the start of a leg is not a valid time."""
     try:
         moments = [datetime.datetime.fromisoformat(leg["started"]) for leg in legs]
-        return relay_callback.time(min(moment for moment in moments if moment.tzinfo is not None))
+        return relay_callback.utc_text(min(moment for moment in moments if moment.tzinfo is not None))
     except (ValueError, OverflowError):
         return None
 
@@ -191,7 +197,7 @@ def _workflow(job: Job, status: str, end: str | None, started: str | None, finis
     }
 
 
-def _word(verdict: str) -> Literal["passed", "failed", "skipped"]:
+def _relay_outcome(verdict: str) -> Literal["passed", "failed", "skipped"]:
     if verdict in _PASSED:
         return "passed"
     return "skipped" if verdict in _SKIPPED else "failed"
@@ -199,15 +205,15 @@ def _word(verdict: str) -> Literal["passed", "failed", "skipped"]:
 
 def _details(legs: Sequence[Leg]) -> list[FailedTest]:
     rows = ((leg["mode"], row) for leg in legs for row in leg["results"])
-    failed = (_detail(mode, row) for mode, row in rows if _word(row["verdict"]) == "failed")
-    found: list[FailedTest] = []
+    failed = (_detail(mode, row) for mode, row in rows if _relay_outcome(row["verdict"]) == "failed")
+    details: list[FailedTest] = []
     room = relay_callback.BODY // 2
     for detail in failed:
         room -= len(json.dumps(detail))
-        if room < 0 or len(found) == relay_callback.MOST:
+        if room < 0 or len(details) == relay_callback.MOST:
             break
-        found.append(detail)
-    return found
+        details.append(detail)
+    return details
 
 
 def _detail(mode: str, row: ResultRow) -> FailedTest:
@@ -224,5 +230,5 @@ def _detail(mode: str, row: ResultRow) -> FailedTest:
 
 
 def _cut(text: str, most: int) -> str:
-    """A text of at most so many bytes of UTF-8."""
+    """Return the text, cut to at most ``most`` bytes of UTF-8."""
     return text.encode(errors="replace")[:most].decode(errors="ignore")

@@ -1,8 +1,8 @@
-"""The callback of PyTorch's cross-repository CI as types, and the check of one before it leaves.
+"""Types of the callbacks of PyTorch's cross-repository CI, and their validation before sending.
 
-Upstream publishes no schema. The form is that of its public code in pytorch/test-infra, read in 2026: the
+PyTorch publishes no schema. These types follow the public code of pytorch/test-infra, read in 2026: the
 action ``cross-repo-ci-relay-callback``, the relay's ``callback_handler.py`` and the HUD's ``crcrUtils.ts``.
-The HUD takes the level of a repository (L1 to L4) from the relay's allowlist, never from a body.
+The HUD takes the level of a repository (L1 to L4) from the relay's allowlist, never from a callback.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from conformance.errors import UsageError
 from conformance.model.schema import Schema, SchemaError
 
 SCHEMA_VERSION = "1"
-#: Events that a repository reports by itself, in one callback after the run.
+#: Events that a repository reports without a dispatch, in one callback after the run.
 SELF_REPORTED = ("nightly", "periodic")
-#: Events that the relay dispatches, and about which it takes two callbacks.
+#: Events that the relay dispatches. It accepts two callbacks for each: in_progress and completed.
 DISPATCHED = ("pull_request", "push")
-#: Limits of the relay: failures in detail, bytes of their texts, bytes of a body.
+#: Limits of the relay: the number of detailed failures, the bytes of a message, of a stack trace and of a body.
 MOST, MESSAGE, STACK, BODY = 1000, 1024, 4096, 2 << 20
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class Counts(TypedDict):
-    """Numbers of results as the relay counts them."""
+    """The numbers of results in the relay's three categories."""
 
     passed: int
     failed: int
@@ -35,7 +35,7 @@ class Counts(TypedDict):
 
 
 class FailedTest(TypedDict):
-    """One failure in detail; ``duration`` in seconds, the texts cut to the limits of the relay."""
+    """The details of one failure. ``duration`` is in seconds; texts are cut to the limits of the relay."""
 
     name: str
     classname: str
@@ -51,7 +51,7 @@ class _WorkflowOptional(TypedDict, total=False):
 
 
 class Workflow(_WorkflowOptional):
-    """The job that the relay shows. The HUD's duration is from ``started_at`` to ``completed_at``."""
+    """The job that the HUD displays. Its duration is ``completed_at`` minus ``started_at``."""
 
     schema_version: str
     status: str
@@ -67,7 +67,7 @@ class Workflow(_WorkflowOptional):
 
 
 class Callback(TypedDict):
-    """The body of a callback; ``payload`` is the event of a dispatch, handed back as it came."""
+    """The body of a callback. ``payload`` is the unchanged payload of a dispatched event."""
 
     event_type: str
     delivery_id: str
@@ -76,34 +76,34 @@ class Callback(TypedDict):
 
 
 def head_sha(event_type: str, payload: Any) -> str:
-    """The commit of PyTorch that an event's payload is about; an empty text if it names none."""
+    """Return the commit of PyTorch in the payload of an event, or an empty text if it contains none."""
     pull = payload.get("pull_request") if isinstance(payload, dict) else None
     head = pull.get("head") if isinstance(pull, dict) else None
-    found: object = ""
+    sha: object = ""
     if event_type == "pull_request":
-        found = head.get("sha") if isinstance(head, dict) else ""
+        sha = head.get("sha") if isinstance(head, dict) else ""
     elif isinstance(payload, dict):
-        found = payload.get("after" if event_type == "push" else "head_sha")
-    return found if isinstance(found, str) and COMMIT.fullmatch(found) else ""
+        sha = payload.get("after" if event_type == "push" else "head_sha")
+    return sha if isinstance(sha, str) and COMMIT.fullmatch(sha) else ""
 
 
-def time(moment: datetime.datetime) -> str:
-    """A moment as the relay writes it: UTC, in whole seconds."""
+def utc_text(moment: datetime.datetime) -> str:
+    """Return a time in the format of the relay: UTC, in whole seconds."""
     return moment.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def check(body: Callback) -> None:
-    """Raise UsageError with the first point in which the relay or its HUD would refuse a body."""
+def check_callback(body: Callback) -> None:
+    """Raise UsageError with the first reason why the relay or the HUD would reject a callback."""
     try:
         _schema().validate(body)
     except SchemaError as error:
-        raise UsageError(f"the relay would refuse {str(error).lstrip('.')}; correct that value") from None
+        raise UsageError(f"the relay would reject {str(error).lstrip('.')}; correct this value") from None
     wrong = _contradiction(body)
     if wrong is not None:
         raise UsageError(wrong)
     size = len(json.dumps(body).encode())
     if size > BODY:
-        raise UsageError(f"the callback has {size} bytes; the HUD takes {BODY}, so report fewer legs at once")
+        raise UsageError(f"the callback has {size} bytes, the HUD accepts {BODY}; report fewer legs at once")
 
 
 @functools.cache
@@ -112,19 +112,22 @@ def _schema() -> Schema:
 
 
 def _contradiction(body: Callback) -> str | None:
-    """The rules that span several keys."""
+    """Return the first violation of a rule that involves several keys, or None."""
     event, workflow = body["event_type"], body["workflow"]
     running = workflow["status"] == "in_progress"
     if event in SELF_REPORTED and running:
-        return f"the relay takes no in_progress callback of a {event} run; report it when it is completed"
+        return (
+            f"the relay does not accept an in_progress callback of a {event} run; report the run when it is "
+            "completed"
+        )
     if not head_sha(event, body["payload"]):
-        return f"the event {event} names no commit of PyTorch; pass the event that the relay dispatched"
+        return f"the event {event} contains no commit of PyTorch; pass the event that the relay dispatched"
     if event in SELF_REPORTED and body["delivery_id"] != body["payload"]["head_sha"]:
-        return f"a {event} callback has delivery_id {body['delivery_id']!r}; the relay wants the commit there"
+        return f"a {event} callback has delivery_id {body['delivery_id']!r}; the relay requires the commit"
     if running and (workflow["conclusion"] is not None or workflow["completed_at"] is not None):
-        return "an in_progress callback has a conclusion or an end; leave both out"
+        return "an in_progress callback has a conclusion or an end; omit both"
     if not running and (workflow["conclusion"] is None or workflow["completed_at"] is None):
-        return "a completed callback lacks its conclusion or its end; add both"
+        return "a completed callback has no conclusion or no end; add both"
     if len(workflow.get("failed_tests_detail", ())) > MOST:
         return f"a callback details at most {MOST} failures; cut the list"
     return None

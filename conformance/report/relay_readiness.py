@@ -1,10 +1,10 @@
-"""Readiness of backends for the levels of PyTorch's cross-repository CI, from the runs that are kept of them.
+"""Check from stored runs whether backends meet the conditions of PyTorch's cross-repository CI levels.
 
-The numbers are those of RFC-0050 as pytorch/rfcs#102 refined it, in the form of pytorch/test-infra
-(``torchci/lib/crcr/l3Thresholds.ts``, and #8754 for long runs), read in 2026: to be promoted to L3 they hold
-for two weeks, and a repository at L3 is demoted if one of the first two fails over a week. L2 has no number:
-it is for repositories that report results. The time that a job waits, the rate of timeouts of the CI and the
-time at L2 are known to the relay alone.
+The thresholds are those of RFC-0050, as refined by pytorch/rfcs#102 and implemented in pytorch/test-infra
+(``torchci/lib/crcr/l3Thresholds.ts``, and #8754 for long runs), read in 2026. A repository is promoted to L3 if
+it meets the thresholds for two weeks. It is demoted if success or median time fails over a week. L2 has no
+threshold: it is for repositories that report results. Only the relay knows the waiting time of jobs, the rate
+of CI timeouts, and the time at L2.
 """
 
 from __future__ import annotations
@@ -17,20 +17,24 @@ from pathlib import Path
 
 from conformance.errors import UsageError
 from conformance.model.records import Leg
-from conformance.model.verdicts import plain
+from conformance.model.verdicts import printable
 from conformance.report import relay, relay_callback
 from conformance.report.durations import duration
 from conformance.results import document
 
-#: Days over which a level is kept, and over which it is gained.
-KEPT, GAINED = 7, 14
-#: L3: least share of successful runs; seconds that the median run stays below; share of longer runs.
+#: The days over which a repository must meet the thresholds to keep L3, and to gain L3.
+DAYS_TO_KEEP_LEVEL, DAYS_TO_GAIN_LEVEL = 7, 14
+#: Thresholds of L3: the minimum share of successful runs, the upper limit of the median time in seconds, and the
+#: upper limit of the share of longer runs.
 SUCCESS, SECONDS, LONGER = 0.9, 3 * 3600.0, 0.01
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One run: its start, its seconds (legs follow each other), its outcome, whether it names its commit."""
+    """A run: its start, its duration in seconds (legs run in sequence), its success.
+
+    ``named`` is True if every leg records the commit of PyTorch.
+    """
 
     when: datetime.datetime
     seconds: float
@@ -40,7 +44,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Figures:
-    """The runs of some days. Of no run there is no share and no time."""
+    """Statistics of the runs of a period. Without a run, share and times are None."""
 
     runs: int
     successes: int
@@ -50,12 +54,12 @@ class Figures:
 
     @property
     def share(self) -> float | None:
-        """The share of successful runs."""
+        """The share of successful runs, or None without a run."""
         return self.successes / self.runs if self.runs else None
 
     @staticmethod
     def of(runs: Sequence[Run]) -> Figures:
-        """Count some runs."""
+        """Return the statistics of the runs."""
         seconds = [run.seconds for run in runs]
         return Figures(
             runs=len(runs),
@@ -66,7 +70,7 @@ class Figures:
         )
 
     def lacking(self) -> list[str]:
-        """The conditions of L3 that these runs do not meet."""
+        """Return the conditions of L3 that these runs do not meet."""
         if self.share is None or self.median is None:
             return ["no run"]
         lacks = []
@@ -79,46 +83,52 @@ class Figures:
 
 @dataclasses.dataclass(frozen=True)
 class Backend:
-    """The runs of a backend, and a sentence about each folder that holds none which can be read."""
+    """The runs of a backend, and an error for each unreadable run folder."""
 
     name: str
     runs: tuple[Run, ...]
     problems: tuple[str, ...]
 
     def within(self, days: int, now: datetime.datetime) -> list[Run]:
-        """The runs of the last days; one that began after ``now`` has a wrong clock and is of none."""
+        """Return the runs of the last ``days``. A run that started after ``now`` had a wrong clock and is ignored."""
         return [run for run in self.runs if datetime.timedelta() <= now - run.when < datetime.timedelta(days)]
 
     def l2(self, now: datetime.datetime) -> str:
-        """``yes``, or the reason why no run could be reported at L2."""
-        recent = self.within(KEPT, now)
+        """Return ``yes``, or the reason why the backend does not meet the conditions of L2."""
+        recent = self.within(DAYS_TO_KEEP_LEVEL, now)
         if not recent:
-            return f"no: no run in {KEPT} days"
-        return "yes" if any(run.named for run in recent) else "no: no run names its commit of PyTorch"
+            return f"no: no run in {DAYS_TO_KEEP_LEVEL} days"
+        return "yes" if any(run.named for run in recent) else "no: no run records its commit of PyTorch"
 
     def l3(self, now: datetime.datetime) -> str:
-        """``yes`` as far as runs show it, or the conditions that are not met."""
-        lacks = [f"{KEPT} days: {words}" for words in Figures.of(self.within(KEPT, now)).lacking()]
-        runs = self.within(GAINED, now)
+        """Return ``yes, as far as runs show``, or the unmet conditions of L3."""
+        lacks = [
+            f"{DAYS_TO_KEEP_LEVEL} days: {condition}"
+            for condition in Figures.of(self.within(DAYS_TO_KEEP_LEVEL, now)).lacking()
+        ]
+        runs = self.within(DAYS_TO_GAIN_LEVEL, now)
         figures = Figures.of(runs)
-        lacks += [f"{GAINED} days: {words}" for words in figures.lacking()]
+        lacks += [f"{DAYS_TO_GAIN_LEVEL} days: {condition}" for condition in figures.lacking()]
         if runs and figures.longer / figures.runs >= LONGER:
             share = f"{figures.longer} of {figures.runs} runs take {duration(SECONDS)} or more"
-            lacks.append(f"{GAINED} days: {share}, below {LONGER:.0%} needed")
+            lacks.append(f"{DAYS_TO_GAIN_LEVEL} days: {share}, below {LONGER:.0%} needed")
         oldest = min((run.when for run in self.runs if run.when <= now), default=now)
-        if now - oldest < datetime.timedelta(days=GAINED - 1):
-            lacks.append(f"runs of {GAINED} days needed, the first is of {oldest:%Y-%m-%d}")
+        if now - oldest < datetime.timedelta(days=DAYS_TO_GAIN_LEVEL - 1):
+            lacks.append(f"runs of {DAYS_TO_GAIN_LEVEL} days needed, the first is of {oldest:%Y-%m-%d}")
         return "no: " + "; ".join(lacks) if lacks else "yes, as far as runs show"
 
 
-def read(folder: Path) -> list[Backend]:
-    """The backends in a folder ``BACKEND/RUN/results.json``; UsageError if it holds none."""
+def read_backends(folder: Path) -> list[Backend]:
+    """Read the backends of a folder ``BACKEND/RUN/results.json``.
+
+    Raise UsageError if the folder contains no run.
+    """
     if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder; name one that holds BACKEND/RUN/results.json")
+        raise UsageError(f"{folder} is not a folder; give a folder with BACKEND/RUN/results.json")
     backends = [_backend(path) for path in sorted(folder.iterdir()) if path.is_dir() and path.name[0] != "."]
     backends = [backend for backend in backends if backend.runs or backend.problems]
     if not backends:
-        raise UsageError(f"{folder} holds no run; runs are expected at BACKEND/RUN/results.json")
+        raise UsageError(f"{folder} contains no run; runs must be at BACKEND/RUN/results.json")
     return backends
 
 
@@ -130,16 +140,16 @@ def _backend(folder: Path) -> Backend:
         try:
             runs.append(_run(document.read(path / "results.json")["legs"]))
         except (UsageError, ValueError, OverflowError) as error:
-            problems.append(f"{folder.name}/{path.name} is not counted: {error}")
+            problems.append(f"{folder.name}/{path.name} is ignored: {error}")
     return Backend(folder.name, tuple(runs), tuple(problems))
 
 
 def _run(legs: Sequence[Leg]) -> Run:
     if not legs:
-        raise ValueError("it has no leg")
+        raise ValueError("the run has no leg")
     moments = [datetime.datetime.fromisoformat(leg["started"]) for leg in legs]
     if any(moment.tzinfo is None for moment in moments):
-        raise ValueError("its start has no time zone")
+        raise ValueError("the start of a leg has no time zone")
     torches = [leg["facts"].get("torch") for leg in legs]
     commits = [str(torch.get("revision")) if isinstance(torch, dict) else "" for torch in torches]
     return Run(
@@ -150,14 +160,14 @@ def _run(legs: Sequence[Leg]) -> Run:
     )
 
 
-def table(backends: Sequence[Backend], now: datetime.datetime) -> str:
-    """The table as Markdown, one row for each backend."""
+def markdown_table(backends: Sequence[Backend], now: datetime.datetime) -> str:
+    """Return a Markdown table with one row for each backend."""
     lines = [
-        f"| backend | runs in {KEPT} days | success | median run | longest run | L2 | L3 |",
+        f"| backend | runs in {DAYS_TO_KEEP_LEVEL} days | success | median run | longest run | L2 | L3 |",
         "|---|---|---|---|---|---|---|",
     ]
     for backend in backends:
-        figures = Figures.of(backend.within(KEPT, now))
+        figures = Figures.of(backend.within(DAYS_TO_KEEP_LEVEL, now))
         share = "-" if figures.share is None else f"{figures.share:.0%}"
         times = ["-" if each is None else duration(each) for each in (figures.median, figures.longest)]
         cells = [backend.name, str(figures.runs), share, *times, backend.l2(now), backend.l3(now)]
@@ -166,6 +176,6 @@ def table(backends: Sequence[Backend], now: datetime.datetime) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text that stays in its cell and is no Markdown."""
-    kept = " ".join(plain(text).split())
-    return "".join(f"\\{char}" if char in "\\|<>[]`*_" else char for char in kept)
+    """Return text escaped for one cell of a Markdown table."""
+    line = " ".join(printable(text).split())
+    return "".join(f"\\{char}" if char in "\\|<>[]`*_" else char for char in line)

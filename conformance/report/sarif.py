@@ -1,8 +1,8 @@
-"""SARIF 2.1.0 for GitHub's code scanning: one alert for each cause of unexpected results.
+"""Write SARIF 2.1.0 for GitHub's code scanning, with one alert for each cause of unexpected results.
 
-An alert is placed at the file and line that the message of the example names, if that file is below the root
-of the repository, else at the beginning of the target file. Its fingerprint is the kind, shape and family of
-the cause, so that an alert stays one over runs in which other results fail.
+The location of an alert is the file and line in the example's message if that file is in the repository, else
+the first line of the target file. The fingerprint consists of target, failure kind, message pattern and
+families. An alert therefore stays the same if the next run has the same cause with different results.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from conformance.report import summary
 from conformance.results import scrub
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-#: GitHub takes no more alerts of one upload.
+#: The maximum number of alerts that GitHub accepts in one upload.
 _MOST = 5000
-_PLACE = re.compile(r"([\w./+-]+\.(?:c|cc|cpp|cu|cuh|cxx|h|hpp|inc|py|pyx|rs))(?::|\", line )(\d+)")
+_SOURCE_LOCATION = re.compile(r"([\w./+-]+\.(?:c|cc|cpp|cu|cuh|cxx|h|hpp|inc|py|pyx|rs))(?::|\", line )(\d+)")
 
 
-def write(path: Path, results: Document, root: Path) -> None:
+def write_sarif(path: Path, results: Document, root: Path) -> None:
     """Write the alerts of a results document.
 
     Args:
-        path: the file.
+        path: the SARIF file.
         results: the document.
-        root: of the repository that the alerts are shown in.
+        root: the root of the repository that displays the alerts.
     """
-    path.write_text(json.dumps(log(results, root), indent=1) + "\n")
+    path.write_text(json.dumps(sarif_log(results, root), indent=1) + "\n")
 
 
-def log(results: Document, root: Path) -> dict[str, Any]:
-    """The log: a run with a rule for each property and a result for each cause."""
+def sarif_log(results: Document, root: Path) -> dict[str, Any]:
+    """Return the SARIF log: one run with a rule for each property and a result for each cause."""
     legs = results["legs"]
     causes = groups.causes_of(legs)[:_MOST]
     names = sorted({_property(group) for group in causes})
@@ -63,18 +63,18 @@ def log(results: Document, root: Path) -> dict[str, Any]:
     }
 
 
-def _property(group: groups.Group) -> str:
+def _property(group: groups.Cause) -> str:
     return ResultId.parse(group.example[1]["id"]).case.property
 
 
-def _result(group: groups.Group, legs: Sequence[Leg], root: Path) -> dict[str, Any]:
+def _result(group: groups.Cause, legs: Sequence[Leg], root: Path) -> dict[str, Any]:
     number, row = group.example
     leg = legs[number]
-    message = groups.said(row)[1]
-    file, line = _place(message, root) or (summary.target_word(leg), 1)
+    message = groups.kind_and_message(row)[1]
+    file, line = _source_location(message, root) or (summary.target_argument(leg), 1)
     first = next(iter(message.splitlines()), "")
     text = f"{group.name()}: {group.counts()}. {group.pattern()}\n{row['id']}: {first}\n"
-    text += summary.repeat(row["id"], summary.target_word(leg), leg)
+    text += summary.repro_command(row["id"], summary.target_argument(leg), leg)
     cause = f"{leg['target']['name']} {group.kind} {group.shape} {','.join(sorted(group.families))}"
     return {
         "ruleId": _property(group),
@@ -92,9 +92,9 @@ def _result(group: groups.Group, legs: Sequence[Leg], root: Path) -> dict[str, A
     }
 
 
-def _place(message: str, root: Path) -> tuple[str, int] | None:
-    """The first file below the root that a message names, relative to that, and the line."""
-    for match in _PLACE.finditer(message):
+def _source_location(message: str, root: Path) -> tuple[str, int] | None:
+    """Return the first file of the repository in a message, relative to the root, and the line, or None."""
+    for match in _SOURCE_LOCATION.finditer(message):
         path = (root / match[1]).resolve()
         if path.is_relative_to(root.resolve()) and path.is_file():
             return path.relative_to(root.resolve()).as_posix(), max(1, int(match[2]))

@@ -1,4 +1,4 @@
-"""Scripts beside the results of a run, each of which shows one failure with torch and the backend alone."""
+"""Name and read the snippets in the output folder of a run."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 
 from conformance.model.records import Leg, ResultRow
 
-#: The folder of the scripts in the output folder of a run.
+#: The folder of the snippets in the output folder of a run.
 FOLDER = "snippets"
-#: Bytes from which on a script is no reading for people.
+#: The maximum size in bytes of a snippet that is read.
 MOST = 1 << 16
 _NAME = 80
 
 
-def path(folder: Path, leg: Leg, row: ResultRow) -> Path:
-    """Return the file for the script of a result.
+def snippet_path(folder: Path, leg: Leg, row: ResultRow) -> Path:
+    """Return the file of the snippet of a result.
 
-    Its name has a digest of the leg, the result and its failures: a result that fails in another way, or in
-    another run, has another file, so no script is ever shown beside a failure that it was not made for.
+    The file name contains a digest of the leg, the result and its failures. A result that fails differently, or
+    in a different run, has a different file, so a snippet is never displayed with a different failure.
     """
     about = [leg["mode"], leg["started"], leg["torch"], row["id"], row.get("failures", [])]
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
@@ -31,18 +31,18 @@ def path(folder: Path, leg: Leg, row: ResultRow) -> Path:
     return folder / FOLDER / f"{name}-{digest}.py"
 
 
-def read(folders: Iterable[Path], leg: Leg, row: ResultRow) -> str | None:
-    """Return the script of a result from the first of some folders that has it; None if there is none.
+def read_snippet(folders: Iterable[Path], leg: Leg, row: ResultRow) -> str | None:
+    """Return the snippet of a result from the first folder that has it, or None.
 
-    Folders of results come from anywhere: only a regular file of a few pages is read.
+    Output folders are untrusted: only regular files of at most ``MOST`` bytes are read, no links.
     """
     for folder in folders:
         try:
-            place = os.open(path(folder, leg, row), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            descriptor = os.open(snippet_path(folder, leg, row), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
             continue
-        with open(place, "rb") as file:
-            if not stat.S_ISREG(os.fstat(place).st_mode):
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 continue
             data = file.read(MOST + 1)
         if len(data) <= MOST:

@@ -1,4 +1,4 @@
-"""The last words of a run: totals of each leg, what was unexpected and how to repeat it, files."""
+"""The summary at the end of a run: totals of each leg, causes with repro commands, and written files."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from conformance.report.durations import duration
 from conformance.results import merge, run_folder
 from conformance.target import file as target_file
 
-#: Marks of a target file, with the words that stand beside the target's name.
+#: Marks of a target file, with the text that is printed after the name of the target.
 MARKS = {"simulated": "simulated", "untested": "untested target file"}
-#: Causes of unexpected results that are shown one by one.
+#: The maximum number of displayed causes.
 SHOWN = 10
 
 
-def lines(results: Document, *, folder: Path, target: str | None = None) -> Iterator[str]:
-    """The summary of a results document, line by line.
+def summary_lines(results: Document, *, folder: Path, target: str | None = None) -> Iterator[str]:
+    """Yield the lines of the summary of a results document.
 
-    ``target`` is what the user gave as ``--target``; without it the commands name what each leg names.
+    ``target`` is the argument of ``--target`` for the printed commands. By default each leg's own target is used.
     """
     legs = results["legs"]
     for leg in legs:
@@ -32,15 +32,15 @@ def lines(results: Document, *, folder: Path, target: str | None = None) -> Iter
     absent = "; ".join(dict.fromkeys(filter(None, map(merge.absent, legs))))
     yield f"{state}: {absent}; exit {results['exit']}" if absent else f"{state}: exit {results['exit']}"
     for part in run_folder.to_resume(folder, legs):
-        yield f"go on with: {shlex.join(['conformance', 'run', '--resume', str(part)])}"
+        yield f"resume with: {shlex.join(['conformance', 'run', '--resume', str(part)])}"
     yield f"files: {folder / 'results.json'}, {folder / 'report.html'}, {folder / 'junit.xml'}"
 
 
-def title(leg: Leg) -> str:
-    """Target, mode and build of a leg."""
+def leg_title(leg: Leg) -> str:
+    """Return the target, mode, build and shard of a leg as text."""
     target = leg["target"]
-    words = [name for mark, name in MARKS.items() if target.get(mark)]
-    marks = f" ({', '.join(words)})" if words else ""
+    mark_texts = [name for mark, name in MARKS.items() if target.get(mark)]
+    marks = f" ({', '.join(mark_texts)})" if mark_texts else ""
     shard = f", shard {leg['shard']}" if leg.get("shard", "1/1") != "1/1" else ""
     return f"{target['name']}{marks}, {leg['mode']}, torch {leg['torch']}{shard}"
 
@@ -49,7 +49,7 @@ def _leg(leg: Leg) -> Iterator[str]:
     totals = ", ".join(f"{count} {verdict}" for verdict, count in reversed(leg["totals"].items()))
     state = {2: " (not run)", 3: " (incomplete)"}.get(leg["exit"], "")
     took = f" in {len(leg['cases'])} cases, {duration(leg['seconds'])}" if leg["cases"] else ""
-    yield f"{title(leg)}{state}: {totals or 'no results'}{took}"
+    yield f"{leg_title(leg)}{state}: {totals or 'no results'}{took}"
     if leg["missing"]["count"]:
         missing = leg["missing"]
         yield f"  {missing['count']} of {leg['planned']} results are missing, first {missing['first'][0]}"
@@ -62,19 +62,19 @@ def _leg(leg: Leg) -> Iterator[str]:
 
 
 def _unexpected(legs: list[Leg], target: str | None) -> Iterator[str]:
-    """Unexpected results by cause, the largest group first, so that one fault is shown once."""
+    """Yield the lines of the unexpected results by cause, the largest first."""
     causes = groups.causes_of(legs)
     if not causes:
         return
     yield f"{sum(group.count for group in causes)} unexpected, by cause (largest first):"
-    yield from group_lines(causes, legs, target)
+    yield from cause_lines(causes, legs, target)
 
 
-def group_lines(
-    causes: list[groups.Group], legs: list[Leg], target: str | None = None, *, shown: int = SHOWN
+def cause_lines(
+    causes: list[groups.Cause], legs: list[Leg], target: str | None = None, *, limit: int = SHOWN
 ) -> Iterator[str]:
-    """Groups of results, each with the result to look at first and the command that repeats it."""
-    for group in causes[:shown]:
+    """Yield the lines of each cause: its counts, its example and the command that reruns the example."""
+    for group in causes[:limit]:
         where = ""
         if len(legs) > 1:
             where = " in " + ", ".join(_column(legs, number) for number in group.legs)
@@ -83,15 +83,15 @@ def group_lines(
         yield f"    {row['id']}{_kind(row)} {_first(row)}"[:220]
         if pattern := group.pattern():
             yield f"    {pattern}"
-        yield f"    {repeat(row['id'], target or target_word(legs[number]), legs[number])}"
-    hidden = causes[shown:]
+        yield f"    {repro_command(row['id'], target or target_argument(legs[number]), legs[number])}"
+    hidden = causes[limit:]
     if hidden:
         rest = sum(group.count for group in hidden)
         yield f"  and {rest} more of {len(hidden)} other causes; report.html has them all"
 
 
 def _column(legs: list[Leg], number: int) -> str:
-    """The name of a leg among others: its mode alone if no other leg has that mode."""
+    """Return the mode of a leg, with the build if several legs have this mode."""
     mode = legs[number]["mode"]
     alone = sum(leg["mode"] == mode for leg in legs) == 1
     return str(mode if alone else f"{mode} on {legs[number]['build']}")
@@ -102,22 +102,22 @@ def _kind(row: ResultRow) -> str:
 
 
 def _first(row: ResultRow) -> str:
-    """The first line of what a row says."""
+    """Return the first line of a row's first message. For ``xpass`` it is the last note."""
     if row["verdict"] == Verdict.XPASS.value:
         return str((row.get("notes") or [""])[-1])
     message = row["failures"][0]["message"] if row.get("failures") else ""
     return next(iter(message.splitlines()), "")
 
 
-def target_word(leg: Leg) -> str:
-    """The argument of ``--target``: the name of one of the suite's targets, else that of its file."""
+def target_argument(leg: Leg) -> str:
+    """Return the argument of ``--target`` for a leg: the name of a known target, else the target file."""
     name, file = leg["target"]["name"], leg["target"]["file"]
     return str(name if name in target_file.known_targets() and file == f"{name}.toml" else file)
 
 
-def repeat(result_id: str, target: str, leg: Leg) -> str:
-    """The command that repeats one result of a leg."""
-    words = ["conformance", "repro", result_id, "--target", target, "--mode", leg["mode"]]
+def repro_command(result_id: str, target: str, leg: Leg) -> str:
+    """Return the command that reruns one result of a leg."""
+    command = ["conformance", "repro", result_id, "--target", target, "--mode", leg["mode"]]
     if leg["samples"] != "default":
-        words += ["--samples", leg["samples"]]
-    return shlex.join(words)
+        command += ["--samples", leg["samples"]]
+    return shlex.join(command)

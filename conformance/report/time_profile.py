@@ -1,4 +1,4 @@
-"""``conformance-profile.html`` and ``conformance-profile.json``: what the time of a run went into."""
+"""Write the time profile of a run: ``conformance-profile.html`` and ``conformance-profile.json``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA = 1
 _BINS = 240
 _SLOWEST = 100
 _SUBJECTS = 300
-#: Seconds without any result that are no part of the run.
+#: A longer time without a result, in seconds, is a pause and not part of the run.
 _PAUSE = 120.0
 
 _TEMPLATE = jinja2.Environment(
@@ -36,9 +36,9 @@ _TEMPLATE.filters["duration"] = duration
 
 @dataclasses.dataclass
 class TimeByPhase:
-    """Seconds of some results, in all and by phase.
+    """The time of a set of results in seconds, in total and by phase.
 
-    The seconds of a phase are those that were sampled, scaled so that all phases together make the total.
+    The time of a phase is estimated from samples, and scaled so that the phases add up to the total.
     """
 
     name: str
@@ -48,25 +48,25 @@ class TimeByPhase:
 
     @property
     def results(self) -> int:
-        """The number of results; one that ran twice counts once."""
+        """The number of results. A result that ran twice counts once."""
         return len(self._ids)
 
     def add(self, event: TimeEvent) -> None:
-        """Add the time of a result."""
+        """Add the time of one result."""
         self._ids.add(event["id"])
         self.seconds += event["seconds"]
         for phase, share in event["phases"].items():
             self.phases[phase] = self.phases.get(phase, 0.0) + share
 
     def scaled(self) -> dict[str, float]:
-        """Seconds of each phase; empty if no sample was taken."""
+        """Return the seconds of each phase, or an empty dict without samples."""
         sampled = sum(self.phases.values())
         if sampled == 0:
             return {}
         return {phase: self.phases.get(phase, 0.0) * self.seconds / sampled for phase in PHASES}
 
     def to_json(self) -> dict[str, object]:
-        """The fields as JSON."""
+        """Return the fields as JSON."""
         return {
             "name": self.name,
             "results": self.results,
@@ -80,9 +80,9 @@ class WorkerTime:
     """The time of a worker process.
 
     Attributes:
-        name: the worker's.
-        spent: on results.
-        bins: of equal length from the first result of the run to its last, in each the share of every phase.
+        name: the name of the worker.
+        spent: the time of its results.
+        bins: equal time intervals from the first to the last result of the run; each has the share of every phase.
     """
 
     name: str
@@ -92,15 +92,15 @@ class WorkerTime:
 
 @dataclasses.dataclass
 class TimeProfile:
-    """A leg, by what its time went into.
+    """The time profile of a leg.
 
     Attributes:
-        name: the leg's.
-        seconds: from the begin of the first result to the end of the last, without pauses.
-        total: of all results.
-        properties, subjects: the costliest first; ``kind/name``.
-        slowest: events of the slowest results.
-        workers: by name.
+        name: the name of the leg.
+        seconds: the time from the start of the first result to the end of the last, without pauses.
+        total: the time of all results.
+        properties, subjects: the time by ``kind/name``, the slowest first.
+        slowest: the time events of the slowest results.
+        workers: the time of each worker, ordered by the start of its first result.
     """
 
     name: str
@@ -112,20 +112,20 @@ class TimeProfile:
     workers: list[WorkerTime]
 
     def to_json(self) -> dict[str, object]:
-        """The profile as JSON; times are seconds."""
+        """Return the profile as JSON. All times are in seconds."""
         return {
             "name": self.name,
             "seconds": round(self.seconds, 3),
             "total": self.total.to_json(),
-            "properties": [one.to_json() for one in self.properties],
-            "subjects": [one.to_json() for one in self.subjects],
-            "slowest": [{"id": one["id"], "seconds": one["seconds"]} for one in self.slowest],
-            "workers": [{**one.spent.to_json(), "bins": one.bins} for one in self.workers],
+            "properties": [entry.to_json() for entry in self.properties],
+            "subjects": [entry.to_json() for entry in self.subjects],
+            "slowest": [{"id": entry["id"], "seconds": entry["seconds"]} for entry in self.slowest],
+            "workers": [{**entry.spent.to_json(), "bins": entry.bins} for entry in self.workers],
         }
 
 
-def profile(name: str, events: Iterable[TimeEvent]) -> TimeProfile | None:
-    """Add up the times of a leg's results; None if there are none."""
+def profile_of(name: str, events: Iterable[TimeEvent]) -> TimeProfile | None:
+    """Return the time profile of a leg, or None if it has no time events."""
     times = _without_pauses(events)
     if not times:
         return None
@@ -134,8 +134,8 @@ def profile(name: str, events: Iterable[TimeEvent]) -> TimeProfile | None:
     subjects: dict[str, TimeByPhase] = {}
     for event in times:
         case = ResultId.parse(event["id"]).case
-        for table, word in ((properties, case.property), (subjects, case.subject)):
-            key = f"{event['kind']}/{word}"
+        for table, label in ((properties, case.property), (subjects, case.subject)):
+            key = f"{event['kind']}/{label}"
             table.setdefault(key, TimeByPhase(key)).add(event)
         total.add(event)
     first = min(event["began"] for event in times)
@@ -147,8 +147,8 @@ def profile(name: str, events: Iterable[TimeEvent]) -> TimeProfile | None:
         name,
         last - first,
         total,
-        sorted(properties.values(), key=lambda one: -one.seconds),
-        sorted(subjects.values(), key=lambda one: -one.seconds)[:_SUBJECTS],
+        sorted(properties.values(), key=lambda entry: -entry.seconds),
+        sorted(subjects.values(), key=lambda entry: -entry.seconds)[:_SUBJECTS],
         sorted(times, key=lambda event: -event["seconds"])[:_SLOWEST],
         [
             _worker(worker, workers[worker], properties, first, last)
@@ -158,19 +158,19 @@ def profile(name: str, events: Iterable[TimeEvent]) -> TimeProfile | None:
 
 
 def _without_pauses(events: Iterable[TimeEvent]) -> list[TimeEvent]:
-    """Events in the order of their begins, without the time in which no worker had a result for long.
+    """Return the events ordered by start, with pauses removed from the start times.
 
-    That is the time between a run and its resumption.
+    A pause is a long time without a result on any worker: the time between a run and its resumption.
     """
     ordered = sorted(events, key=lambda event: event["began"])
-    found: list[TimeEvent] = []
+    shifted_events: list[TimeEvent] = []
     end, cut = 0.0, 0.0
     for event in ordered:
-        if found and event["began"] - end > _PAUSE:
+        if shifted_events and event["began"] - end > _PAUSE:
             cut += event["began"] - end
         end = max(end, event["began"] + event["seconds"])
-        found.append({**event, "began": event["began"] - cut})
-    return found
+        shifted_events.append({**event, "began": event["began"] - cut})
+    return shifted_events
 
 
 def _worker(
@@ -181,7 +181,7 @@ def _worker(
     length = max(last - first, 1e-6) / _BINS
     for event in events:
         spent.add(event)
-        # One short result is rarely sampled; its property's results together are.
+        # A short result often has no sample. Use the phases of all results of its property instead.
         property_name = f"{event['kind']}/{ResultId.parse(event['id']).case.property}"
         phases = event["phases"] or properties[property_name].scaled() or {"harness": 1.0}
         whole = sum(phases.values()) or 1.0
@@ -193,40 +193,48 @@ def _worker(
                 if seconds == 0:
                     continue
                 bins[number][phase] = bins[number].get(phase, 0.0) + max(share, 0.0) * seconds / whole
-    return WorkerTime(name, spent, [{phase: round(share, 3) for phase, share in one.items()} for one in bins])
+    return WorkerTime(
+        name, spent, [{phase: round(share, 3) for phase, share in shares.items()} for shares in bins]
+    )
 
 
-def from_journal(folder: Path) -> TimeProfile | None:
-    """The profile of the leg whose journal a folder has; None if it was not profiled."""
+def profile_from_journal(folder: Path) -> TimeProfile | None:
+    """Return the time profile from the journal in a folder, or None if the leg was not profiled."""
     name, times = "", []
     for event in Tail(folder / "journal.jsonl").read(final=True):
         if event["event"] == "run":
             name = event["name"]
         elif event["event"] == "time":
             times.append(event)
-    return profile(name, times)
+    return profile_of(name, times)
 
 
-def write(folder: Path, journals: Iterable[Path]) -> list[Path]:
-    """Write the profile of a run's legs.
+def write_profile(folder: Path, journals: Iterable[Path]) -> list[Path]:
+    """Write the time profile of a run.
 
     Args:
-        folder: for ``conformance-profile.html`` and ``conformance-profile.json``.
-        journals: of the legs.
+        folder: the folder for ``conformance-profile.html`` and ``conformance-profile.json``.
+        journals: the journals of the legs.
 
     Returns:
-        The files; none if no leg was profiled.
+        The written files. The list is empty if no leg was profiled.
     """
-    found = [one for path in journals if (one := from_journal(path.parent)) is not None]
-    if not found:
+    profiles = [
+        leg_profile for path in journals if (leg_profile := profile_from_journal(path.parent)) is not None
+    ]
+    if not profiles:
         return []
     data = folder / "conformance-profile.json"
-    document = {"schema": SCHEMA, "phases": PHASES, "legs": [one.to_json() for one in found]}
+    document = {
+        "schema": SCHEMA,
+        "phases": PHASES,
+        "legs": [leg_profile.to_json() for leg_profile in profiles],
+    }
     data.write_text(json.dumps(document, separators=(",", ":")) + "\n")
     page = folder / "conformance-profile.html"
     page.write_text(
         _TEMPLATE.get_template("time_profile.html").render(
-            profiles=found, phases=PHASES, shown=60, bins=_BINS
+            profiles=profiles, phases=PHASES, shown=60, bins=_BINS
         )
     )
     return [page, data]

@@ -13,7 +13,8 @@ import torch
 from conformance.framework import compare, trees
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import EXACT
-from conformance.properties.operators import _common, _gradients
+from conformance.properties.operators import _gradients
+from conformance.properties.shared import execution
 from conformance.reproduction.rerun import Trial, signature
 from conformance.samples import copies
 from conformance.samples.operators import Sample
@@ -146,9 +147,9 @@ class CallRecorder:
         return None
 
 
-_TO_DEVICE, RUN, _DIFFERENTIATE = copies.to_device, _common.run, _gradients.differentiate
+_TO_DEVICE, RUN, _DIFFERENTIATE = copies.to_device, execution.run, _gradients.differentiate
 _COMPARE_VALUES, _COMPARE_METADATA = compare.compare_values, compare.compare_metadata
-_FAILED_CALL = _common.failed_call
+_FAILED_CALL = execution.report_failed_call
 
 
 def record(trial: Trial, wanted: str) -> Comparison | None:

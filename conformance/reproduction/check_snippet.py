@@ -84,7 +84,7 @@ class _CheckSnippet:
             target=target,
             recorder=recorder,
             rehearsal=rehearsal if trial.target.rehearses else "",
-            lacking=capability_requirements.lacking(
+            lacking=capability_requirements.undeclared_capabilities(
                 trial.target, trial.entry, trial.subject.kind, trial.subject.name
             ),
             seeded=seeded,

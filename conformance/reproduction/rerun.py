@@ -11,8 +11,8 @@ from typing import Any
 from conformance.framework.property import Property
 from conformance.model.verdicts import Failure, Kind, Result, ResultId, seed_of
 from conformance.oracle import modules as module_oracle
-from conformance.oracle import operators as oracle
 from conformance.oracle import optimizers as optimizer_oracle
+from conformance.oracle import reference as oracle
 from conformance.samples import modules as module_samples
 from conformance.samples import operators as samples
 from conformance.samples import optimizers as optimizer_samples

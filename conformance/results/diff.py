@@ -194,7 +194,7 @@ def changed_failure(
     """
     if any(Verdict(row["verdict"]) not in _FAILING or row.get("intermittent") for row in (old, new)):
         return ""
-    kinds = [sorted(entry_states.kinds(row)) for row in (old, new)]
+    kinds = [sorted(entry_states.failure_kinds(row)) for row in (old, new)]
     if kinds[0] != kinds[1]:
         return f"kinds {', '.join(kinds[0]) or 'none'} → {', '.join(kinds[1]) or 'none'}"
     if not same_suite:

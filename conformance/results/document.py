@@ -12,7 +12,7 @@ from typing import cast
 import conformance
 from conformance.builds import describe, installed_torch
 from conformance.errors import UsageError
-from conformance.expectations.entries import Book
+from conformance.expectations.entries import TargetExpectations
 from conformance.model import digests
 from conformance.model.records import (
     Digests,
@@ -35,7 +35,7 @@ MAX_BYTES = 1 << 30
 _DIGESTS = ("suite", "manifest", "target", "expectations", "torch", "backend")
 
 
-def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> Leg:
+def leg(ledger: Ledger, book: TargetExpectations, *, today: datetime.date | None = None) -> Leg:
     """The leg that a ledger describes: one mode of one target on one build."""
     header = ledger.header
     if header is None:
@@ -45,7 +45,7 @@ def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> Le
     oracle = ledger.oracle_check or {"checked": 0, "differences": []}
     return {
         "name": header["name"],
-        "build": installed_torch.label(torch_version),
+        "build": installed_torch.folder_label(torch_version),
         "torch": torch_version,
         "mode": header["mode"],
         "target": header["target"],
@@ -76,7 +76,7 @@ def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> Le
 def _installed() -> TorchFacts:
     """The facts of torch that are available without importing it."""
     try:
-        return describe.of_environment().facts()
+        return describe.describe_environment().facts()
     except UsageError:
         return {"revision": None}
 
@@ -86,13 +86,13 @@ def not_run(
 ) -> Leg:
     """The leg of a mode that did not start: nothing in it but the reason and the exit code."""
     target = options.target
-    known: Digests = {"suite": digests.suite(), "target": target.digest}
+    known: Digests = {"suite": digests.suite_digest(), "target": target.digest}
     return {
         "name": installed_torch.leg_name(torch_version, mode),
-        "build": installed_torch.label(torch_version),
+        "build": installed_torch.folder_label(torch_version),
         "torch": torch_version,
         "mode": mode,
-        "target": options.target_words(),
+        "target": options.target_record(),
         "level": options.level,
         "shard": str(options.shard),
         "selection": options.select,
@@ -137,7 +137,7 @@ def document(legs: list[Leg]) -> Document:
     }
 
 
-def from_journal(path: Path, book: Book) -> Leg:
+def from_journal(path: Path, book: TargetExpectations) -> Leg:
     """The leg that a journal describes; UsageError if it has no header."""
     events, damaged = journal.read(path)
     ledger = Ledger()

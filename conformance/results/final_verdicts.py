@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from conformance.expectations import entry_states as expected
-from conformance.expectations.entries import Book, Expectation
+from conformance.expectations.entries import Expectation, TargetExpectations
 from conformance.expectations.index import Index
 from conformance.model.records import AttemptRow, AttemptSummary, Header, ResultRow
 from conformance.model.verdicts import Verdict
@@ -32,16 +32,16 @@ class JudgedRows:
     obsolete: list[Expectation]
 
 
-def judge(ledger: Ledger, header: Header, book: Book, day: datetime.date) -> Judgement:
+def judge(ledger: Ledger, header: Header, book: TargetExpectations, day: datetime.date) -> Judgement:
     """The judgement of a leg from the events of its run, on a day that decides which entries have expired."""
     plan = Plan.from_json(ledger.plan) if ledger.plan is not None else Plan([])
     mode, torch_version = header["mode"], header["facts"]["torch"]["version"]
     outcome = decide(
         ledger.attempts,
         book.active(mode, day, torch_version),
-        lambda entry, matched: expected.covers(entry, matched, header),
+        lambda entry, matched: expected.has_all_results(entry, matched, header),
     )
-    waive(outcome.rows, manifest.waived(torch_version, mode, outcome.rows))
+    waive(outcome.rows, manifest.waiver_links(torch_version, mode, outcome.rows))
     due = list(plan.result_ids())
     missing = [result_id for result_id in due if result_id not in outcome.rows]
     differences = ledger.oracle_check["differences"] if ledger.oracle_check is not None else []
@@ -54,13 +54,13 @@ def judge(ledger: Ledger, header: Header, book: Book, day: datetime.date) -> Jud
         and ledger.end is not None
         and ledger.end.get("complete", True)
     )
-    records = expected.records(outcome.rows, book, mode, torch_version, day)
+    records = expected.entry_records(outcome.rows, book, mode, torch_version, day)
     return Judgement(
         rows=[outcome.rows[result_id] for result_id in due if result_id in outcome.rows],
         left_out=header["left_out"],
         missing={"count": len(missing), "first": missing[:SHOWN]},
         complete=complete,
-        expectations=report(records, mode, whole=complete and expected.whole(header)),
+        expectations=report(records, mode, whole=complete and expected.is_unrestricted(header)),
     )
 
 
@@ -115,7 +115,7 @@ def waive(rows: Mapping[str, ResultRow], waivers: Mapping[str, Mapping[str, str]
         row = rows.get(result_id)
         if row is None or row["verdict"] not in _EXCUSABLE:
             continue
-        kinds = expected.kinds(row)
+        kinds = expected.failure_kinds(row)
         if kinds and kinds <= set(links):
             row["verdict"] = Verdict.XFAIL.value
             for kind in sorted(kinds):
@@ -151,7 +151,7 @@ def _attempt(kept: AttemptRow) -> AttemptSummary:
 def _excuse(row: ResultRow, entries: list[Expectation]) -> None:
     if row["verdict"] not in _EXCUSABLE:
         return
-    kinds = expected.kinds(row)
+    kinds = expected.failure_kinds(row)
     if kinds and kinds <= {entry.kind.value for entry in entries}:
         row["verdict"] = Verdict.XFAIL.value
         for entry in entries:

@@ -90,9 +90,9 @@ class Judgement:
 def report(records: list[ExpectationRecord], mode: str, *, whole: bool) -> ExpectationReport:
     """The expectations of a leg. Of a part of one, only expired entries are problems."""
     problems = (
-        entry_states.problems(records, mode)
+        entry_states.entry_problems(records, mode)
         if whole
-        else [entry_states.expired(record) for record in records if record["expired"]]
+        else [entry_states.expired_text(record) for record in records if record["expired"]]
     )
     return {"judged": whole, "problems": problems, "entries": records}
 

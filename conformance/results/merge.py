@@ -177,9 +177,13 @@ def _join(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
         },
         complete=complete,
         expectations=report(
-            entry_states.join(leg["expectations"]["entries"] for leg in legs if "expectations" in leg),
+            entry_states.join_records(
+                leg["expectations"]["entries"] for leg in legs if "expectations" in leg
+            ),
             joined["mode"],
-            whole=complete and entry_states.whole(joined) and all("expectations" in leg for leg in legs),
+            whole=complete
+            and entry_states.is_unrestricted(joined)
+            and all("expectations" in leg for leg in legs),
         ),
     )
     # The code of a part that lacked nothing but other shards is that of its rows, which are judged here.

@@ -89,7 +89,7 @@ def facts(whole: Facts) -> Facts:
         "platform": system(str(whole.get("platform", ""))),
         "torch": {key: known[key] for key in _TORCH if key in known},
         "backend": {key: backend[key] for key in _BACKEND if key in backend},
-        "environment": installed_torch.environment(variables),
+        "environment": installed_torch.recorded_variables(variables),
         "extra": list(whole.get("extra", ())),
     }
     return cast("Facts", kept)

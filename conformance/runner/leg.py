@@ -15,7 +15,7 @@ from typing import cast
 from conformance.builds import installed_torch
 from conformance.errors import UsageError
 from conformance.expectations import entries
-from conformance.expectations.entries import Book
+from conformance.expectations.entries import TargetExpectations
 from conformance.expectations.index import Index
 from conformance.model import digests
 from conformance.model.id_patterns import is_literal
@@ -123,7 +123,7 @@ def choose(options: Request, mode: str, answer: Prepared) -> tuple[Plan, Plan, i
             "check its dtypes, or take a broader level"
         )
     part = level.shard(options.shard, mode)
-    chosen = part if options.select is None else part.select(selection.parse(options.select))
+    chosen = part if options.select is None else part.select(selection.parse_selection(options.select))
     if not chosen.cases and not _empty_by_number(options, level):
         if options.select is None:
             raise NothingToRun(f"shard {options.shard} holds no case; use fewer shards")
@@ -138,14 +138,16 @@ def _empty_by_number(options: Request, level: Plan) -> bool:
     """
     if not options.part or options.shard.count == 1:
         return False
-    return options.select is None or bool(level.select(selection.parse(options.select)).cases)
+    return options.select is None or bool(level.select(selection.parse_selection(options.select)).cases)
 
 
 def run(options: Request, mode: str, folder: Path, *, loud: bool = True) -> Leg:
     """Run one leg and return it; Interrupted on Ctrl-C, UsageError if it cannot start."""
     started = datetime.datetime.now(datetime.timezone.utc)
     clock = time.monotonic()
-    book = entries.load(entries.sources(options.target.name, options.target.expectations))
+    book = entries.load_expectations(
+        entries.expectation_files(options.target.name, options.target.expectations)
+    )
     # A selection is small, as a rule, and one worker enough: it imports while the target is brought up.
     warm = None if options.select is None else WarmWorker(child_environment.variables(options, mode))
     try:
@@ -159,7 +161,7 @@ def _run(
     options: Request,
     mode: str,
     folder: Path,
-    book: Book,
+    book: TargetExpectations,
     started: datetime.datetime,
     clock: float,
     warm: WarmWorker | None,
@@ -188,7 +190,7 @@ def finish(
     rounds: Rounds,
     working: Callable[[], None],
     progress: Progress,
-    book: Book,
+    book: TargetExpectations,
     today: datetime.date,
     clock: float,
 ) -> Leg:
@@ -238,10 +240,13 @@ def work(rounds: Rounds, plan: Plan) -> None:
 
 def _seconds(mode: str, plan: Plan) -> float:
     """The seconds that the subjects of a plan took when they were recorded, or parts of split ones."""
-    known = shards.table().get(mode, {})
+    known = shards.recorded_seconds().get(mode, {})
     found: dict[str, float] = {}
     for case in plan.cases:
-        names = (shards.key(case.kind, case.subject, case.property), shards.key(case.kind, case.subject))
+        names = (
+            shards.entry_name(case.kind, case.subject, case.property),
+            shards.entry_name(case.kind, case.subject),
+        )
         name = next((one for one in names if one in known), names[1])
         found[name] = known.get(name, 0.5)
     return sum(found.values())
@@ -293,7 +298,7 @@ def _no_check(end: ChildEnd) -> OracleCheck:
     return {"checked": 0, "differences": [f"the oracle check ended with {end.code}: {words}"]}
 
 
-def _check_patterns(book: Book, answer: Prepared, mode: str, day: datetime.date) -> None:
+def _check_patterns(book: TargetExpectations, answer: Prepared, mode: str, day: datetime.date) -> None:
     """Raise UsageError for expectations that speak of nothing that exists."""
     index = Index(Plan.from_json(answer["full"]).result_ids())
     active = book.active(mode, day, answer["facts"]["torch"]["version"])
@@ -303,13 +308,13 @@ def _check_patterns(book: Book, answer: Prepared, mode: str, day: datetime.date)
         raise UsageError(f"{len(lost)} expectations match no result: {names}; remove or rename them")
 
 
-def reach(book: Book, answer: Prepared, mode: str) -> dict[str, int]:
+def reach(book: TargetExpectations, answer: Prepared, mode: str) -> dict[str, int]:
     """The number of results to which each entry with a wildcard applies in a mode, run or not."""
     here = {tuple(words) for words in answer["here"]}
     full = Plan([case for case in Plan.from_json(answer["full"]).cases if (case.kind, case.property) in here])
     index = Index(full.result_ids())
     version = answer["facts"]["torch"]["version"]
-    spoken = {entry.id for entry in book.entries if entry.speaks_of(mode, version)}
+    spoken = {entry.id for entry in book.entries if entry.applies_to(mode, version)}
     return {pattern: len(index.matching(pattern)) for pattern in sorted(spoken) if not is_literal(pattern)}
 
 
@@ -324,7 +329,7 @@ def header(
     mode: str,
     answer: Prepared,
     level: Plan,
-    book: Book,
+    book: TargetExpectations,
     started: datetime.datetime,
     left_out: int,
 ) -> Header:
@@ -334,7 +339,7 @@ def header(
     return {
         "name": installed_torch.leg_name(facts["torch"]["version"], mode),
         "mode": mode,
-        "target": options.target_words(),
+        "target": options.target_record(),
         "level": options.level,
         "shard": str(options.shard),
         "selection": options.select,
@@ -343,7 +348,7 @@ def header(
         "workers": options.processes(mode),
         "facts": facts,
         "digests": {
-            "suite": digests.suite(),
+            "suite": digests.suite_digest(),
             "manifest": level.digest(),
             "target": target.digest,
             "expectations": book.digest,

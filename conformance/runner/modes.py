@@ -10,7 +10,7 @@ from conformance.target.file import TargetFile
 def runs_on(target: TargetFile, mode: str, torch_version: str) -> bool:
     """Return True if a target's mode runs on a build of torch, by ``mode_builds`` of its file."""
     word = target.mode_builds.get(mode, "any")
-    return word == "any" or (word == "fork-like") == installed_torch.fork_like(torch_version)
+    return word == "any" or (word == "fork-like") == installed_torch.is_fork_like(torch_version)
 
 
 def chosen(target: TargetFile, words: str | None) -> list[str]:

@@ -45,7 +45,7 @@ def each(options: Request, run_mode: Callable[[str], Leg]) -> list[Leg]:
             continue
         except leg.Interrupted as stop:
             legs += stop.found
-            output_files.write(folder, legs[-1:])
+            output_files.write_reports(folder, legs[-1:])
             raise leg.Interrupted(legs) from None
         except KeyboardInterrupt:
             # Before the leg had a journal. The file must not read as if the modes so far were all.
@@ -56,7 +56,7 @@ def each(options: Request, run_mode: Callable[[str], Leg]) -> list[Leg]:
             print(f"mode {mode} did not run: {error}", file=sys.stderr)
             legs.append(document.not_run(options, mode, build, str(error)))
             continue
-        output_files.write(folder, legs[-1:])
+        output_files.write_reports(folder, legs[-1:])
     if not legs:
         raise leg.NothingToRun(f"none of the modes {', '.join(options.modes)} has anything to run")
     return legs

@@ -13,7 +13,7 @@ from typing import Literal
 from conformance.builds import installed_torch
 from conformance.errors import UsageError
 from conformance.expectations import entries
-from conformance.expectations.entries import Book
+from conformance.expectations.entries import TargetExpectations
 from conformance.model import digests
 from conformance.model.records import Document, Header, Leg, PlanTable
 from conformance.model.verdicts import Verdict
@@ -153,7 +153,7 @@ def run(chosen: Request, *, failed: bool) -> list[Leg]:
         later = [folders[mode] for mode in chosen.modes if begun[mode] and mode not in known]
         book = _book(chosen)
         raise leg.Interrupted(
-            [*stop.found, *(output_files.from_journal(each, book) for each in later)]
+            [*stop.found, *(output_files.leg_from_journal(each, book) for each in later)]
         ) from None
 
 
@@ -176,7 +176,7 @@ def finished(chosen: Request, *, failed: bool) -> Document | None:
     if not begun or (len(begun) < len(folders) and not outputs.complete(chosen.output)):
         return None
     book = _book(chosen)
-    here = {"suite": digests.suite(), "target": chosen.target.digest, "expectations": book.digest}
+    here = {"suite": digests.suite_digest(), "target": chosen.target.digest, "expectations": book.digest}
     legs = []
     for folder in begun:
         run = read(folder)
@@ -192,16 +192,18 @@ def finished(chosen: Request, *, failed: bool) -> Document | None:
             return kept
     # The run was killed between its last result and its files.
     for folder, each in zip(begun, legs, strict=True):
-        output_files.write(folder, [each])
-    return output_files.write(chosen.output, legs)
+        output_files.write_reports(folder, [each])
+    return output_files.write_reports(chosen.output, legs)
 
 
 class _Refused(Exception):
     """A leg cannot go on. Unlike one that cannot start, it has results, which nothing may replace."""
 
 
-def _book(chosen: Request) -> Book:
-    return entries.load(entries.sources(chosen.target.name, chosen.target.expectations))
+def _book(chosen: Request) -> TargetExpectations:
+    return entries.load_expectations(
+        entries.expectation_files(chosen.target.name, chosen.target.expectations)
+    )
 
 
 def run_leg(chosen: Request, mode: str, folder: Path, *, failed: bool) -> Leg:
@@ -251,7 +253,7 @@ def rerun(rounds: Rounds, plan: Plan) -> None:
         idle = idle + 1 if len(pending) == before else 0
 
 
-def _failed(ledger: Ledger, book: Book) -> list[str]:
+def _failed(ledger: Ledger, book: TargetExpectations) -> list[str]:
     """The results that failed; UsageError if some are missing, which come first."""
     so_far = document.leg(ledger, book)
     if so_far["missing"]["count"]:

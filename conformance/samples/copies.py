@@ -254,11 +254,11 @@ def report_copy(target: Target, recorder: Recorder, error: Exception, sample: in
     """Record that a sample could not be copied to the device, under the name of what fails."""
     if not isinstance(error, WrongCopy):
         report_error(
-            target, recorder, error, what="prerequisite copies: copying to the device", sample=sample
+            target, recorder, error, label="prerequisite copies: copying to the device", sample=sample
         )
     elif isinstance(error.__cause__, Exception):
         what = "prerequisite strided memory: laying out an input with aten::as_strided, after aten::set_,"
-        report_error(target, recorder, error.__cause__, what=what, sample=sample)
+        report_error(target, recorder, error.__cause__, label=what, sample=sample)
     else:
         recorder.fail(error.kind, f"{error}.", sample=sample)
 

@@ -17,7 +17,7 @@ from conformance.site.build_columns import release
 from conformance.site.matrix_cells import Cell
 from conformance.site.matrix_cells import cells as cells_of
 from conformance.site.registry import Backend
-from conformance.site.store.store import Store, keys
+from conformance.site.store.store import Store, sorted_keys
 from conformance.site.submissions import Refused
 
 #: The file that marks a folder as a site: no other folder is ever replaced.
@@ -27,20 +27,20 @@ _QUERY = Path(language.__file__).parent / "query.js"
 OWN_FOLDERS = ("backends", "badges", "data", "feeds")
 
 
-def build(
+def build_site(
     store: Store,
     output: Path,
     registry: Mapping[str, Backend],
     today: datetime.date,
-    others: Path | None = None,
+    other_pages: Path | None = None,
 ) -> list[Cell]:
     """Make the site of a store and the registry; return its cells.
 
     ``others`` contains a folder for each group of other pages, such as the documentation; it may be missing.
     """
-    included = _folders_of(others) if others is not None and others.exists() else ()
-    known = [store.lines[key] for key in keys(store) if key[0] in registry]
-    cells = cells_of(known, today, store.missing())
+    included = _folders_of(other_pages) if other_pages is not None and other_pages.exists() else ()
+    lines = [store.lines[key] for key in sorted_keys(store) if key[0] in registry]
+    cells = cells_of(lines, today, store.missing())
     scratch = output.with_name(f"{output.name}.part")
     shutil.rmtree(scratch, ignore_errors=True)
     _write(scratch, registry, cells, store.refused, today, [source.name for source in included])
@@ -62,15 +62,17 @@ def check_output(output: Path, folder: Path) -> None:
         raise UsageError(f"{output} is neither empty nor a site; name another folder")
 
 
-def _folders_of(others: Path) -> list[Path]:
+def _folders_of(other_pages: Path) -> list[Path]:
     """Return the folders of other pages, by name; an error if one has no first page, or no plain name."""
-    if not others.is_dir():
-        raise UsageError(f"--pages {others} is not a folder; name the folder that contains the other pages")
-    folders = sorted(others.iterdir())
+    if not other_pages.is_dir():
+        raise UsageError(
+            f"--pages {other_pages} is not a folder; name the folder that contains the other pages"
+        )
+    folders = sorted(other_pages.iterdir())
     for source in folders:
         if not re.fullmatch(r"[a-z][a-z0-9-]*", source.name) or source.name in OWN_FOLDERS:
             raise UsageError(
-                f"--pages: {source.name!r} in {others} is not a name for a folder of the site; "
+                f"--pages: {source.name!r} in {other_pages} is not a name for a folder of the site; "
                 f"use letters a-z, digits and hyphens, and not {' or '.join(OWN_FOLDERS)}"
             )
         if not (source / "index.html").is_file():
@@ -95,19 +97,19 @@ def _write(
             (output / name).mkdir()
     for asset in (*sorted(pages.ASSETS.iterdir()), _QUERY):
         shutil.copyfile(asset, output / asset.name)
-    explore.write(output / "data", registry, cells)
+    explore.write_data(output / "data", registry, cells)
     (output / "explore.html").write_text(pages.explore_page(today, included))
     stand_ins = [backend.id for backend in registry.values() if backend.stand_in]
     (output / "interop.html").write_text(
-        pages.interop_page(interop.scores(cells, stand_ins), cells, today, included)
+        pages.interop_page(interop.interop_scores(cells, stand_ins), cells, today, included)
     )
-    (output / "index.html").write_text(pages.index(registry, cells, refused, today, included))
+    (output / "index.html").write_text(pages.index_page(registry, cells, refused, today, included))
     for backend in registry.values():
         page = pages.backend_page(backend, cells, today, included)
         (output / "backends" / f"{backend.id}.html").write_text(page)
-        (output / "feeds" / f"{backend.id}.xml").write_text(feeds.feed(backend, cells, today))
+        (output / "feeds" / f"{backend.id}.xml").write_text(feeds.feed_xml(backend, cells, today))
         write_badges(output / "badges", backend, cells)
-    text = json.dumps(data(registry, cells, refused, today), indent=1, sort_keys=True)
+    text = json.dumps(site_data(registry, cells, refused, today), indent=1, sort_keys=True)
     (output / "data.json").write_text(text + "\n")
     (output / MARK).touch()
 
@@ -117,29 +119,29 @@ def write_badges(folder: Path, backend: Backend, cells: Sequence[Cell]) -> None:
     backend.
     """
     of_backend = [cell for cell in cells if cell.backend == backend.id]
-    shown: dict[str, Cell] = {}
+    worst_by_mode: dict[str, Cell] = {}
     for mode in dict.fromkeys(cell.mode for cell in of_backend):
         of_mode = [cell for cell in of_backend if cell.mode == mode]
         # A mode that exists for one kind of build only is shown by that kind.
         ran = [cell for cell in of_mode if cell_state.state(cell) != "refused"] or of_mode
         newest = [cell for cell in ran if release(cell.build.version) == release(ran[-1].build.version)]
-        shown[mode] = max(newest, key=lambda cell: cell_state.SEVERITY.index(cell_state.state(cell)))
-    for mode, cell in shown.items():
+        worst_by_mode[mode] = max(newest, key=lambda cell: cell_state.SEVERITY.index(cell_state.state(cell)))
+    for mode, cell in worst_by_mode.items():
         state = cell_state.state(cell)
         text = f"{state}: {cell_state.short(cell)}, torch {cell.build.version}"
         text = badges.badge(f"{backend.id} {mode}", state, text)
         (folder / f"{backend.id}-{mode}.svg").write_text(text)
-    states = [cell_state.state(cell) for cell in shown.values()]
+    states = [cell_state.state(cell) for cell in worst_by_mode.values()]
     worst = max(
         [state for state in states if state != "refused"] or states,
         key=cell_state.SEVERITY.index,
         default="unknown",
     )
-    about = f"{worst}, {len(shown)} modes" if shown else "no result yet"
+    about = f"{worst}, {len(worst_by_mode)} modes" if worst_by_mode else "no result yet"
     (folder / f"{backend.id}.svg").write_text(badges.badge(backend.id, worst, about))
 
 
-def data(
+def site_data(
     registry: Mapping[str, Backend], cells: Sequence[Cell], refused: Sequence[Refused], today: datetime.date
 ) -> dict[str, Any]:
     """Return everything that the pages show, for programs."""

@@ -20,8 +20,8 @@ class Build:
     @property
     def slug(self) -> str:
         """The name of the build in addresses."""
-        words = f"{self.version}-{self.kind}-abi{self.abi}"
-        return re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-").lower()[:90]
+        text = f"{self.version}-{self.kind}-abi{self.abi}"
+        return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-").lower()[:90]
 
     @staticmethod
     def of(leg: Leg) -> Build:

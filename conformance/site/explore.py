@@ -23,7 +23,7 @@ from conformance.report.families import operator_family
 from conformance.site import cell_state
 from conformance.site.matrix_cells import Cell
 from conformance.site.registry import Backend
-from conformance.site.store.verdict_table import VERDICT_OF, Table, Verdicts, subject_of
+from conformance.site.store.verdict_table import VERDICT_OF, Verdicts, VerdictTable, subject_of
 from conformance.subjects.areas import AREAS
 
 #: Version of the data; docs/compatibility-matrix.md describes it.
@@ -45,7 +45,11 @@ class _Shard:
     def to_json(self) -> dict[str, Any]:
         cases = {
             case: [
-                [self.dtypes.setdefault(dtypes, len(self.dtypes)), _short(letters), ranges(numbers)]
+                [
+                    self.dtypes.setdefault(dtypes, len(self.dtypes)),
+                    _shared_letter(letters),
+                    ranges_text(numbers),
+                ]
                 for (dtypes, letters), numbers in groups.items()
             ]
             for case, groups in sorted(self.cases.items())
@@ -58,7 +62,7 @@ class _Shard:
             "details": dict(sorted(self.details.items())),
             "kinds": dict(sorted(self.kinds.items())),
             "placements": {
-                case: {word: ranges(numbers) for word, numbers in by_word.items()}
+                case: {placement: ranges_text(numbers) for placement, numbers in by_word.items()}
                 for case, by_word in sorted(self.placements.items())
             },
         }
@@ -69,7 +73,7 @@ def shard_of(subject: str) -> int:
     return zlib.crc32(subject.encode()) % SHARDS
 
 
-def ranges(numbers: Iterable[int]) -> str:
+def ranges_text(numbers: Iterable[int]) -> str:
     """Sorted numbers as text: ``0-3,7``."""
     parts: list[list[int]] = []
     for number in numbers:
@@ -80,14 +84,14 @@ def ranges(numbers: Iterable[int]) -> str:
     return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in parts)
 
 
-def write(folder: Path, registry: Mapping[str, Backend], cells: Sequence[Cell]) -> None:
+def write_data(folder: Path, registry: Mapping[str, Backend], cells: Sequence[Cell]) -> None:
     """Write the index and the shards of all cells into a folder."""
     shards = [_Shard() for _ in range(SHARDS)]
-    places: dict[str, _Shard] = {}
+    shard_by_case: dict[str, _Shard] = {}
     for number, cell in enumerate(cells):
-        _add(shards, places, number, cell)
+        _add(shards, shard_by_case, number, cell)
     folder.mkdir()
-    _script(folder / "index.js", "conformanceIndex", _index(registry, cells, places))
+    _script(folder / "index.js", "conformanceIndex", _index(registry, cells, shard_by_case))
     for number, shard in enumerate(shards):
         _script(folder / f"shard-{number}.js", "conformanceShard", {"number": number, **shard.to_json()})
 
@@ -103,17 +107,19 @@ def _index(registry: Mapping[str, Backend], cells: Sequence[Cell], cases: Iterab
         name, subject = case.partition("/")[0], subject_of(case)
         subjects[subject] = operator_family(subject)
         if name not in properties:
-            found = requirements.find(name, subject)
+            statement = requirements.statement_of(name, subject)
             properties[name] = {
-                "kind": requirements.OTHER if found is None else found.kind,
-                "promise": "" if found is None else found.promise,
-                "documentation": "" if found is None else documentation.address(found.documentation),
+                "kind": requirements.OTHER if statement is None else statement.kind,
+                "promise": "" if statement is None else statement.promise,
+                "documentation": "" if statement is None else documentation.page_url(statement.documentation),
             }
     return {
         "schema": SCHEMA,
         "shards": SHARDS,
         "verdicts": VERDICT_OF,
-        "unexpected": "".join(letter for letter, word in VERDICT_OF.items() if Verdict(word).unexpected),
+        "unexpected": "".join(
+            letter for letter, verdict in VERDICT_OF.items() if Verdict(verdict).unexpected
+        ),
         "areas": {name: area.about for name, area in AREAS.items()},
         "subjects": subjects,
         "properties": properties,
@@ -151,64 +157,76 @@ def _line(registry: Mapping[str, Backend], cell: Cell) -> dict[str, Any]:
 
 def _backend_build(facts: Mapping[str, Any]) -> str:
     backend = facts.get("backend")
-    found = backend if isinstance(backend, dict) else {}
-    return f"{found.get('module') or ''} {found.get('version') or ''}".strip()[:80]
+    record = backend if isinstance(backend, dict) else {}
+    return f"{record.get('module') or ''} {record.get('version') or ''}".strip()[:80]
 
 
-def _add(shards: Sequence[_Shard], places: dict[str, _Shard], number: int, cell: Cell) -> None:
+def _add(shards: Sequence[_Shard], shard_by_case: dict[str, _Shard], number: int, cell: Cell) -> None:
     """Add what a cell shows, and its history, to the shards."""
-    shown = Table()
-    for case, verdicts in _walk(shards, places, number, cell, shown):
-        place(shards, places, case).cases.setdefault(case, {}).setdefault(verdicts, []).append(number)
-    for name, row in sorted(shown.details.items()):
-        shard = place(shards, places, name.rpartition("@")[0])
-        if kinds := ",".join(sorted(entry_states.kinds(row))):
+    shown_table = VerdictTable()
+    for case, verdicts in _record_history(shards, shard_by_case, number, cell, shown_table):
+        shard_for_case(shards, shard_by_case, case).cases.setdefault(case, {}).setdefault(
+            verdicts, []
+        ).append(number)
+    for name, row in sorted(shown_table.details.items()):
+        shard = shard_for_case(shards, shard_by_case, name.rpartition("@")[0])
+        if kinds := ",".join(sorted(entry_states.failure_kinds(row))):
             shard.kinds.setdefault(name, {})[number] = kinds
         texts = [f"{failure['kind']}: {failure['message']}" for failure in row.get("failures", ())]
         texts = texts or list(row.get("notes", ()))
         if texts:
             numbers = [shard.texts.setdefault(text, len(shard.texts)) for text in texts[:2]]
             shard.details.setdefault(name, {})[number] = numbers
-    for case, word in shown.placements.items():
-        shard = place(shards, places, case)
-        shard.placements.setdefault(case, {}).setdefault(str(word)[:20], []).append(number)
+    for case, placement in shown_table.placements.items():
+        shard = shard_for_case(shards, shard_by_case, case)
+        shard.placements.setdefault(case, {}).setdefault(str(placement)[:20], []).append(number)
 
 
-def place(shards: Sequence[_Shard], places: dict[str, _Shard], case: str) -> _Shard:
+def shard_for_case(shards: Sequence[_Shard], shard_by_case: dict[str, _Shard], case: str) -> _Shard:
     """The shard of a case."""
-    if case not in places:
-        places[case] = shards[shard_of(subject_of(case))]
-    return places[case]
+    if case not in shard_by_case:
+        shard_by_case[case] = shards[shard_of(subject_of(case))]
+    return shard_by_case[case]
 
 
-def _walk(
-    shards: Sequence[_Shard], places: dict[str, _Shard], number: int, cell: Cell, shown: Table
+def _record_history(
+    shards: Sequence[_Shard],
+    shard_by_case: dict[str, _Shard],
+    number: int,
+    cell: Cell,
+    shown_table: VerdictTable,
 ) -> Iterable[tuple[str, Verdicts]]:
     """Walk the nights of a cell, note each change of a verdict, and return the cases that it shows."""
     if cell.line is None:
         return ()
-    table = Table()
+    table = VerdictTable()
     began: dict[str, int] = collections.defaultdict(int)
-    for night, entry in enumerate(cell.line.entries):
+    for number_of_run, entry in enumerate(cell.line.entries):
         for case, verdicts in entry.change.cases.items():
             old = table.cases.get(case)
             if old is None:
-                began[case] = night
-                if not night:
+                began[case] = number_of_run
+                if not number_of_run:
                     continue  # the first night is no change
-            _note(place(shards, places, case), case, number, night, began, old, verdicts)
+            _record_changes(
+                shard_for_case(shards, shard_by_case, case), case, number, number_of_run, began, old, verdicts
+            )
         table.apply(entry.change)
         if entry.night is cell.newest:
-            kept = table if entry is cell.line.entries[-1] else table.copy()
-            shown.cases, shown.details, shown.placements = kept.cases, kept.details, kept.placements
-    return shown.cases.items()
+            newest_table = table if entry is cell.line.entries[-1] else table.copy()
+            shown_table.cases, shown_table.details, shown_table.placements = (
+                newest_table.cases,
+                newest_table.details,
+                newest_table.placements,
+            )
+    return shown_table.cases.items()
 
 
-def _note(
+def _record_changes(
     shard: _Shard,
     case: str,
     number: int,
-    night: int,
+    number_of_run: int,
     began: Mapping[str, int],
     old: Verdicts | None,
     new: Verdicts | None,
@@ -222,8 +240,8 @@ def _note(
         history = shard.history.setdefault(f"{case}@{dtype}", {}).setdefault(number, [])
         if not history and was:
             history.append((began[case], was))
-        history.append((night, now))
+        history.append((number_of_run, now))
 
 
-def _short(letters: str) -> str:
+def _shared_letter(letters: str) -> str:
     return letters[0] if letters == letters[0] * len(letters) else letters

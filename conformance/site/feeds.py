@@ -8,23 +8,23 @@ from xml.sax.saxutils import escape, quoteattr
 
 from conformance.site.matrix_cells import Cell
 from conformance.site.registry import Backend
-from conformance.site.store.published_run import Night
+from conformance.site.store.published_run import PublishedRun
 
 #: Entries of a feed, the newest first, and results that an entry names.
 _ENTRIES, _NAMED = 50, 30
 
 
-def feed(backend: Backend, cells: Sequence[Cell], today: datetime.date) -> str:
+def feed_xml(backend: Backend, cells: Sequence[Cell], today: datetime.date) -> str:
     """Return the feed of a backend: an entry for each night on which something regressed."""
-    found: list[tuple[Cell, Night]] = [
+    regressions: list[tuple[Cell, PublishedRun]] = [
         (cell, night)
         for cell in cells
         if cell.backend == backend.id
         for night in cell.runs
         if night.regressed_count
     ]
-    found.sort(key=lambda pair: pair[1].when, reverse=True)
-    updated = found[0][1].when.isoformat() if found else f"{today}T00:00:00+00:00"
+    regressions.sort(key=lambda pair: pair[1].when, reverse=True)
+    updated = regressions[0][1].when.isoformat() if regressions else f"{today}T00:00:00+00:00"
     lines = [
         '<?xml version="1.0" encoding="utf-8"?>',
         '<feed xmlns="http://www.w3.org/2005/Atom">',
@@ -33,13 +33,13 @@ def feed(backend: Backend, cells: Sequence[Cell], today: datetime.date) -> str:
         f"<updated>{updated}</updated>",
         "<author><name>Conformance of PyTorch backends</name></author>",
         f'<link rel="alternate" type="text/html" href="../backends/{backend.id}.html"/>',
-        *(_entry(cell, night) for cell, night in found[:_ENTRIES]),
+        *(_entry(cell, night) for cell, night in regressions[:_ENTRIES]),
         "</feed>",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _entry(cell: Cell, night: Night) -> str:
+def _entry(cell: Cell, night: PublishedRun) -> str:
     more = night.regressed_count - min(len(night.regressed), _NAMED)
     names = [*night.regressed[:_NAMED], *([f"and {more} more"] if more else [])]
     title = (
@@ -53,7 +53,7 @@ def _entry(cell: Cell, night: Night) -> str:
             f"<title>{_text(title)}</title>",
             f"<id>{_id(cell.backend, cell.mode, cell.build.slug, night.run)}</id>",
             f"<updated>{night.when.isoformat()}</updated>",
-            f'<link rel="alternate" type="text/html" href={quoteattr(_clean(address))}/>',
+            f'<link rel="alternate" type="text/html" href={quoteattr(_without_control_characters(address))}/>',
             f"<summary>since run {_text(night.compared_with or '')}: {_text(', '.join(names))}</summary>",
             "</entry>",
         )
@@ -64,7 +64,7 @@ def _id(*parts: str) -> str:
     return _text("tag:conformance,2026:" + ":".join(parts))
 
 
-def _clean(text: str) -> str:
+def _without_control_characters(text: str) -> str:
     """Text without the characters that XML 1.0 cannot hold."""
     return "".join(
         char for char in text if char in "\t\n" or (ord(char) >= 32 and not 0xFFFE <= ord(char) <= 0xFFFF)
@@ -72,4 +72,4 @@ def _clean(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(_clean(text))
+    return escape(_without_control_characters(text))

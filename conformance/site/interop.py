@@ -39,7 +39,7 @@ class Score:
         return self.passing / self.results if self.results else 0.0
 
 
-def scores(cells: Sequence[Cell], stand_ins: Collection[str] = ()) -> list[Score]:
+def interop_scores(cells: Sequence[Cell], stand_ins: Collection[str] = ()) -> list[Score]:
     """Return the score of each area and family; results that fewer than two backends have do not count.
 
     A backend has a result in a mode if the newest run of its newest torch has it; it passes only if it passes
@@ -47,7 +47,7 @@ def scores(cells: Sequence[Cell], stand_ins: Collection[str] = ()) -> list[Score
     not count: they are other backends once more.
     """
     passes: dict[str, dict[str, bool]] = {}
-    for cell in _newest(cells):
+    for cell in _newest_cells(cells):
         if cell.line is None or cell.backend in stand_ins:
             continue
         table = cell.line.table_of(cell.newest)
@@ -66,14 +66,14 @@ def scores(cells: Sequence[Cell], stand_ins: Collection[str] = ()) -> list[Score
         counts[family][0] += all(by_backend.values())
         counts[family][1] += 1
         backends[family].update(by_backend)
-    found = [
+    family_scores = [
         Score(family, AREAS[family].about if family in AREAS else "", passing, total, len(backends[family]))
         for family, (passing, total) in counts.items()
     ]
-    return sorted(found, key=lambda score: (score.share, -score.results, score.name))
+    return sorted(family_scores, key=lambda score: (score.share, -score.results, score.name))
 
 
-def _newest(cells: Sequence[Cell]) -> list[Cell]:
+def _newest_cells(cells: Sequence[Cell]) -> list[Cell]:
     """The cells of each backend and mode on its newest torch, without those that say nothing any more."""
     newest = {}
     for cell in cells:  # in the order of builds

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from conformance.site.build_columns import Build, release
 from conformance.site.provenance import CHANNELS
-from conformance.site.schedules import Place
-from conformance.site.store.published_run import Night
-from conformance.site.store.series import Line
+from conformance.site.schedules import CellKey
+from conformance.site.store.published_run import PublishedRun
+from conformance.site.store.series import Series
 
 #: Days after which a run is ageing, stale, and retired.
 FRESH, STALE, RETIRED = 3, 14, 90
@@ -26,13 +26,13 @@ class Cell:
     backend: str
     build: Build
     mode: str
-    runs: tuple[Night, ...]
+    runs: tuple[PublishedRun, ...]
     age: str
     missing: datetime.datetime | None = None
-    line: Line | None = None
+    line: Series | None = None
 
     @property
-    def newest(self) -> Night:
+    def newest(self) -> PublishedRun:
         """The run that the cell shows: among the recent ones, the newest of the most trusted channel."""
         latest = self.runs[0].when
         recent = [run for run in self.runs if (latest - run.when).days <= STALE]
@@ -47,20 +47,20 @@ def age_of(when: datetime.datetime, today: datetime.date) -> str:
 
 
 def cells(
-    lines: Iterable[Line],
+    lines: Iterable[Series],
     today: datetime.date,
-    missing: Mapping[Place, Sequence[datetime.datetime]] | None = None,
+    missing: Mapping[CellKey, Sequence[datetime.datetime]] | None = None,
 ) -> list[Cell]:
     """Make a cell of each line of the store; ``missing``: see :mod:`conformance.site.schedules`."""
-    found = []
+    site_cells = []
     for line in lines:
         build = line.nights[-1].build
         cell = Cell(line.backend, build, line.mode, tuple(reversed(line.nights)), "", line=line)
-        shown = cell.newest
-        nights = (missing or {}).get(Place(line.backend, build, line.mode), [])
-        since = min((night for night in nights if night > shown.provenance.received), default=None)
-        found.append(dataclasses.replace(cell, age=age_of(shown.when, today), missing=since))
+        newest_run = cell.newest
+        nights = (missing or {}).get(CellKey(line.backend, build, line.mode), [])
+        since = min((night for night in nights if night > newest_run.provenance.received), default=None)
+        site_cells.append(dataclasses.replace(cell, age=age_of(newest_run.when, today), missing=since))
     return sorted(
-        found,
+        site_cells,
         key=lambda cell: (cell.backend, release(cell.build.version), cell.build.kind, cell.mode),
     )

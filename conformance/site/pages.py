@@ -60,7 +60,7 @@ class Section:
     levels: Trend | None
 
 
-def index(
+def index_page(
     backends: Mapping[str, Backend],
     cells: Sequence[Cell],
     refused: Sequence[Refused],
@@ -72,7 +72,7 @@ def index(
     ``included`` names folders of other pages, which the header links.
     """
     builds = list(dict.fromkeys(cell.build for cell in _by_build(cells)))
-    shown = sorted(backends.values(), key=lambda backend: backend.stand_in)  # those come last
+    ordered_backends = sorted(backends.values(), key=lambda backend: backend.stand_in)  # those come last
     return render(
         "index.html",
         title="Compatibility of PyTorch backends",
@@ -82,7 +82,7 @@ def index(
         builds=builds,
         modes=sorted({cell.mode for cell in cells}),
         states=cell_state.STATES,
-        rows=[row for backend in shown for row in _rows(backend, cells, builds)],
+        rows=[row for backend in ordered_backends for row in _rows(backend, cells, builds)],
         refused=refused,
     )
 
@@ -120,9 +120,9 @@ def interop_page(
         included=included,
         today=today,
         scores=scores,
-        health=suite_health.of(cells),
-        power=suite_health.power(),
-        detected=suite_health.detected(),
+        health=suite_health.health_of(cells),
+        power=suite_health.detection_scores(),
+        detected=suite_health.detection_trends(),
     )
 
 
@@ -143,7 +143,7 @@ def _rows(backend: Backend, cells: Sequence[Cell], builds: Sequence[Build]) -> l
     ]
 
 
-def _number(level: str | None) -> int:
+def _level_number(level: str | None) -> int:
     """The number of a level, from the narrowest on; 0 is none."""
     return 0 if level is None else LEVELS.index(level) + 1
 
@@ -165,7 +165,7 @@ def _section(cell: Cell) -> Section:
             row["id"].partition("/")[0] for row in details if row["verdict"] == "unsupported"
         ).most_common(20),
         Trend.of([(run.when, run.share) for run in runs]),
-        Trend.of([(run.when, _number(run.level)) for run in runs], steps=True),
+        Trend.of([(run.when, _level_number(run.level)) for run in runs], steps=True),
     )
 
 

@@ -48,7 +48,7 @@ class Provenance:
         return f"https://github.com/{self.repository}/actions/runs/{self.run_id}"
 
 
-def read(file: Path, backend: Backend, today: datetime.date, ours: str = "") -> Provenance:
+def read_provenance(file: Path, backend: Backend, today: datetime.date, ours: str = "") -> Provenance:
     """Read ``provenance.json``; without one a run is self-reported, and its date is that of its file.
 
     UsageError if it is unreadable, names a workflow that the registry does not have for the backend, or names

@@ -55,7 +55,7 @@ def load(folder: Path = FOLDER) -> dict[str, Backend]:
     """Load all backends by id. UsageError names the file and its mistake."""
     backends = {}
     for file in sorted(folder.glob("*.toml")):
-        backends[file.stem] = _read(file)
+        backends[file.stem] = _read_backend(file)
     former: dict[str, str] = {}
     for backend in backends.values():
         for name in backend.renamed_from:
@@ -68,7 +68,7 @@ def load(folder: Path = FOLDER) -> dict[str, Backend]:
     return backends
 
 
-def _read(file: Path) -> Backend:
+def _read_backend(file: Path) -> Backend:
     try:
         data = tomllib.loads(file.read_text())
     except (OSError, ValueError) as error:
@@ -91,12 +91,12 @@ def _read(file: Path) -> Backend:
         raise UsageError(
             f"registry file {file.name} has one of repository and workflow; name both, or neither"
         )
-    for key, pattern, words in (
+    for key, pattern, form in (
         ("repository", _REPOSITORY, "OWNER/NAME"),
         ("workflow", _WORKFLOW, ".github/workflows/NAME.yml"),
     ):
         if key in data and not pattern.fullmatch(str(data[key])):
-            raise UsageError(f"registry file {file.name} has a {key} that is not of the form {words}; fix it")
+            raise UsageError(f"registry file {file.name} has a {key} that is not of the form {form}; fix it")
     if data.get("repository") and not data.get("device"):
         raise UsageError(f"registry file {file.name} has no device, with which results are compared; add one")
     expires = data.get("expires")

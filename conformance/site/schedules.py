@@ -13,13 +13,13 @@ from conformance.errors import UsageError
 from conformance.site import provenance
 from conformance.site.build_columns import Build
 from conformance.site.registry import Backend
-from conformance.site.submissions import Refused, place_of, printable, runs
+from conformance.site.submissions import Refused, printable, run_folders, run_label
 
 #: A larger table is not read; in bytes.
 _LARGEST = 8 << 20
 
 
-class Place(NamedTuple):
+class CellKey(NamedTuple):
     """The key of a cell on the site."""
 
     backend: str
@@ -58,72 +58,78 @@ class Schedule:
         return Schedule(backend, str(data["run"]), received, tuple(cells))
 
 
-def read(
-    folder: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str, known: Container[str] = ()
+def read_schedules(
+    folder: Path,
+    registry: Mapping[str, Backend],
+    today: datetime.date,
+    ours: str,
+    known_runs: Container[str] = (),
 ) -> tuple[list[Schedule], list[Refused]]:
     """Read the tables of all runs but the ``known`` ones, which are named ``BACKEND/RUN``."""
     schedules, refused = [], []
-    for received, backend, run in sorted(_nights(folder, registry, today, ours)):
-        if place_of(run) in known:
+    for received, backend, run in sorted(_workflow_runs(folder, registry, today, ours)):
+        if run_label(run) in known_runs:
             continue
         try:
-            cells = _cells(run / "matrix.json")
+            cells = _read_table(run / "matrix.json")
         except UsageError as error:
-            refused.append(Refused(place_of(run), str(error)))
+            refused.append(Refused(run_label(run), str(error)))
             continue
-        schedules.append(Schedule(backend, printable(run.name), received, tuple(map(_scheduled, cells))))
+        schedules.append(Schedule(backend, printable(run.name), received, tuple(map(_scheduled_cell, cells))))
     return schedules, refused
 
 
-def _scheduled(cell: Mapping[str, Any]) -> ScheduledCell:
-    words = [cell[word] for word in ("torch", "torch_kind", "abi")]
+def _scheduled_cell(cell: Mapping[str, Any]) -> ScheduledCell:
+    torch_facts = [cell[key] for key in ("torch", "torch_kind", "abi")]
     # A result on another torch than the cell's has status missing, and is not shown.
-    has_result = cell["status"] != "missing" and bool(cell["counts"] or all(words))
+    has_result = cell["status"] != "missing" and bool(cell["counts"] or all(torch_facts))
     return ScheduledCell(
-        str(cell["cell"]["id"])[:200], str(cell["cell"]["mode"])[:40], Build.named(*words), has_result
+        str(cell["cell"]["id"])[:200], str(cell["cell"]["mode"])[:40], Build.named(*torch_facts), has_result
     )
 
 
-def missing(
-    schedules: Sequence[Schedule], shown: Set[tuple[str, str, Build, str]]
-) -> dict[Place, list[datetime.datetime]]:
+def missing_cells(
+    schedules: Sequence[Schedule], shown_runs: Set[tuple[str, str, Build, str]]
+) -> dict[CellKey, list[datetime.datetime]]:
     """Find the nights on which a cell was scheduled and left nothing that is shown.
 
     ``shown`` are backend, run, build and mode of everything that is. The table of a run names cells by the
     requested build; the actual torch is known from the newest earlier run that has a result of the same cell.
     Nights are ordered by the publisher's clock.
     """
-    state: dict[tuple[str, str], tuple[Place, list[datetime.datetime]]] = {}
-    for schedule in sorted(schedules, key=lambda one: (one.received, one.backend, one.run)):
+    state: dict[tuple[str, str], tuple[CellKey, list[datetime.datetime]]] = {}
+    for schedule in sorted(
+        schedules, key=lambda schedule: (schedule.received, schedule.backend, schedule.run)
+    ):
         for cell in schedule.cells:
             name = (schedule.backend, cell.id)
-            if cell.has_result and (schedule.backend, schedule.run, cell.build, cell.mode) in shown:
-                state[name] = (Place(schedule.backend, cell.build, cell.mode), [])
+            if cell.has_result and (schedule.backend, schedule.run, cell.build, cell.mode) in shown_runs:
+                state[name] = (CellKey(schedule.backend, cell.build, cell.mode), [])
             elif name in state:
                 state[name][1].append(schedule.received)
-    by_place: dict[Place, list[datetime.datetime]] = {}
-    for place, nights in state.values():
-        by_place.setdefault(place, []).extend(nights)
+    by_place: dict[CellKey, list[datetime.datetime]] = {}
+    for cell_key, nights in state.values():
+        by_place.setdefault(cell_key, []).extend(nights)
     return by_place
 
 
-def _nights(
+def _workflow_runs(
     folder: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str
 ) -> Iterator[tuple[datetime.datetime, str, Path]]:
     """List the runs of our own workflow that have a table, those with refused results included."""
-    for backend, run in runs(folder, registry):
+    for backend, run in run_folders(folder, registry):
         file = run / "matrix.json"
         if run.is_symlink() or not (file.exists() or file.is_symlink()):
             continue
         try:
-            origin = provenance.read(run / "provenance.json", backend, today, ours)
+            origin = provenance.read_provenance(run / "provenance.json", backend, today, ours)
         except (UsageError, OSError):
             continue  # reading its results reports this
         if origin.channel == "our-workflow":
             yield origin.received, backend.id, run
 
 
-def _cells(file: Path) -> list[dict[str, Any]]:
+def _read_table(file: Path) -> list[dict[str, Any]]:
     """Read the cells of a table. UsageError if the file is not a table."""
     try:
         if file.is_symlink() or file.stat().st_size > _LARGEST:

@@ -56,13 +56,13 @@ class Refused:
     why: str
 
 
-def read(
+def read_submissions(
     folder: Path,
     registry: Mapping[str, Backend],
     today: datetime.date,
     refused: list[Refused],
     ours: str = "",
-    known: Container[str] = (),
+    known_runs: Container[str] = (),
 ) -> Iterator[list[Submission]]:
     """Yield the legs of each run of ``folder/BACKEND/RUN``, one run in memory at a time.
 
@@ -74,18 +74,18 @@ def read(
         ours: this project's own repository.
         known: runs that are not read again, named ``BACKEND/RUN``.
     """
-    for backend, run in runs(folder, registry, refused):
-        if place_of(run) in known:
+    for backend, run in run_folders(folder, registry, refused):
+        if run_label(run) in known_runs:
             continue
         try:
-            yield list(_run(run, backend, today, ours))
+            yield list(_legs_of_run(run, backend, today, ours))
         except UsageError as error:
-            refused.append(Refused(place_of(run), printable(str(error).replace(str(run), ""), 500)))
+            refused.append(Refused(run_label(run), printable(str(error).replace(str(run), ""), 500)))
         except Exception as error:  # one submission never keeps the others from being shown
-            refused.append(Refused(place_of(run), f"it cannot be read ({type(error).__name__})"))
+            refused.append(Refused(run_label(run), f"it cannot be read ({type(error).__name__})"))
 
 
-def runs(
+def run_folders(
     folder: Path, registry: Mapping[str, Backend], refused: list[Refused] | None = None
 ) -> Iterator[tuple[Backend, Path]]:
     """List the runs of ``folder/BACKEND/RUN``, the newest by name first; other entries go into ``refused``.
@@ -96,21 +96,21 @@ def runs(
         raise UsageError(f"{folder} does not exist; name the folder with a folder of runs for each backend")
     refused = [] if refused is None else refused
     former = {name: backend for backend in registry.values() for name in backend.renamed_from}
-    for place in sorted(folder.iterdir()):
-        name = printable(place.name)
-        if name.startswith(".") or (place.is_file() and not place.is_symlink()):
+    for entry in sorted(folder.iterdir()):
+        name = printable(entry.name)
+        if name.startswith(".") or (entry.is_file() and not entry.is_symlink()):
             continue  # files of the repository that holds the results
-        backend = registry.get(place.name) or former.get(place.name)
-        if backend is None or place.is_symlink():
-            why = "it is a link" if place.is_symlink() else "no backend of the registry has this id"
+        backend = registry.get(entry.name) or former.get(entry.name)
+        if backend is None or entry.is_symlink():
+            why = "it is a link" if entry.is_symlink() else "no backend of the registry has this id"
             refused.append(Refused(name, why))
             continue
-        of_backend = sorted((path for path in place.iterdir() if not path.name.startswith(".")), reverse=True)
-        refused += [Refused(place_of(run), "there are too many runs") for run in of_backend[MOST:]]
+        of_backend = sorted((path for path in entry.iterdir() if not path.name.startswith(".")), reverse=True)
+        refused += [Refused(run_label(run), "there are too many runs") for run in of_backend[MOST:]]
         yield from ((backend, run) for run in of_backend[:MOST])
 
 
-def place_of(run: Path) -> str:
+def run_label(run: Path) -> str:
     """Return the place of a run, in printable words."""
     return f"{printable(run.parent.name)}/{printable(run.name)}"
 
@@ -120,7 +120,7 @@ def printable(text: str, most: int = 120) -> str:
     return scrub.text(text.encode("utf-8", "replace").decode("utf-8", "replace"))[:most]
 
 
-def _run(run: Path, backend: Backend, today: datetime.date, ours: str) -> Iterator[Submission]:
+def _legs_of_run(run: Path, backend: Backend, today: datetime.date, ours: str) -> Iterator[Submission]:
     if run.is_symlink() or not run.is_dir():
         raise UsageError("it is not a folder of its own")
     file = run / "results.json"
@@ -128,28 +128,28 @@ def _run(run: Path, backend: Backend, today: datetime.date, ours: str) -> Iterat
         raise UsageError("it has no results.json of its own")
     document = results.read(file, limit=LARGEST)
     json.dumps(document, ensure_ascii=False).encode()  # an error for halves of characters
-    origin = provenance.read(run / "provenance.json", backend, today, ours)
+    origin = provenance.read_provenance(run / "provenance.json", backend, today, ours)
     if origin.channel != "our-workflow":
         _check_size(document["legs"])
     if not document["legs"]:
         raise UsageError("it has no legs")
-    seen = set()
+    torches_and_modes = set()
     for leg in document["legs"]:
-        started = _time(leg["started"])
+        started = _parse_time(leg["started"])
         end_of_today = datetime.datetime.combine(today, datetime.time.max, datetime.timezone.utc)
         if started > end_of_today + _AHEAD:
             raise UsageError(f"it began on {started.date()}, which is yet to come")
         if leg["selection"] is not None or leg["shard"] != "1/1" or leg["left_out"]:
             raise UsageError(f"leg {leg['mode']} is a selection or a part; whole runs are shown")
-        if not all(isinstance(leg["facts"].get(word, {}), dict) for word in ("torch", "backend")):
+        if not all(isinstance(leg["facts"].get(fact, {}), dict) for fact in ("torch", "backend")):
             raise UsageError(f"the facts of leg {leg['mode']} on torch or the backend are not a table")
         if not isinstance(leg["facts"].get("extra", []), list):
             raise UsageError(f"the facts of leg {leg['mode']} on extra modules are not a list")
         _check_device(backend, leg["target"])
         leg_status.leg_status(leg)  # an error here refuses this run only
-        if (leg["torch"], leg["mode"]) in seen:
+        if (leg["torch"], leg["mode"]) in torches_and_modes:
             raise UsageError(f"two of its legs are of mode {leg['mode']} on one build")
-        seen.add((leg["torch"], leg["mode"]))
+        torches_and_modes.add((leg["torch"], leg["mode"]))
         # A clock can be set back, but not before the run was received.
         yield Submission(backend, printable(run.name), run, leg, origin, min(started, origin.received))
 
@@ -166,7 +166,7 @@ def _check_size(legs: Sequence[Leg]) -> None:
             raise UsageError(
                 f"leg {leg['mode']} has {len(leg['results'])} results; at most {RESULTS} are read"
             )
-    patterns = {pattern for leg in legs for pattern in _declared(leg)}
+    patterns = {pattern for leg in legs for pattern in _declared_unsupported(leg)}
     if len(patterns) > PATTERNS:
         raise UsageError(f"it declares {len(patterns)} patterns unsupported; at most {PATTERNS} are read")
     for pattern in patterns:
@@ -177,7 +177,7 @@ def _check_size(legs: Sequence[Leg]) -> None:
             )
 
 
-def _declared(leg: Leg) -> Mapping[str, Any]:
+def _declared_unsupported(leg: Leg) -> Mapping[str, Any]:
     declared = leg["target"].get("declared")
     unsupported = declared.get("unsupported", {}) if isinstance(declared, dict) else {}
     return unsupported if isinstance(unsupported, dict) else {}
@@ -189,11 +189,11 @@ def _check_device(backend: Backend, target: TargetRecord) -> None:
             f"its device is {target['device']!r}, but that of {backend.id} is {backend.device!r}"
         )
     if bool(target.get("simulated")) != backend.simulated:
-        words = ("is simulated", "is not") if target.get("simulated") else ("is not simulated", "is")
-        raise UsageError(f"its device {words[0]}, but that of {backend.id} {words[1]}")
+        phrases = ("is simulated", "is not") if target.get("simulated") else ("is not simulated", "is")
+        raise UsageError(f"its device {phrases[0]}, but that of {backend.id} {phrases[1]}")
 
 
-def _time(text: str) -> datetime.datetime:
+def _parse_time(text: str) -> datetime.datetime:
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:

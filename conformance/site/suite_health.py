@@ -8,7 +8,7 @@ import datetime
 from collections.abc import Sequence
 
 from conformance.model.vocabulary import LEVELS
-from conformance.plan.levels.mutation_score import Detection, EarlierScores, LevelScore
+from conformance.plan.levels.mutation_score import EarlierScores, LevelScore, MutationScores
 from conformance.site import cell_state
 from conformance.site.matrix_cells import Cell
 from conformance.site.sparkline import Trend
@@ -33,9 +33,9 @@ class Health:
     doubtful: tuple[tuple[str, int], ...]
 
 
-def of(cells: Sequence[Cell]) -> list[Health]:
+def health_of(cells: Sequence[Cell]) -> list[Health]:
     """Return the health of each cell of these devices."""
-    found = []
+    health = []
     for cell in cells:
         if cell.backend not in OWN or cell.line is None:
             continue
@@ -43,9 +43,9 @@ def of(cells: Sequence[Cell]) -> list[Health]:
         for _, of_case in cell.line.table_of(cell.newest).cases.values():
             letters.update(of_case)
         verdicts = {VERDICT_OF[letter]: count for letter, count in letters.items()}
-        expected = sum(verdicts.get(word, 0) for word in ("pass", "xfail", "unsupported", "skip"))
+        expected = sum(verdicts.get(verdict, 0) for verdict in ("pass", "xfail", "unsupported", "skip"))
         total = sum(verdicts.values())
-        found.append(
+        health.append(
             Health(
                 cell.backend,
                 cell.mode,
@@ -53,25 +53,25 @@ def of(cells: Sequence[Cell]) -> list[Health]:
                 cell_state.state(cell),
                 total,
                 total - expected,
-                tuple((word, verdicts[word]) for word in DOUBTFUL if verdicts.get(word)),
+                tuple((verdict, verdicts[verdict]) for verdict in DOUBTFUL if verdicts.get(verdict)),
             )
         )
-    return found
+    return health
 
 
 @dataclasses.dataclass(frozen=True)
-class Detected:
+class DetectionTrend:
     """The share of planted faults that a level saw, over time."""
 
     level: str
     trend: Trend
 
 
-def detected() -> list[Detected]:
+def detection_trends() -> list[DetectionTrend]:
     """Return the trend of each level's detection power; none if it was measured on one day only."""
-    measured = Detection.read()
+    measured = MutationScores.read()
     days = [*measured.history, EarlierScores(measured.day, measured.levels)]
-    found = []
+    trends = []
     for level in LEVELS:
         trend = Trend.of(
             [
@@ -81,12 +81,12 @@ def detected() -> list[Detected]:
             ]
         )
         if trend is not None:
-            found.append(Detected(level, trend))
-    return found
+            trends.append(DetectionTrend(level, trend))
+    return trends
 
 
-def power() -> list[tuple[str, LevelScore]]:
+def detection_scores() -> list[tuple[str, LevelScore]]:
     """Return the detection power of the installed suite by level, in the mode in which it was measured."""
-    measured = Detection.read()
-    found = ((level, measured.of(level, measured.mode)) for level in LEVELS)
-    return [(level, one) for level, one in found if one is not None]
+    measured = MutationScores.read()
+    scores = ((level, measured.of(level, measured.mode)) for level in LEVELS)
+    return [(level, score) for level, score in scores if score is not None]

@@ -1,4 +1,4 @@
-"""Old name of :mod:`conformance.pytest_modules`, kept for one release; ``--pyargs conformance.suite`` still works."""
+"""Old name of :mod:`conformance.pytest_modules`, kept for one release, also in ``--pyargs conformance.suite``."""
 
 from conformance.model.deprecation import moved
 

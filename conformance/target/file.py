@@ -1,4 +1,4 @@
-"""Target files: the TOML that describes a backend, checked word by word, without importing torch."""
+"""Target files: the TOML descriptions of backends, validated key by key without importing torch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 PRECISIONS = ("ieee", "tf32", "flush-denormals")
-#: Words under which a target file names functions of its backend, with what each must do.
+#: Hooks: names under which a target file lists functions of its backend, with the effect of each.
 HOOKS: dict[str, str] = {
     "synchronize": "() -> None: waits for the device",
     "count_fallbacks": "() -> number, or numbers by operator, of calls that ran on the CPU so far",
@@ -33,12 +33,12 @@ HOOKS: dict[str, str] = {
     "compiled_graphs": "() -> graphs by kind of executable that ran as one so far",
 }
 #: Keys of the table [distributed].
-_DISTRIBUTED = ("backend", "device_per_rank")
+_DISTRIBUTED_KEYS = ("backend", "device_per_rank")
 #: Keys of the table [compile].
-_COMPILE = ("backend", "options", "fused_options")
-#: Word for a capability that the device does not have, and that ends the process when it is tried.
+_COMPILE_KEYS = ("backend", "options", "fused_options")
+#: Value of a capability that the device does not have, and that ends the process when it is used.
 CRASHES = "crashes"
-#: The dtypes of the CPU, which a target has unless it says otherwise.
+#: The dtypes of the CPU, which are the default of a target.
 DTYPES = (
     "float32",
     "float64",
@@ -85,30 +85,32 @@ KEYS: dict[str, str] = {
     "simulated": "true if no hardware is behind the device; every page says so",
     "untested": "true until a run has proved this file",
 }
-#: Lists of operators for autocast: lowered, lowered in their first argument alone, computed in float32, and
-#: in the widest dtype of their arguments.
+#: Lists of operators for autocast: computed in the lower dtype, with only the first argument in the lower
+#: dtype, in float32, and in the widest dtype of their arguments.
 AUTOCAST_LISTS = ("lower", "lower_first", "float32", "promote")
-#: On which builds of torch a mode can run.
+#: Builds of torch on which a mode can run.
 BUILDS = ("any", "public", "fork-like")
 _FOLDER = Path(__file__).parent / "known"
 
 
 @dataclasses.dataclass(frozen=True)
 class TargetFile:
-    """A target file that was read and checked.
+    """A validated target file.
 
     ``environment`` holds the variables of every mode under ``""`` and those of one mode under its name.
-    ``expectations`` is the folder or file with the vendor's own expectations, if the file names one. The
-    table ``[compile]`` names the ``backend`` of ``torch.compile`` (default ``inductor``), its ``options``,
-    and ``fused_options``: those with which it makes one kernel of several operators, if it can. The table
-    ``[autocast]`` holds the backend's documented lists (:data:`AUTOCAST_LISTS`).
-    The table ``[distributed]`` names the ``backend`` of process groups (default: torch's for the device),
-    and says with ``device_per_rank`` whether a rank uses the device of its number (as a process that sees
-    all of them must) or the one that its process sees. ``mode_builds`` says which builds of torch a mode
-    needs (``any`` if it is not named). In the modes of ``rehearse`` (default: lazy) each check runs twice
-    and the second run counts, for devices that run a call at once the first time. ``simulated`` says that
-    the device has no hardware behind it; every page that shows its results says so. ``untested`` says that
-    no run has proved the file yet.
+    ``expectations`` is the folder or file with the vendor's own expectations, if the file names one.
+
+    The table ``[compile]`` names the ``backend`` of ``torch.compile`` (default ``inductor``), its
+    ``options``, and ``fused_options``, with which the backend fuses several operators into one kernel. The
+    table ``[autocast]`` holds the backend's documented lists (:data:`AUTOCAST_LISTS`). The table
+    ``[distributed]`` names the ``backend`` of process groups (default: torch's for the device). With
+    ``device_per_rank`` a rank uses the device of its rank number, for processes that can access all devices.
+    Otherwise it uses the only device that its process can access.
+
+    ``mode_builds`` maps a mode to the builds of torch that it needs (default ``any``). In the modes of
+    ``rehearse`` (default: lazy) each check runs twice and only the second run counts, for devices that run a
+    new call at once. ``simulated`` marks a device without hardware; every page with its results states it.
+    ``untested`` marks a file that no run has verified yet.
     """
 
     path: Path
@@ -143,7 +145,7 @@ class TargetFile:
         return "eager" if "eager" in self.modes else self.modes[0]
 
     def declared(self) -> Declared:
-        """Return what the file says that the device can and cannot do, as results carry it."""
+        """Return the file's declarations about what the device supports, as results contain them."""
         return {
             "dtypes": sorted(self.dtypes),
             "capabilities": dict(sorted(self.capabilities.items())),
@@ -161,9 +163,10 @@ class TargetFile:
         if mode not in MODES:
             raise UsageError(f"mode {mode!r} does not exist; use one of {', '.join(MODES)}")
         if mode not in self.modes:
-            known = ", ".join(self.modes)
+            declared_modes = ", ".join(self.modes)
             raise UsageError(
-                f"target {self.name!r} declares no mode {mode!r}; use {known} or add it to {self.path.name}"
+                f"target {self.name!r} does not declare mode {mode!r}; use {declared_modes} or add it to "
+                f"{self.path.name}"
             )
 
     def target(self, mode: str) -> Target:
@@ -196,13 +199,13 @@ class TargetFile:
 
 
 def known_targets() -> list[str]:
-    """Return the names of the target files that come with the suite."""
+    """Return the names of the target files of the suite."""
     return sorted(path.stem for path in _FOLDER.glob("*.toml"))
 
 
-def find(name_or_file: str) -> Path:
-    """Return the path of the target file with a name (``cpu``) or a path (``my.toml``); UsageError if there
-    is none.
+def find_target_file(name_or_file: str) -> Path:
+    """Return the path of a target file by name (``cpu``) or path (``my.toml``); raise UsageError if it does
+    not exist.
     """
     if name_or_file.endswith(".toml") or "/" in name_or_file:
         path = Path(name_or_file)
@@ -213,16 +216,16 @@ def find(name_or_file: str) -> Path:
         return path
     path = _FOLDER / f"{name_or_file}.toml"
     if not path.is_file():
-        known = ", ".join(known_targets())
+        valid_names = ", ".join(known_targets())
         raise UsageError(
-            f"no target is called {name_or_file!r}; known are {known}, or give the path of a .toml file"
+            f"target {name_or_file!r} does not exist; use one of {valid_names}, or the path of a .toml file"
         )
     return path
 
 
 def load(name_or_file: str) -> TargetFile:
-    """Read and check a target file by name or path; UsageError names the first mistake."""
-    path = find(name_or_file)
+    """Read and validate a target file by name or path; raise UsageError for the first mistake."""
+    path = find_target_file(name_or_file)
     content = path.read_bytes()
     try:
         data = tomllib.loads(content.decode())
@@ -236,11 +239,11 @@ class _Reader:
         self.path = path
         self.data = data
 
-    def fail(self, what: str) -> UsageError:
-        return UsageError(f"target file {self.path}: {what}")
+    def fail(self, problem: str) -> UsageError:
+        return UsageError(f"target file {self.path}: {problem}")
 
-    def unknown(self, what: str, word: str, known: Any) -> UsageError:
-        return self.fail(f"unknown {what} {word!r}; known are {', '.join(known)}")
+    def unknown(self, description: str, value: str, valid_values: Any) -> UsageError:
+        return self.fail(f"unknown {description} {value!r}; known are {', '.join(valid_values)}")
 
     def text(self, key: str, default: str | None = None) -> str:
         value = self.data.get(key, default)
@@ -254,12 +257,12 @@ class _Reader:
             raise self.fail(f"{key} is {value!r}; it must be a table")
         return value
 
-    def words(self, where: str, value: Any, known: tuple[str, ...]) -> tuple[str, ...]:
+    def words(self, location: str, value: Any, valid_words: tuple[str, ...]) -> tuple[str, ...]:
         if not isinstance(value, list) or not value:
-            raise self.fail(f"{where} is {value!r}; it must be a non-empty list of words")
-        for word in value:
-            if word not in known:
-                raise self.unknown(f"word in {where}:", word, known)
+            raise self.fail(f"{location} is {value!r}; it must be a non-empty list of words")
+        for item in value:
+            if item not in valid_words:
+                raise self.unknown(f"word in {location}:", item, valid_words)
         return tuple(value)
 
     def read(self, digest: str) -> TargetFile:
@@ -310,15 +313,19 @@ class _Reader:
 
     def capabilities(self) -> dict[str, bool]:
         table = self.table("capabilities")
-        for word, value in table.items():
-            if word not in CAPABILITIES:
-                raise self.unknown("capability", word, CAPABILITIES)
+        for capability, value in table.items():
+            if capability not in CAPABILITIES:
+                raise self.unknown("capability", capability, CAPABILITIES)
             if not isinstance(value, bool) and value != CRASHES:
-                raise self.fail(f'capability {word} is {value!r}; it must be true, false or "{CRASHES}"')
-        return {word: value is True for word, value in table.items()}
+                raise self.fail(
+                    f'capability {capability} is {value!r}; it must be true, false or "{CRASHES}"'
+                )
+        return {capability: value is True for capability, value in table.items()}
 
     def crashing(self) -> frozenset[str]:
-        return frozenset(word for word, value in self.table("capabilities").items() if value == CRASHES)
+        return frozenset(
+            capability for capability, value in self.table("capabilities").items() if value == CRASHES
+        )
 
     def unsupported(self) -> dict[str, str]:
         table = self.table("unsupported")
@@ -348,12 +355,12 @@ class _Reader:
 
     def hooks(self) -> dict[str, str]:
         table = self.table("hooks")
-        for word, value in table.items():
-            if word not in HOOKS:
-                raise self.unknown("hook", word, HOOKS)
+        for hook_name, value in table.items():
+            if hook_name not in HOOKS:
+                raise self.unknown("hook", hook_name, HOOKS)
             module, colon, attribute = value.partition(":") if isinstance(value, str) else ("", "", "")
             if not (module and colon and attribute):
-                raise self.fail(f"hook {word} is {value!r}; it must be of the form module:function")
+                raise self.fail(f"hook {hook_name} is {value!r}; it must be of the form module:function")
         return table
 
     def autocast(self) -> dict[str, tuple[str, ...]]:
@@ -368,22 +375,22 @@ class _Reader:
         return lists
 
     def distributed(self, key: str, kind: type, default: Any) -> Any:
-        """An entry of the table [distributed]."""
+        """Return a value of the table [distributed]."""
         table = self.table("distributed")
-        for word in table:
-            if word not in _DISTRIBUTED:
-                raise self.unknown("key in distributed:", word, _DISTRIBUTED)
+        for option in table:
+            if option not in _DISTRIBUTED_KEYS:
+                raise self.unknown("key in distributed:", option, _DISTRIBUTED_KEYS)
         value = table.get(key, default)
         if value is not default and not isinstance(value, kind):
             raise self.fail(f"distributed.{key} is {value!r}; it must be a {kind.__name__}")
         return value
 
     def compile(self, key: str, default: Any) -> Any:
-        """An entry of the table [compile]: a name, or a table of what ``torch.compile`` takes as options."""
+        """Return a value of the table [compile]: a name, or a table of options for ``torch.compile``."""
         table = self.table("compile")
-        for word in table:
-            if word not in _COMPILE:
-                raise self.unknown("key in compile:", word, _COMPILE)
+        for option in table:
+            if option not in _COMPILE_KEYS:
+                raise self.unknown("key in compile:", option, _COMPILE_KEYS)
         if key not in table:
             return default
         if key != "backend":

@@ -1,4 +1,4 @@
-"""A target: one backend in one mode on one torch build, as described by a target file (TOML)."""
+"""A target: one backend in one mode on one torch build, as a target file (TOML) describes it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import torch
 class Target:
     """The facts about a target that a property may use.
 
-    ``dtypes`` are the names (``float32``) the device declares; ``capabilities`` maps the words of
-    :data:`conformance.model.vocabulary.CAPABILITIES` to whether they are declared; a missing word counts as
+    ``dtypes`` are the names (``float32``) that the device declares. ``capabilities`` maps names of
+    :data:`conformance.model.vocabulary.CAPABILITIES` to whether they are declared; a missing name is
     declared. ``unsupported`` maps result-id patterns (``value/fft.*@float16``) to the reason for which a
     refusal is declared. ``dtype_overrides`` maps an operator's full name to the dtype names that it is
-    declared for.
-    ``hooks`` maps the words of :data:`conformance.target.file.HOOKS` to ``module:function`` strings.
-    ``torch.compile`` receives ``compile_backend`` and ``compile_options`` in mode ``compile``;
-    ``fused_options`` are the options with which the backend fuses operators, None if it has none.
+    declared for. ``hooks`` maps names of :data:`conformance.target.file.HOOKS` to ``module:function``
+    strings.
+
+    ``torch.compile`` receives ``compile_backend`` and ``compile_options`` in mode ``compile``.
+    ``fused_options`` are the options with which the backend fuses operators, or None.
     """
 
     name: str
@@ -41,13 +42,13 @@ class Target:
     fused_options: dict[str, Any] | None = None
     #: Operators that autocast casts, by the lists of :data:`conformance.target.file.AUTOCAST_LISTS`.
     autocast: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    #: Undeclared capabilities that end the process: nothing that needs one is tried.
+    #: Undeclared capabilities that end the process. Checks that need one do not run.
     crashing: frozenset[str] = frozenset()
     #: Name of the process group backend in mode ``distributed``; None for torch's default for the device.
     process_group: str | None = None
-    #: Whether a rank uses the device of its number, rather than the one device that its process sees.
+    #: Whether a rank uses the device of its rank number, not the only device that its process can access.
     device_per_rank: bool = False
-    #: The path of the target file, for processes that work for this one.
+    #: The path of the target file, for child processes.
     file: str = ""
     #: Each check runs twice and the second run counts.
     rehearses: bool = False
@@ -65,33 +66,40 @@ class Target:
 
     @property
     def kind(self) -> str:
-        """The type of the device (``hpu`` of ``hpu:0``), which torch may not know without the backend."""
+        """The type of the device (``hpu`` of ``hpu:0``). torch may not know the type before the backend is
+        imported.
+        """
         return self.device.partition(":")[0]
 
     @property
     def elsewhere(self) -> bool:
-        """True if only other processes, the ranks, use the device, and this one compares their results."""
+        """True if only the ranks, which are other processes, use the device. This process compares their
+        results.
+        """
         return self.mode == "distributed"
 
     def declares(self, dtype: str) -> bool:
-        """Return whether the device declares the dtype of that name (``float32``)."""
+        """Return whether the device declares a dtype by name (``float32``)."""
         return dtype in self.dtypes
 
-    def capable(self, word: str) -> bool:
-        """Return whether the capability is declared; capabilities that the file does not mention are."""
-        return self.capabilities.get(word, True)
+    def capable(self, capability: str) -> bool:
+        """Return whether a capability is declared; a capability that the file does not mention is
+        declared.
+        """
+        return self.capabilities.get(capability, True)
 
     def synchronize(self) -> None:
-        """Wait for the device; the file's own hook, else ``torch.accelerator``.
+        """Wait for the device, by the hook of the target file or by ``torch.accelerator``.
 
-        A device that is declared not to be asynchronous has finished when a call returns; it may lack both.
+        A device that does not declare ``asynchronous`` has finished when a call returns, so neither is
+        needed.
         """
         if self.elsewhere:
             return
         self.wait()
 
     def wait(self) -> None:
-        """Wait for the device in a process that uses it, a rank in mode ``distributed``."""
+        """Wait for the device in a process that uses it, such as a rank in mode ``distributed``."""
         hook = self.hook("synchronize")
         if hook is not None:
             hook()
@@ -99,42 +107,44 @@ class Target:
             torch.accelerator.synchronize()
 
     def fallbacks(self) -> int | None:
-        """Return the number of operator calls that the target says ran on the CPU so far; None if it does not
-        count.
+        """Return the number of operator calls that ran on the CPU so far; None if the target does not count
+        them.
 
         The hook returns a number, or a mapping from operators to numbers.
         """
         hook = self.hook("count_fallbacks")
         if hook is None:
             return None
-        counted = hook()
-        return int(sum(counted.values())) if isinstance(counted, Mapping) else int(counted)
+        counts = hook()
+        return int(sum(counts.values())) if isinstance(counts, Mapping) else int(counts)
 
     def mark_step(self) -> None:
-        """End the graph that lazy mode is recording, if the file says how."""
+        """End the graph that lazy mode is recording, if the target has a hook for it."""
         hook = self.hook("mark_step")
         if hook is not None:
             hook()
 
     def executed(self) -> dict[str, int] | None:
-        """Return the number of calls of each operator that ran from a graph or a queue so far; None if it
-        does not count.
+        """Return the number of calls of each operator that ran from a graph or a queue so far, or None
+        without a hook.
         """
         hook = self.hook("executed_ops")
         return None if hook is None else {str(name): int(count) for name, count in hook().items()}
 
     def compiled(self) -> dict[str, int] | None:
-        """Return the number of graphs that ran so far, by kind of executable; None if it does not count."""
+        """Return the number of graphs that ran so far, by kind of executable, or None without a hook."""
         hook = self.hook("compiled_graphs")
         return None if hook is None else {str(name): int(count) for name, count in hook().items()}
 
     @property
     def has_graphs(self) -> bool:
-        """True if a graph can be captured: by the file's hook, else by ``torch.accelerator.Graph``."""
+        """True if a graph can be captured, by the hook of the target file or by
+        ``torch.accelerator.Graph``.
+        """
         return "graph" in self.hooks or (not self.is_cpu and hasattr(torch.accelerator, "Graph"))
 
     def graph(self) -> Any:
-        """Return a fresh device graph: an object with ``capture_begin()``, ``capture_end()`` and
+        """Return a new device graph: an object with ``capture_begin()``, ``capture_end()`` and
         ``replay()``.
         """
         hook = self.hook("graph")
@@ -142,15 +152,15 @@ class Target:
 
     @property
     def torch_device(self) -> torch.device:
-        """The device as torch names it; raises RuntimeError if torch does not know its type."""
+        """The device as a ``torch.device``; raises RuntimeError if torch does not know its type."""
         return torch.device(self.device)
 
-    def hook(self, word: str) -> Callable[..., Any] | None:
-        """Return the callable behind a hook word, or None if the file names none."""
-        text = self.hooks.get(word)
-        if text is None:
+    def hook(self, hook_name: str) -> Callable[..., Any] | None:
+        """Return the function of a hook, or None if the target file does not name it."""
+        reference = self.hooks.get(hook_name)
+        if reference is None:
             return None
-        module, _, attribute = text.partition(":")
+        module, _, attribute = reference.partition(":")
         value: Any = importlib.import_module(module)
         for part in attribute.split("."):
             value = getattr(value, part)

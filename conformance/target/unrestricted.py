@@ -1,4 +1,4 @@
-"""A target that promises everything, for plans that no device runs."""
+"""A target that declares every dtype and capability, for plans that do not run on a device."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from conformance.target.file import DTYPES, HOOKS
 from conformance.target.target import Target
 
 
-def neutral(mode: str = "eager", *, without: str | None = None) -> Target:
-    """Return a target that can do everything: all dtypes of the CPU, all capabilities, all hooks but one.
+def unrestricted_target(mode: str = "eager", *, missing_hook: str | None = None) -> Target:
+    """Return a target with all dtypes of the CPU, all capabilities, and all hooks except ``missing_hook``.
 
-    It is no device, and nothing ever runs on it.
+    It does not correspond to a device. Nothing runs on it.
     """
     return Target(
         name="neutral",
@@ -18,7 +18,7 @@ def neutral(mode: str = "eager", *, without: str | None = None) -> Target:
         device="privateuseone",
         dtypes=frozenset(DTYPES),
         capabilities={},
-        hooks={word: "none:none" for word in HOOKS if word != without},
+        hooks={hook_name: "none:none" for hook_name in HOOKS if hook_name != missing_hook},
         modes=MODES,
         mode=mode,
         fused_options={},

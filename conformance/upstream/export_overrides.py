@@ -44,35 +44,35 @@ apply()
 '''
 
 
-def decorators(found: Export, source: str) -> str:
+def overrides_file(exported: Export, source: str) -> str:
     """The file whose import decorates the tests that deviations make fail."""
-    lines = head(found, source, "Known deviations", ["import unittest", "", "import torch"])
+    lines = header_lines(exported, source, "Known deviations", ["import unittest", "", "import torch"])
     lines += [
         "from torch.testing._internal.opinfo.core import DecorateInfo",
         "",
-        f"DEVICE = {found.device!r}",
+        f"DEVICE = {exported.device!r}",
     ]
     lines += [
         "",
         "#: The results behind the entries: verdict, kinds of failure, first message.",
         "RESULTS = {",
     ]
-    for each in found.deviations:
+    for each in exported.deviations:
         lines.append(f"    {str(each.id)!r}: ({each.verdict!r}, {each.kinds!r}, {each.message!r}),")
     lines.append("}")
     for kind, table in _TABLES.items():
         lines += ["", f"{table} = {{"]
-        lines += _table([each for each in found.placed if each.test.kind == kind])
+        lines += _database_lines([each for each in exported.matched if each.test.kind == kind])
         lines.append("}")
-    return "\n".join(lines) + "\n" + _DECORATORS + left_out(found.left)
+    return "\n".join(lines) + "\n" + _DECORATORS + not_exported_comment(exported.not_exported)
 
 
-def _table(placed: Sequence[MatchedDeviation]) -> list[str]:
+def _database_lines(matched: Sequence[MatchedDeviation]) -> list[str]:
     """The entries of a database, each with a decorator for a test and the dtypes that need the same one."""
     grouped: dict[str, dict[tuple[str, str, str], list[str | None]]] = {}
-    for each in placed:
+    for each in matched:
         decorator = "unittest.expectedFailure"
-        if each.deviation.ends:
+        if each.deviation.ends_process:
             decorator = f"unittest.skip({each.deviation.reason!r})"
         key = (each.test.owner, each.test.name, decorator)
         grouped.setdefault(each.subject, {}).setdefault(key, []).append(each.dtype)
@@ -89,9 +89,9 @@ def _table(placed: Sequence[MatchedDeviation]) -> list[str]:
     return lines
 
 
-def head(found: Export, source: str, title: str, imports: list[str]) -> list[str]:
+def header_lines(exported: Export, source: str, title: str, imports: list[str]) -> list[str]:
     """The first lines of a file: its title and its imports."""
-    text = f"{title} of device {found.device} on torch {found.torch}, from the run {source}."
+    text = f"{title} of device {exported.device} on torch {exported.torch}, from the run {source}."
     return [
         repr(text),
         "",
@@ -101,9 +101,9 @@ def head(found: Export, source: str, title: str, imports: list[str]) -> list[str
     ]
 
 
-def left_out(left: Sequence[NotExported]) -> str:
+def not_exported_comment(not_exported: Sequence[NotExported]) -> str:
     """The results that are not exported, as comments."""
-    if not left:
+    if not not_exported:
         return "\n# Every deviation of the run is exported.\n"
-    lines = [f"\n# Not exported: {len(left)} results."]
-    return "\n".join([*lines, *(f"# {each.id}: {each.reason}" for each in left)]) + "\n"
+    lines = [f"\n# Not exported: {len(not_exported)} results."]
+    return "\n".join([*lines, *(f"# {each.id}: {each.reason}" for each in not_exported)]) + "\n"

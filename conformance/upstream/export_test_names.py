@@ -16,26 +16,28 @@ BUILT_IN = ("cpu", "cuda", "hpu", "lazy", "mps", "xpu")
 MODES = ("_train_mode", "_eval_mode")
 
 
-def of_class(owner: str, device: str) -> str:
+def class_for_device(owner: str, device: str) -> str:
     """The class that the framework makes of a test class for a device."""
     return f"{owner}{device.upper() if device in BUILT_IN else 'PRIVATEUSE1'}"
 
 
-def of_tests(placed: MatchedDeviation, device: str, known: Databases) -> list[str]:
+def test_names_of(matched: MatchedDeviation, device: str, databases: Databases) -> list[str]:
     """The tests of an entry; a module may have two, in training and in evaluation."""
-    entry = placed.subject.replace(".", "_")
-    dtype = "" if placed.dtype is None else f"_{placed.dtype}"
-    parts = MODES if known.modules.get(placed.subject) else ("",)
-    owner = of_class(placed.test.owner, device)
-    return [f"{owner}.{placed.test.name}_{entry}{part}_{device}{dtype}" for part in parts]
+    entry = matched.subject.replace(".", "_")
+    dtype = "" if matched.dtype is None else f"_{matched.dtype}"
+    parts = MODES if databases.modules.get(matched.subject) else ("",)
+    owner = class_for_device(matched.test.owner, device)
+    return [f"{owner}.{matched.test.name}_{entry}{part}_{device}{dtype}" for part in parts]
 
 
-def text(found: Export, known: Databases, source: str) -> str:
+def test_list(exported: Export, databases: Databases, source: str) -> str:
     """The list: a test a line, and after it what is expected of it and why."""
-    lines = [f"# Known deviations of device {found.device} on torch {found.torch}, from the run {source}."]
+    lines = [
+        f"# Known deviations of device {exported.device} on torch {exported.torch}, from the run {source}."
+    ]
     lines.append("# Written by `conformance export`: TestClass.test_entry_device_dtype  # decision: reason")
-    for placed in found.placed:
-        decision = "skip" if placed.deviation.ends else "expectedFailure"
-        for name in of_tests(placed, found.device, known):
-            lines.append(f"{name}  # {decision}: {placed.deviation.reason}")
-    return "\n".join(lines) + "\n" + export_overrides.left_out(found.left)
+    for matched in exported.matched:
+        decision = "skip" if matched.deviation.ends_process else "expectedFailure"
+        for name in test_names_of(matched, exported.device, databases):
+            lines.append(f"{name}  # {decision}: {matched.deviation.reason}")
+    return "\n".join(lines) + "\n" + export_overrides.not_exported_comment(exported.not_exported)

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 from conformance.errors import UsageError
 from conformance.model.records import Leg, ResultRow
-from conformance.model.verdicts import Kind, ResultId, Verdict, plain
+from conformance.model.verdicts import Kind, ResultId, Verdict, printable
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.results import scrub
 from conformance.target.file import DTYPES
-from conformance.upstream.matching_tests import Counterpart, Databases, stating
+from conformance.upstream.matching_tests import Databases, UpstreamMethod, methods_for_property
 
 _ENDS = (Kind.CRASH.value, Kind.TIMEOUT.value)
 #: Why results with these verdicts are not exported.
@@ -38,14 +38,14 @@ class Deviation:
     message: str
 
     @property
-    def ends(self) -> bool:
+    def ends_process(self) -> bool:
         """Return True if it ends or blocks the process."""
         return any(kind in _ENDS for kind in self.kinds)
 
     @property
     def reason(self) -> str:
         """Its kinds and its message, in one line."""
-        return brief(f"{', '.join(self.kinds)}: {self.message}")
+        return one_line(f"{', '.join(self.kinds)}: {self.message}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +60,7 @@ class NotExported:
 class MatchedDeviation:
     """A deviation with one of the test methods that state the same."""
 
-    test: Counterpart
+    test: UpstreamMethod
     deviation: Deviation
 
     @property
@@ -80,60 +80,68 @@ class Export:
 
     device: str
     torch: str
-    placed: tuple[MatchedDeviation, ...]
-    left: tuple[NotExported, ...]
+    matched: tuple[MatchedDeviation, ...]
+    not_exported: tuple[NotExported, ...]
 
     @property
     def deviations(self) -> list[Deviation]:
         """The deviations that are exported, each once."""
-        return list(dict.fromkeys(each.deviation for each in self.placed))
+        return list(dict.fromkeys(each.deviation for each in self.matched))
 
 
-def leg_of(legs: Sequence[Leg], mode: str) -> Leg:
+def leg_to_export(legs: Sequence[Leg], mode: str) -> Leg:
     """The one leg of a mode; UsageError if there is none or several."""
-    found = [leg for leg in legs if leg["mode"] == mode]
-    if not found:
+    matching_legs = [leg for leg in legs if leg["mode"] == mode]
+    if not matching_legs:
         modes = ", ".join(dict.fromkeys(leg["mode"] for leg in legs)) or "none"
         raise UsageError(f"the run has no leg of mode {mode!r}; it has {modes}")
-    if len(found) > 1:
-        builds = ", ".join(leg["name"] for leg in found)
-        raise UsageError(f"the run has {len(found)} legs of mode {mode!r} ({builds}); name the folder of one")
-    if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", found[0]["target"]["device"]):
-        raise UsageError(f"the device is called {found[0]['target']['device']!r}, which torch cannot have")
-    return found[0]
+    if len(matching_legs) > 1:
+        builds = ", ".join(leg["name"] for leg in matching_legs)
+        raise UsageError(
+            f"the run has {len(matching_legs)} legs of mode {mode!r} ({builds}); name the folder of one"
+        )
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", matching_legs[0]["target"]["device"]):
+        raise UsageError(
+            f"the device is called {matching_legs[0]['target']['device']!r}, which torch cannot have"
+        )
+    return matching_legs[0]
 
 
-def export(leg: Leg, known: Databases) -> Export:
+def export_leg(leg: Leg, databases: Databases) -> Export:
     """Find the tests of each deviation of a leg."""
-    placed: list[MatchedDeviation] = []
-    left: list[NotExported] = []
+    matched: list[MatchedDeviation] = []
+    not_exported: list[NotExported] = []
     for row in leg["results"]:
-        found = deviation(row)
-        if isinstance(found, NotExported):
-            left.append(found)
-        elif found is not None:
-            tests = stating(found.id.case.property, found.id.case.subject, known)
-            placed += [MatchedDeviation(test, found) for test in tests]
+        row_deviation = deviation_of(row)
+        if isinstance(row_deviation, NotExported):
+            not_exported.append(row_deviation)
+        elif row_deviation is not None:
+            tests = methods_for_property(
+                row_deviation.id.case.property, row_deviation.id.case.subject, databases
+            )
+            matched += [MatchedDeviation(test, row_deviation) for test in tests]
             if not tests:
-                left.append(NotExported(brief(row["id"]), _without_test(found, known)))
-    return Export(leg["target"]["device"], leg["torch"], tuple(placed), tuple(left))
+                not_exported.append(
+                    NotExported(one_line(row["id"]), _reason_without_test(row_deviation, databases))
+                )
+    return Export(leg["target"]["device"], leg["torch"], tuple(matched), tuple(not_exported))
 
 
-def deviation(row: ResultRow) -> Deviation | NotExported | None:
+def deviation_of(row: ResultRow) -> Deviation | NotExported | None:
     """The deviation that a row shows; None if it shows none, or was left out by the user."""
     verdict = Verdict(row["verdict"])
     if verdict in (Verdict.PASS, Verdict.SKIP):
         return None
     if verdict in _UNKNOWN:
-        return NotExported(brief(row["id"]), _UNKNOWN[verdict])
+        return NotExported(one_line(row["id"]), _UNKNOWN[verdict])
     if row.get("intermittent"):
-        return NotExported(brief(row["id"]), "it ended in another way when it ran again")
+        return NotExported(one_line(row["id"]), "it ended in another way when it ran again")
     try:
         name = ResultId.parse(row["id"])
     except ValueError:
-        return NotExported(brief(row["id"]), "its id is not one of the suite")
+        return NotExported(one_line(row["id"]), "its id is not one of the suite")
     if name.dtype != ANY_DTYPE and name.dtype not in DTYPES:
-        return NotExported(brief(row["id"]), "its dtype is not one of torch")
+        return NotExported(one_line(row["id"]), "its dtype is not one of torch")
     failures = row.get("failures", [])
     kinds = [failure["kind"] for failure in failures]
     kinds += [kind for attempt in row.get("attempts", []) for kind in attempt.get("kinds", [])]
@@ -142,16 +150,16 @@ def deviation(row: ResultRow) -> Deviation | NotExported | None:
     if not kinds and verdict is Verdict.UNSUPPORTED:
         kinds = [Kind.REFUSED.value]
     message = failures[0]["message"] if failures else "; ".join(row.get("notes", []))
-    return Deviation(name, verdict.value, tuple(dict.fromkeys(kinds)), brief(message))
+    return Deviation(name, verdict.value, tuple(dict.fromkeys(kinds)), one_line(message))
 
 
-def _without_test(found: Deviation, known: Databases) -> str:
-    if known.kind(found.id.case.subject) is None:
+def _reason_without_test(row_deviation: Deviation, databases: Databases) -> str:
+    if databases.kind(row_deviation.id.case.subject) is None:
         return "its subject is not an entry of upstream's databases"
     return "no test method of upstream states its property for each entry"
 
 
-def brief(text: str) -> str:
+def one_line(text: str) -> str:
     """A text in one line, without private paths, at most some 200 characters long."""
-    words = " ".join(plain(scrub.text(text)).split())
-    return words if len(words) <= 200 else words[:199] + "…"
+    line = " ".join(printable(scrub.text(text)).split())
+    return line if len(line) <= 200 else line[:199] + "…"

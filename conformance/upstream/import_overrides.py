@@ -13,18 +13,18 @@ import warnings
 from collections.abc import Iterator, Mapping
 
 from conformance.errors import UsageError
-from conformance.upstream.exported_deviations import brief
-from conformance.upstream.matching_tests import Counterpart, methods
+from conformance.upstream.exported_deviations import one_line
+from conformance.upstream.matching_tests import UpstreamMethod, covering_properties
 from conformance.upstream.upstream_list import ListedTest, Listing
 
 _FIELDS = ("decorators", "cls_name", "test_name")
 
 
-class _Unread(Exception):
+class _NotUnderstood(Exception):
     """A decorator that says something that is not understood."""
 
 
-def read(text: str, name: str, device: str) -> Listing:
+def read_overrides(text: str, name: str, device: str) -> Listing:
     """The decorators for a device.
 
     Args:
@@ -48,13 +48,13 @@ def read(text: str, name: str, device: str) -> Listing:
         ) from None
     if not calls:
         raise UsageError(f"list {name} holds no DecorateInfo below the name of an entry; name another file")
-    known = {(test.owner, test.name): test for test in methods()}
+    methods_by_name = {(test.owner, test.name): test for test in covering_properties()}
     entries, problems = [], []
     for subject, call in calls:
         try:
-            entries.append(_listed(subject, call, constants, known, device))
-        except _Unread as error:
-            problems.append(f"{name}:{call.lineno}: {brief(subject)}: {error}")
+            entries.append(_listed_test(subject, call, constants, methods_by_name, device))
+        except _NotUnderstood as error:
+            problems.append(f"{name}:{call.lineno}: {one_line(subject)}: {error}")
     return Listing(tuple(entries), tuple(problems), _kinds(tree))
 
 
@@ -73,59 +73,59 @@ def _is_decorator(call: ast.Call) -> bool:
 
 def _constants(tree: ast.Module) -> dict[str, object]:
     """The names that the file gives to plain values."""
-    found: dict[str, object] = {}
+    constants: dict[str, object] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
             for target in node.targets:
                 if isinstance(target, ast.Name):
-                    found[target.id] = node.value.value
-    return found
+                    constants[target.id] = node.value.value
+    return constants
 
 
 def _kinds(tree: ast.Module) -> dict[str, tuple[str, ...]]:
     """The kinds of failure in ``RESULTS``, if the file has it as this suite writes it."""
-    found: dict[str, tuple[str, ...]] = {}
+    kinds_by_id: dict[str, tuple[str, ...]] = {}
     for node in tree.body:
         names = [ast.unparse(target) for target in node.targets] if isinstance(node, ast.Assign) else []
         if "RESULTS" not in names or not isinstance(node, ast.Assign):
             continue
         try:
             value = ast.literal_eval(node.value)
-            found.update({str(key): tuple(map(str, kinds)) for key, (_, kinds, _) in value.items()})
+            kinds_by_id.update({str(key): tuple(map(str, kinds)) for key, (_, kinds, _) in value.items()})
         except (ValueError, TypeError, AttributeError, MemoryError, RecursionError):
             continue
-    return found
+    return kinds_by_id
 
 
-def _listed(
+def _listed_test(
     subject: str,
     call: ast.Call,
     constants: Mapping[str, object],
-    known: Mapping[tuple[str, str], Counterpart],
+    methods_by_name: Mapping[tuple[str, str], UpstreamMethod],
     device: str,
 ) -> ListedTest:
     if not re.fullmatch(r"\w+(\.\w+)*", subject):
-        raise _Unread("that is not the name of an entry")
-    given: dict[str, ast.expr] = dict(zip(_FIELDS, call.args, strict=False))
-    given |= {word.arg: word.value for word in call.keywords if word.arg is not None}
-    owner, name = (_text(given.get(field), constants) for field in ("cls_name", "test_name"))
+        raise _NotUnderstood("that is not the name of an entry")
+    arguments: dict[str, ast.expr] = dict(zip(_FIELDS, call.args, strict=False))
+    arguments |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
+    owner, name = (_text_of(arguments.get(field), constants) for field in ("cls_name", "test_name"))
     if owner is None or name is None:
-        raise _Unread("it names no class or no test, so that it is about more than one")
-    if "active_if" in given:
-        raise _Unread("it has a condition (active_if), which is not read")
-    of = _text(given.get("device_type"), constants)
+        raise _NotUnderstood("it names no class or no test, so that it is about more than one")
+    if "active_if" in arguments:
+        raise _NotUnderstood("it has a condition (active_if), which is not read")
+    of = _text_of(arguments.get("device_type"), constants)
     if of is not None and of not in (device, "privateuse1"):
-        raise _Unread(f"it is for device {of!r}, not {device!r}")
-    test = known.get((owner, name))
+        raise _NotUnderstood(f"it is for device {of!r}, not {device!r}")
+    test = methods_by_name.get((owner, name))
     if test is None:
-        raise _Unread(f"no property of the suite covers {owner}.{name} for each entry")
-    decorators = given.get("decorators")
+        raise _NotUnderstood(f"no property of the suite covers {owner}.{name} for each entry")
+    decorators = arguments.get("decorators")
     return ListedTest(
-        call.lineno, test, subject, _dtypes(given.get("dtypes")), _reason(decorators, constants)
+        call.lineno, test, subject, _dtypes_of(arguments.get("dtypes")), _reason(decorators, constants)
     )
 
 
-def _text(node: ast.expr | None, constants: Mapping[str, object]) -> str | None:
+def _text_of(node: ast.expr | None, constants: Mapping[str, object]) -> str | None:
     value: object = None
     if isinstance(node, ast.Constant):
         value = node.value
@@ -134,24 +134,30 @@ def _text(node: ast.expr | None, constants: Mapping[str, object]) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _dtypes(node: ast.expr | None) -> tuple[str, ...]:
+def _dtypes_of(node: ast.expr | None) -> tuple[str, ...]:
     if node is None or (isinstance(node, ast.Constant) and node.value is None):
         return ()
     parts = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else []
     names = [ast.unparse(part) for part in parts]
     if not names or not all(re.fullmatch(r"torch\.\w+", name) for name in names):
-        raise _Unread(f"its dtypes are {ast.unparse(node)[:80]!r}, not a tuple of dtypes")
+        raise _NotUnderstood(f"its dtypes are {ast.unparse(node)[:80]!r}, not a tuple of dtypes")
     return tuple(name.removeprefix("torch.") for name in names)
 
 
 def _reason(node: ast.expr | None, constants: Mapping[str, object]) -> str:
     """The reason of a skip; an empty text for an expected failure."""
     nodes = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
-    words = [
+    decorator_names = [
         ast.unparse(each.func if isinstance(each, ast.Call) else each) for each in nodes if each is not None
     ]
-    if len(words) != 1 or words[0].split(".")[-1] not in ("expectedFailure", "skip", "xfail"):
-        raise _Unread(f"it is neither an expected failure nor a skip ({', '.join(words)[:80]})")
+    if len(decorator_names) != 1 or decorator_names[0].split(".")[-1] not in (
+        "expectedFailure",
+        "skip",
+        "xfail",
+    ):
+        raise _NotUnderstood(
+            f"it is neither an expected failure nor a skip ({', '.join(decorator_names)[:80]})"
+        )
     (each,) = nodes
     arguments = each.args if isinstance(each, ast.Call) else []
-    return (_text(arguments[0], constants) or "") if arguments else ""
+    return (_text_of(arguments[0], constants) or "") if arguments else ""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from conformance.target.file import DTYPES
 from conformance.upstream.export_test_names import MODES
-from conformance.upstream.matching_tests import Counterpart, Databases, methods
+from conformance.upstream.matching_tests import Databases, UpstreamMethod, covering_properties
 from conformance.upstream.upstream_list import ListedTest, Listing
 
 _DOTTED = re.compile(r"(?:\S*[/:.])?(?P<owner>\w+)(?:\.|::)(?P<test>test\w*)")
@@ -19,7 +19,7 @@ _PRINTED = re.compile(r"(?P<test>test\w*) \((?:[\w.]+\.)?(?P<owner>\w+)\)")
 _SHOWN = 120
 
 
-def read(text: str, name: str, device: str, known: Databases) -> Listing:
+def read_test_list(text: str, name: str, device: str, databases: Databases) -> Listing:
     """The tests that a list names.
 
     Args:
@@ -29,51 +29,56 @@ def read(text: str, name: str, device: str, known: Databases) -> Listing:
         known: the entries that tests are named after.
     """
     entries, problems = [], []
-    names, owners = _entries(known), _owners()
+    names, owners = _entry_names(databases), _methods_by_class()
     for number, line in enumerate(text.splitlines(), 1):
-        word, _, reason = line.partition("#")
-        word = word.strip()
-        if not word:
+        test_text, _, reason = line.partition("#")
+        test_text = test_text.strip()
+        if not test_text:
             continue
-        match = _DOTTED.fullmatch(word) or _PRINTED.fullmatch(word)
-        found = None if match is None else _parse(match["owner"], match["test"], device, owners, names)
-        if found is None:
-            problems.append(f"{name}:{number}: {word[:_SHOWN]!r} {_why(match, owners)}")
+        match = _DOTTED.fullmatch(test_text) or _PRINTED.fullmatch(test_text)
+        parsed = (
+            None if match is None else _parse_test_name(match["owner"], match["test"], device, owners, names)
+        )
+        if parsed is None:
+            problems.append(f"{name}:{number}: {test_text[:_SHOWN]!r} {_reason_not_read(match, owners)}")
         else:
-            test, subject, dtype = found
+            test, subject, dtype = parsed
             # As written by this suite: the decision and a colon precede the reason.
             reason = re.sub(r"^\s*(skip|expectedFailure):", "", reason).strip()
             entries.append(ListedTest(number, test, subject, (dtype,) if dtype else (), reason))
     return Listing(tuple(entries), tuple(problems))
 
 
-def _owners() -> Mapping[str, list[Counterpart]]:
+def _methods_by_class() -> Mapping[str, list[UpstreamMethod]]:
     """The methods of each class, those with the longest names first."""
-    found: dict[str, list[Counterpart]] = {}
-    for test in sorted(methods(), key=lambda test: -len(test.name)):
-        found.setdefault(test.owner, []).append(test)
-    return found
+    methods_by_owner: dict[str, list[UpstreamMethod]] = {}
+    for test in sorted(covering_properties(), key=lambda test: -len(test.name)):
+        methods_by_owner.setdefault(test.owner, []).append(test)
+    return methods_by_owner
 
 
-def _entries(known: Databases) -> Mapping[str, str]:
+def _entry_names(databases: Databases) -> Mapping[str, str]:
     """Names of entries as they stand in tests, with their own."""
-    found = {name.replace(".", "_"): name for name in (*known.operators, *known.modules, *known.optimizers)}
-    for module in known.modules:
-        found |= {module.replace(".", "_") + mode: module for mode in MODES}
-    return found
+    entry_names = {
+        name.replace(".", "_"): name
+        for name in (*databases.operators, *databases.modules, *databases.optimizers)
+    }
+    for module in databases.modules:
+        entry_names |= {module.replace(".", "_") + mode: module for mode in MODES}
+    return entry_names
 
 
-def _owner(name: str, owners: Mapping[str, list[Counterpart]]) -> str | None:
+def _device_generic_class(name: str, owners: Mapping[str, list[UpstreamMethod]]) -> str | None:
     """The test class that a class for a device was made of."""
     starts = [name[:end] for end in range(len(name), 0, -1) if name[end:] == name[end:].upper()]
     return next((start for start in starts if start in owners), None)
 
 
-def _parse(
-    owner: str, test: str, device: str, owners: Mapping[str, list[Counterpart]], names: Mapping[str, str]
-) -> tuple[Counterpart, str, str] | None:
+def _parse_test_name(
+    owner: str, test: str, device: str, owners: Mapping[str, list[UpstreamMethod]], names: Mapping[str, str]
+) -> tuple[UpstreamMethod, str, str] | None:
     """The method, the entry and the dtype (an empty text if there is none) of a test."""
-    base = _owner(owner, owners)
+    base = _device_generic_class(owner, owners)
     for method in owners.get(base or "", []):
         if not test.startswith(f"{method.name}_"):
             continue
@@ -81,17 +86,21 @@ def _parse(
         for dtype in ("", *DTYPES):
             if dtype and not rest.endswith(f"_{dtype}"):
                 continue
-            kept = rest.removesuffix(f"_{dtype}") if dtype else rest
-            for word in dict.fromkeys((device, "privateuse1", owner[len(base or "") :].lower())):
-                subject = names.get(kept.removesuffix(f"_{word}")) if kept.endswith(f"_{word}") else None
+            stem = rest.removesuffix(f"_{dtype}") if dtype else rest
+            for device_name in dict.fromkeys((device, "privateuse1", owner[len(base or "") :].lower())):
+                subject = (
+                    names.get(stem.removesuffix(f"_{device_name}"))
+                    if stem.endswith(f"_{device_name}")
+                    else None
+                )
                 if subject is not None:
                     return method, subject, dtype
     return None
 
 
-def _why(match: re.Match[str] | None, owners: Mapping[str, list[Counterpart]]) -> str:
+def _reason_not_read(match: re.Match[str] | None, owners: Mapping[str, list[UpstreamMethod]]) -> str:
     if match is None:
         return "is not the name of a test"
-    if _owner(match["owner"], owners) is None:
+    if _device_generic_class(match["owner"], owners) is None:
         return "is of a class that no property of the suite covers for each entry"
     return "matches no method, entry and dtype of torch's databases for this device"

@@ -28,7 +28,7 @@ _KINDS = {"TestModule": "module", "TestOptimRenewed": "optimizer"}
 
 
 @dataclasses.dataclass(frozen=True, order=True)
-class Counterpart:
+class UpstreamMethod:
     """A test method of upstream, and the database that it runs over: operator, module or optimizer."""
 
     owner: str
@@ -67,7 +67,7 @@ class Databases:
             return "module"
         return "optimizer" if subject in self.optimizers else None
 
-    def has(self, test: Counterpart, subject: str) -> bool:
+    def has(self, test: UpstreamMethod, subject: str) -> bool:
         """Return True if a test method runs over that entry, as far as names say."""
         if self.kind(subject) != test.kind:
             return False
@@ -78,32 +78,32 @@ class Databases:
 
 
 @functools.cache
-def methods() -> Mapping[Counterpart, tuple[str, ...]]:
+def covering_properties() -> Mapping[UpstreamMethod, tuple[str, ...]]:
     """The properties that cover each method; behaviours, which are programs of their own, do not count."""
-    found: dict[Counterpart, tuple[str, ...]] = {}
-    for stem in coverage_map.stems():
+    properties_by_method: dict[UpstreamMethod, tuple[str, ...]] = {}
+    for stem in coverage_map.file_stems():
         for method in coverage_map.methods(stem):
-            properties = tuple(word for word in method.covered_by if "/" not in word)
+            properties = tuple(name for name in method.covered_by if "/" not in name)
             if method.wheel and properties:
                 kind = _KINDS.get(method.owner, "operator")
-                found[Counterpart(method.owner, method.name, kind)] = properties
-    return found
+                properties_by_method[UpstreamMethod(method.owner, method.name, kind)] = properties
+    return properties_by_method
 
 
 @functools.cache
-def _inverse() -> Mapping[str, tuple[Counterpart, ...]]:
-    found: dict[str, list[Counterpart]] = {}
-    for test, properties in methods().items():
+def _methods_by_property() -> Mapping[str, tuple[UpstreamMethod, ...]]:
+    methods_by_property: dict[str, list[UpstreamMethod]] = {}
+    for test, properties in covering_properties().items():
         for name in properties:
-            found.setdefault(name, []).append(test)
-    return {name: tuple(sorted(tests)) for name, tests in found.items()}
+            methods_by_property.setdefault(name, []).append(test)
+    return {name: tuple(sorted(tests)) for name, tests in methods_by_property.items()}
 
 
-def stating(name: str, subject: str, known: Databases) -> list[Counterpart]:
+def methods_for_property(name: str, subject: str, databases: Databases) -> list[UpstreamMethod]:
     """The methods that state a property of a subject: those that it covers alone, else those that it shares.
 
     A deviation from a property need not make a method fail that other properties cover as well.
     """
-    tests = [test for test in _inverse().get(name, ()) if known.has(test, subject)]
-    alone = [test for test in tests if methods()[test] == (name,)]
+    tests = [test for test in _methods_by_property().get(name, ()) if databases.has(test, subject)]
+    alone = [test for test in tests if covering_properties()[test] == (name,)]
     return alone or tests

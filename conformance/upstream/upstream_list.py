@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from conformance.errors import UsageError
-from conformance.upstream.matching_tests import Counterpart
+from conformance.upstream.matching_tests import UpstreamMethod
 
 #: Larger lists are not read; the longest public one, of 32,000 tests, has 3 MiB.
 MAX_BYTES = 16 << 20
@@ -21,7 +21,7 @@ class ListedTest:
     """
 
     line: int
-    test: Counterpart
+    test: UpstreamMethod
     subject: str
     dtypes: tuple[str, ...] = ()
     reason: str = ""
@@ -39,7 +39,7 @@ class Listing:
     kinds: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
 
-def content(path: Path) -> str:
+def read_list_text(path: Path) -> str:
     """The text of a list; UsageError if it cannot be read."""
     try:
         size = path.stat().st_size

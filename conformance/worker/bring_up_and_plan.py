@@ -33,7 +33,7 @@ def facts(module_name: str | None, extra: list[str]) -> Facts:
     from conformance.builds import describe, installed_torch
     from conformance.model import digests
 
-    build = describe.of_folder(Path(torch.__file__).parents[1])
+    build = describe.describe_folder(Path(torch.__file__).parents[1])
     backend: BackendFacts = {"module": module_name, "version": None, "digest": None, "abi": None}
     facts_of_run: Facts = {
         "python": platform.python_version(),
@@ -46,7 +46,7 @@ def facts(module_name: str | None, extra: list[str]) -> Facts:
             "debug": bool(torch.version.debug),
         },
         "backend": backend,
-        "environment": installed_torch.environment(),
+        "environment": installed_torch.recorded_variables(),
         "extra": list(extra),
     }
     if module_name is not None:
@@ -55,7 +55,7 @@ def facts(module_name: str | None, extra: list[str]) -> Facts:
         backend["version"] = None if version is None else str(version)
         file = getattr(module, "__file__", None)
         if file is not None:
-            backend["digest"] = digests.package(Path(file).parent)
+            backend["digest"] = digests.package_digest(Path(file).parent)
             backend["abi"] = _abi(Path(file).parent)
     return facts_of_run
 
@@ -76,7 +76,7 @@ def _abi(package: Path) -> str | None:
         mapped = set()
     loaded = [path for path in map(Path, sorted(mapped)) if package in path.parents and path.is_file()]
     try:
-        abis = {abi.of_extension(path).value for path in loaded or [package]} - {"unknown"}
+        abis = {abi.abi_of_extension(path).value for path in loaded or [package]} - {"unknown"}
         return abis.pop() if len(abis) == 1 else "unknown"
     except UsageError:
         return None
@@ -88,16 +88,16 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepar
     UsageError if the target is unfit, or its file names results that do not exist.
     """
     from conformance.device import known_answer_probe
-    from conformance.device.bring_up import use
+    from conformance.device.bring_up import bring_up_in_this_process
     from conformance.subjects import catalogue
     from conformance.target import file as files
 
     catalogue.load_extra(extra)
     file = files.load(target_file)
     target = file.target(mode)
-    use(target)
+    bring_up_in_this_process(target)
     if not target.is_cpu:
-        wrong = known_answer_probe.known_answers(target)
+        wrong = known_answer_probe.wrong_answers(target)
         if "copy" in wrong:
             raise UsageError(
                 f"device {target.device!r} of target {target.name!r} does not copy to and from the CPU: "
@@ -125,9 +125,9 @@ def _plan(file: TargetFile, target: Target, level: str) -> Plans:
     from conformance.properties.registry import properties
     from conformance.subjects import catalogue
 
-    full = plan.build(target, "full", target.modes)
-    target_file_patterns.check(file, lambda: full)
-    chosen = plan.build(target, level)
+    full = plan.build_plan(target, "full", target.modes)
+    target_file_patterns.check_patterns(file, lambda: full)
+    chosen = plan.build_plan(target, level)
     # Kinds and names of the properties that the mode has.
     here = [
         (kind, entry.name)
@@ -156,7 +156,7 @@ def names(target_file: str, mode: str, extra: list[str]) -> ResultNames:
         import_backend(target)
         if not _nameable(target.device):
             check_device(target)
-    plans = {each: plan.build(file.target(each), "full", [each]) for each in file.modes}
+    plans = {each: plan.build_plan(file.target(each), "full", [each]) for each in file.modes}
     return {"names": {each: each_plan.to_json() for each, each_plan in plans.items()}}
 
 

@@ -154,7 +154,9 @@ class Executor:
             self.watchdog.feed()
         recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
         recorder.watch = watch
-        recorder.lacking = capability_requirements.lacking(self.target, entry, subject.kind, subject.name)
+        recorder.lacking = capability_requirements.undeclared_capabilities(
+            self.target, entry, subject.kind, subject.name
+        )
         deadly = [word for word in recorder.lacking if word in self.target.crashing]
         if deadly:
             recorder.unsupported(f"not run: {' and '.join(deadly)} ends the process, as the target file says")
@@ -184,7 +186,7 @@ class Executor:
                 and not self.target.is_cpu
                 and is_clean_refusal(self.target, error)
             ):
-                report_error(self.target, recorder, error, what="what the property builds on")
+                report_error(self.target, recorder, error, label="what the property builds on")
             else:
                 trouble = _describe(error)
         try:
@@ -196,7 +198,7 @@ class Executor:
         changed = process_state.restore(self._state)
         if changed and trouble is None:
             trouble = f"property {entry.name!r} left {', '.join(changed)} changed; restore it in the property"
-        result = refusals.judged(self.target, recorder.result(), recorder.lacking)
+        result = refusals.apply_declarations(self.target, recorder.result(), recorder.lacking)
         if trouble is not None:
             harness_failure = Failure(Kind.HARNESS, trouble[:MAX_MESSAGE])
             kept = [failure for failure in result.failures if failure.kind is not Kind.VACUOUS]
@@ -259,7 +261,7 @@ class Executor:
         return any(name not in self._never for name in self._probe())
 
     def _probe(self) -> dict[str, str]:
-        return {} if self.target.elsewhere else known_answer_probe.known_answers(self.target)
+        return {} if self.target.elsewhere else known_answer_probe.wrong_answers(self.target)
 
 
 def _other_outcome(first: Result, again: Result) -> str:

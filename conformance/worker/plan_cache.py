@@ -58,7 +58,7 @@ def key(facts: Facts, target_digest: str, mode: str, level: str) -> str:
 
     parts: Mapping[str, object] = {
         "schema": _SCHEMA,
-        "suite": digests.suite(),
+        "suite": digests.suite_digest(),
         "torch": [facts["torch"], _databases()],
         "accelerators": [
             torch.cuda.is_available(),

@@ -83,7 +83,7 @@ def calls(
         if outcome.error is None:
             yield number, sample, x, outcome.value
         else:
-            report_error(target, recorder, outcome.error, what=subject.name, sample=number)
+            report_error(target, recorder, outcome.error, label=subject.name, sample=number)
 
 
 @register(
@@ -98,7 +98,7 @@ def check_value(target: Target, subject: VendorOperator, recorder: Recorder) -> 
     """Compare the operator on the device with the oracle, sample by sample."""
     for number, sample, _, result in calls(target, subject, recorder):
         dtype = sample.x.dtype
-        compare_metadata(recorder, result, sample.x, what=subject.name, sample=number)
+        compare_metadata(recorder, result, sample.x, label=subject.name, sample=number)
         # Two rounded factors; exp() may be off by some units, and its argument was rounded (the spread).
         bound = Tolerance(relative=8 * unit_of(dtype), floor=8 * float(torch.finfo(dtype).tiny))
         spread = (sample.x.double() * sample.scale).abs() * oracle(sample).abs()

@@ -1,6 +1,6 @@
-// Differences between the releases of torch that the core is built for. No other file asks for the release;
-// if torch has only added a virtual function, the core's has no `override`. Built with 2.6, 2.13 and 2.15;
-// the numbers below are not tried for the releases between them.
+// Differences between the torch releases for which the core is built. No other file checks the release. If a
+// release has only added a virtual function, the core's function has no `override`. Built with 2.6, 2.13 and
+// 2.15; the version numbers below were not tested with the releases between them.
 #pragma once
 
 #include <ATen/core/CachingHostAllocator.h>
@@ -37,7 +37,7 @@ namespace statistics = c10::CachingDeviceAllocator;
 #endif
 
 #ifdef REGISTER_HOST_ALLOCATOR
-// Allocator of pinned memory and its statistics, by torch's own names if the release has them.
+// The allocator of pinned memory and its statistics, by torch's names if the release has them.
 using HostAllocator = at::HostAllocator;
 using HostStatistics = at::HostStats;
 #else
@@ -59,12 +59,13 @@ struct HostStatistics {
 #define REGISTER_HOST_ALLOCATOR(device, allocator)
 #endif
 
-// Registers the kernel that chooses an attention; releases without a place for it take the plain attention.
+// Registers the kernel that chooses an attention implementation. Releases without this registration use the
+// math implementation.
 #ifndef REGISTER_HPU_DISPATCH
 #define REGISTER_HPU_DISPATCH(stub, kernel)
 #endif
 
-// The error that becomes Python's SyntaxError; releases without it have none to copy.
+// The error that becomes Python's SyntaxError. Older releases do not have the class.
 #if HPU_TORCH_AT_LEAST(2, 13)
 using SyntaxError = c10::SyntaxError;
 #else
@@ -78,8 +79,8 @@ using SyntaxError = c10::Error;
 #define HPU_GUARD_NOEXCEPT noexcept
 #endif
 
-// The names of dimensions among the parameters with which a structured kernel sets its output; releases
-// without named tensors have none.
+// The parameter for dimension names in the functions with which a structured kernel sets its output. Releases
+// without named tensors do not have it.
 #if __has_include(<ATen/core/Dimname.h>)
 #define HPU_NAMES_PARAMETER , at::DimnameList names
 #define HPU_NAMES_ARGUMENT , names
@@ -88,7 +89,7 @@ using SyntaxError = c10::Error;
 #define HPU_NAMES_ARGUMENT
 #endif
 
-// True if a tensor has an object in Python.
+// Returns true if a Python object refers to the tensor.
 template <class Impl>
 bool has_python_object(const Impl* impl) {
   const auto* slot = impl->pyobj_slot();
@@ -99,7 +100,7 @@ bool has_python_object(const Impl* impl) {
   }
 }
 
-// Sets the size of a storage, resizable or not.
+// Sets the size of a storage, even if it is not resizable.
 template <class Storage>
 void set_bytes(Storage* storage, std::size_t bytes) {
   if constexpr (requires { storage->unsafe_set_nbytes(bytes); }) {

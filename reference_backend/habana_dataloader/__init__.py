@@ -1,4 +1,4 @@
-"""Data loaders of the device's package: `HabanaDataLoader`, which is torch's loader here."""
+"""Data loaders of the device's package: `HabanaDataLoader`, which uses torch's loader here."""
 
 from __future__ import annotations
 

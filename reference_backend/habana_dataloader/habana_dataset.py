@@ -1,4 +1,4 @@
-"""Data sets that hardware loads by itself."""
+"""Data sets that hardware loads itself."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def __getattr__(name: str) -> Any:
         raise ImportError("ImageFolderWithManifest needs torchvision: pip install torchvision") from error
 
     class ImageFolderWithManifest(ImageFolder):  # type: ignore[misc]
-        """`torchvision.datasets.ImageFolder`; there is no manifest, which hardware's loader needs."""
+        """`torchvision.datasets.ImageFolder`; without the manifest that hardware's loader needs."""
 
-    ImageFolderWithManifest.__qualname__ = name  # workers of loaders find it by this
+    ImageFolderWithManifest.__qualname__ = name  # worker processes of loaders find the class by this name
     globals()[name] = ImageFolderWithManifest
     return ImageFolderWithManifest

@@ -1,7 +1,7 @@
-"""Entry point of the group ``torch.backends``: makes ``import torch`` bring the hpu device along.
+"""Entry point of the group ``torch.backends``: ``import torch`` also loads the hpu device.
 
-`habana_frameworks` is an implicit namespace package that other distributions install into, so this module
-stands alone: it imports nothing of `habana_frameworks.torch` before it has decided to load it.
+`habana_frameworks` is an implicit namespace package into which other distributions install modules. Therefore
+this module imports nothing of `habana_frameworks.torch` before it has decided to load it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _PACKAGE = "habana_frameworks.torch"
 
 def __getattr__(name: str) -> bool:
     if name == "is_loaded":
-        # An import under way counts: the package imports torch, and torch runs this entry point.
+        # True during the import too: the package imports torch, and torch calls this entry point.
         return _PACKAGE in sys.modules
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __autoload() -> None:
-    """Load `habana_frameworks.torch` if the environment asks for it.
+    """Load `habana_frameworks.torch` if the environment requests it.
 
-    Never raises: torch turns an exception of an entry point into a failing ``import torch``, which would take
-    the CPU away from a program that may not need the device. The reason becomes a `RuntimeWarning` instead,
-    and an explicit ``import habana_frameworks.torch`` raises it in full.
+    This function never raises, because torch converts an exception of an entry point to a failing ``import
+    torch``. A program that uses only the CPU would fail too. Instead, the reason is reported as a
+    `RuntimeWarning`, and an explicit ``import habana_frameworks.torch`` raises the full error.
     """
     if _PACKAGE in sys.modules:
         return
@@ -41,5 +41,5 @@ def _warn(message: str) -> None:
     try:
         warnings.warn(message, RuntimeWarning, stacklevel=3)
     except Warning:
-        # Under `python -W error` the warning itself would break `import torch`.
+        # With `python -W error`, the warning is an exception and would break `import torch`.
         print(f"RuntimeWarning: {message}", file=sys.stderr)

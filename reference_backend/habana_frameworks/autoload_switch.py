@@ -1,7 +1,7 @@
-"""The variables that decide whether ``import torch`` loads the hpu device.
+"""Read the variables that decide whether ``import torch`` loads the hpu device.
 
-`autoload` reads them before `habana_frameworks.torch` is imported, and that package checks them, so this
-module imports neither.
+`autoload` reads the variables before `habana_frameworks.torch` is imported, and that package checks them.
+Therefore this module imports neither.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import os
 
 
 def autoload_requested() -> bool:
-    """Say whether ``import torch`` should load the hpu device.
+    """Return whether ``import torch`` should load the hpu device.
 
-    ``PT_HPU_AUTOLOAD=1`` and ``PT_HPU_AUTOLOAD=0`` decide; without it the device is loaded unless
-    ``PT_HPU_LAZY_MODE`` is explicitly ``1``, because lazy programs import `habana_frameworks.torch`
-    themselves.
+    ``PT_HPU_AUTOLOAD=1`` and ``PT_HPU_AUTOLOAD=0`` decide. If it is unset, the device is loaded unless
+    ``PT_HPU_LAZY_MODE`` is ``1``, because lazy programs import `habana_frameworks.torch` themselves.
 
     Raises:
         ValueError: ``PT_HPU_AUTOLOAD`` is neither ``0`` nor ``1``.
@@ -22,8 +21,8 @@ def autoload_requested() -> bool:
     switch = os.environ.get("PT_HPU_AUTOLOAD", "").strip()
     if switch not in ("", "0", "1"):
         raise ValueError(
-            f"PT_HPU_AUTOLOAD={switch!r} is not understood: use 1 (load the hpu device with torch), "
-            "0 (do not load it), or leave it unset"
+            f"PT_HPU_AUTOLOAD={switch!r} is not valid. Use 1 (load the hpu device with torch), "
+            "0 (do not load it), or unset it."
         )
     if switch:
         return switch == "1"

@@ -1,6 +1,6 @@
-"""The loaders of `habana_dataloader`, under the name of the wheel that holds the hardware's threaded loader.
+"""The loaders of `habana_dataloader`, under the name of the wheel with the hardware's threaded loader.
 
-Here torch's loader reads, in processes of its own, so the package adds nothing.
+On this device, torch's loader reads with worker processes, so this package adds nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Builds `habana-torch-plugin`, a distribution without files, unless the bridge for hardware is installed."""
+"""Build `habana-torch-plugin`, a distribution without files, unless the bridge for hardware is installed."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ BRIDGE_LIBRARY = "habana_frameworks/torch/lib/libhabana_pytorch*_plugin*.so"
 
 
 def environment_folders() -> list[str]:
-    """Folders of this environment's distributions; an isolated build does not have them on its path."""
+    """Return the folders of this environment's distributions.
+
+    An isolated build does not have all of them on ``sys.path``.
+    """
     return list(dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *sys.path]))
 
 
 def find_bridge(folders: Iterable[str]) -> str | None:
-    """Find the plugin library of the bridge for hardware; None if it is not installed.
+    """Return the plugin library of the bridge for hardware, or None if it is not installed.
 
     Args:
-        folders: folders that may have distributions.
+        folders: folders that may contain distributions.
     """
     folders = [folder or os.curdir for folder in folders]
     for folder in folders:
@@ -40,8 +43,8 @@ def find_bridge(folders: Iterable[str]) -> str | None:
 bridge = find_bridge(environment_folders())
 if bridge is not None:
     raise SystemExit(
-        f"the Intel Gaudi bridge is installed in this environment ({bridge}) and this companion would "
-        "replace it: use another environment, or uninstall habana-torch-plugin first"
+        f"the Intel Gaudi bridge is installed in this environment ({bridge}) and this stub would "
+        "replace it. Use another environment, or uninstall habana-torch-plugin first."
     )
 
 setup()

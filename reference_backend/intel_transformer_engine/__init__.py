@@ -1,6 +1,6 @@
-"""`habana_frameworks.torch.hpex.experimental.transformer_engine` under the name by which programs import it.
+"""`habana_frameworks.torch.hpex.experimental.transformer_engine`, under the name by which programs import it.
 
-Its modules are the same objects: `intel_transformer_engine.recipe.Format` is that of `hpex`.
+Its modules are the same objects: `intel_transformer_engine.recipe.Format` is the class of `hpex`.
 """
 
 from __future__ import annotations

@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 from helpers.processes import run_code
 
+from tests.support.nightly import pytest_collection_modifyitems, pytest_configure
+
+__all__ = ["pytest_collection_modifyitems", "pytest_configure"]
+
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
 #: A host that waits for a gate which is never opened is freed after so many seconds, and its test fails.
 PATIENCE = 60

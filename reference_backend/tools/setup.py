@@ -1,4 +1,4 @@
-"""Builds libhlml.so, which needs neither torch nor Python."""
+"""Build libhlml.so, which needs neither torch nor Python."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SOURCES = sorted(
 
 
 class Library(build_ext):
-    """Gives the library the name by which others load it."""
+    """Gives the library the file name by which programs load it."""
 
     def get_ext_filename(self, fullname: str) -> str:
-        """Return the path below the build's folder, without the tag of a Python."""
+        """Return the path below the build folder, without a Python version tag."""
         return str(Path(*fullname.split(".")).with_suffix(".so"))
 
     def get_export_symbols(self, ext: Extension) -> list[str]:
-        """Return nothing: it is no module of Python."""
+        """Return an empty list, because the library is not a Python module."""
         return []
 
 

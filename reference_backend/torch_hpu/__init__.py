@@ -1,4 +1,4 @@
-"""Deprecated: use ``torch.hpu``. Three of its functions under an older name."""
+"""Deprecated: use ``torch.hpu``. Three functions of ``torch.hpu`` under an older module name."""
 
 from __future__ import annotations
 

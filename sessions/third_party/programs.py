@@ -52,7 +52,7 @@ class Client:
 
 def _own(name: str, file: str, **variables: str) -> Run:
     """A run of the device's tests that use a program."""
-    return Run(name, (f"{{backend}}/tests/clients/{file}", "-q"), {"PT_HPU_LAZY_MODE": "0", **variables})
+    return Run(name, (f"{{backend}}/tests/third_party/{file}", "-q"), {"PT_HPU_LAZY_MODE": "0", **variables})
 
 
 _QUIET = ("-W", "ignore::FutureWarning", "-q")

@@ -150,7 +150,7 @@ def page(outcomes: list[ProgramTestResults]) -> Iterator[str]:
     yield "# Programs of others"
     yield ""
     yield (
-        "Programs on the reference device, unchanged, in eager mode; `nox -s clients -- --page` writes this "
+        "Programs on the reference device, unchanged, in eager mode; `nox -s third_party -- --page` writes this "
         "page. The tests of lightning-habana and the scripts of accelerate are their own; those of the "
         "others are this project's, which train with them and check what they compute. A client that no "
         "package index has needs `--tree NAME=PATH`."

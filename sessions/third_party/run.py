@@ -31,16 +31,16 @@ from sessions.interpreters import interpreter_of
 from sessions.third_party.programs import CLIENTS, Client
 from sessions.third_party.reports import RANK, ProgramTestResults, page, read, sentence
 
-PAGE = ROOT / "docs" / "clients.md"
+PAGE = ROOT / "docs" / "third-party-programs.md"
 NOT_TO_BE_HAD = "source not to be had"
 
 
 def run(session: nox.Session) -> None:
     """Install and run the clients, write the page, and fail if a test failed that is not known to."""
-    parser = argparse.ArgumentParser(prog="nox -s clients --", allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="nox -s third_party --", allow_abbrev=False)
     parser.add_argument("--tree", action="append", default=[], metavar="NAME=PATH", help="source of a client")
     parser.add_argument("--client", action="append", metavar="NAME", help="only these; repeatable")
-    parser.add_argument("-o", "--output", type=Path, default=Path("clients-out"))
+    parser.add_argument("-o", "--output", type=Path, default=Path("third-party-out"))
     parser.add_argument("--page", action="store_true", help="write docs/third-party-programs.md")
     options = parser.parse_args(session.posargs)
     trees = dict(one.split("=", 1) for one in options.tree if "=" in one)
@@ -60,7 +60,7 @@ def run(session: nox.Session) -> None:
         for outcome in outcomes_of(session, client, trees.get(client.name), output)
     ]
     text = "\n".join(page(outcomes)) + "\n"
-    (output / "clients.md").write_text(text)
+    (output / "third-party-programs.md").write_text(text)
     if options.page:
         PAGE.write_text(text)
     for outcome in outcomes:

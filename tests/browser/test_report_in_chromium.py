@@ -77,7 +77,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         legs, before = legs_of(target)
         page = folder / f"{target}.html"
         made = document.document(legs)
-        html.write(page, made, html.LinkedFiles(script=script_of), common.opening(legs, before))
+        html.write_page(page, made, html.LinkedFiles(script=script_of), common.opening_of(legs, before))
         addresses[target] = page.as_uri()
     return addresses
 
@@ -270,7 +270,7 @@ def test_a_million_results_open_in_two_seconds(open_page: Open, tmp_path: Path) 
     count = -(-1_000_000 // len(one["results"]))
     legs = [{**one, "name": f"2.13.{number}-eager", "torch": f"2.13.{number}"} for number in range(count)]
     page = tmp_path / "million.html"
-    html.write(page, document.document(legs))
+    html.write_page(page, document.document(legs))
     seconds = []
     for _ in range(3):
         begin = time.monotonic()

@@ -38,7 +38,7 @@ def show(folder: Path, *views: str) -> list[str]:
             "python": "3.11", "platform": "Linux", "torch": {"revision": None}, "backend": {"module": None}
         }  # fmt: skip
     page = folder / "report.html"
-    html.write(page, document.document(legs))
+    html.write_page(page, document.document(legs))
     found = []
     for view in views:
         command = ["node", str(Path(__file__).parent / "page_in_node.js"), str(page), view]

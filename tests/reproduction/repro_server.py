@@ -18,7 +18,7 @@ from typing import Any
 import torch._dynamo  # noqa: F401  (the broken backend needs it)
 from forks import Server, serve
 
-from conformance.commands.repro import find_kind
+from conformance.commands.repro import subject_kind_of
 from conformance.device.bring_up import bring_up
 from conformance.model.verdicts import ResultId
 from conformance.properties.registry import find
@@ -57,7 +57,7 @@ def snippets(request: Any) -> None:
 def snippet_of(executor: Executor, text: str, seconds: float) -> dict[str, Any]:
     """The snippet of one result, and what it does on the broken device and on the correct one."""
     result_id = ResultId.parse(text)
-    kind = find_kind(result_id)
+    kind = subject_kind_of(result_id)
     entry = find(kind, result_id.case.property)
     trial = Trial(executor, entry, executor.subject(kind, result_id.case.subject), result_id)
     started = time.perf_counter()

@@ -23,6 +23,7 @@ from conformance.reproduction.inline_source import Collector
 from conformance.reproduction.literals import Writer
 from tests.reproduction import failing_results
 from tests.reproduction.fork_server import Server
+from tests.support.nightly import NIGHTLY, every
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -58,8 +59,9 @@ def server(fault: str, shared_server: Server) -> Iterator[Server]:
     early.close()
 
 
-#: Outside the nightly run every second one.
-TRIED = failing_results.RED[:: 1 if os.environ.get("CONFORMANCE_NIGHTLY") == "1" else 2]
+#: Outside the nightly run every third fault, with three results of each: snippets are written by one program,
+#: and that a property sees its fault is tested in ``tests/injected_faults`` in every run.
+TRIED = [(mode, fault, ids[: None if NIGHTLY else 3]) for mode, fault, ids in every(3, failing_results.RED)]
 
 
 @pytest.mark.parametrize(("mode", "fault", "ids"), TRIED, ids=[f"{row[1]}-{row[2][0]}" for row in TRIED])
@@ -125,8 +127,8 @@ def test_the_command_writes_a_snippet_that_runs_alone(tmp_path: Path) -> None:
 
 
 def script_in(folder: Path) -> str | None:
-    (leg,) = output_files.read(folder)
-    return snippet_files.read([folder], leg, leg["results"][0])
+    (leg,) = output_files.read_legs(folder)
+    return snippet_files.read_snippet([folder], leg, leg["results"][0])
 
 
 def test_a_report_has_the_script_of_a_cause_behind_a_click(tmp_path: Path) -> None:
@@ -139,16 +141,17 @@ def test_a_report_has_the_script_of_a_cause_behind_a_click(tmp_path: Path) -> No
     folder = tmp_path / "conformance-out"
     script = script_in(folder)
     assert script is not None and "torch.sin" in script and "conformance" not in script.partition("import")[2]
-    assert html.embed(script) in (folder / "report.html").read_text()
+    assert html.embedded_json(script) in (folder / "report.html").read_text()
     # The report that is made anew has it too; a new run without the option has none.
     (folder / "report.html").unlink()
     subprocess.run([sys.executable, "-m", "conformance", "report", str(folder)], capture_output=True)
-    assert html.embed(script) in (folder / "report.html").read_text()
+    assert html.embedded_json(script) in (folder / "report.html").read_text()
     subprocess.run(command, env=variables("values"), cwd=tmp_path, capture_output=True)
     assert script_in(folder) is None
-    assert html.embed(script) not in (folder / "report.html").read_text()
+    assert html.embedded_json(script) not in (folder / "report.html").read_text()
 
 
+@pytest.mark.nightly("files of snippets and snippets of crashes are each in a test of every run")
 def test_a_crash_gives_a_file_too(tmp_path: Path) -> None:
     words = ("--mode", "eager", "--snippet", "s.py")
     done = repro("value/sin@float32", *words, fault="crash", cwd=tmp_path)
@@ -185,6 +188,6 @@ def test_recorded_text_is_shown_and_never_run(tmp_path: Path) -> None:
         patch.setattr("conformance.results.document.read", lambda path: read)
         shown: list[str] = []
         patch.setattr("builtins.print", lambda *words, **_: shown.append(" ".join(map(str, words))))
-        command.show_recorded(tmp_path, ResultId.parse("value/sin@float32"))
+        command.print_recorded_result(tmp_path, ResultId.parse("value/sin@float32"))
     assert "recorded: value: import os; os.mkdir('made')  [2Jgone" in shown
     assert not list(tmp_path.iterdir())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conformance.model.verdicts import Verdict
-from conformance.plan.plan import Case, build
+from conformance.plan.plan import Case, build_plan
 from conformance.target import file as target_file
 from conformance.target.target import Target
 from conformance.worker.executor import Executor
@@ -76,7 +76,7 @@ def is_seen(name: str, due: list[str], folder: Path, patch: pytest.MonkeyPatch) 
         pytest.importorskip("habana_frameworks.torch", reason="the reference device is not built")
     target = target_with(name, folder, patch)
     executor = Executor(target)
-    planned = {case.id: case for case in build(target, "full").cases}
+    planned = {case.id: case for case in build_plan(target, "full").cases}
     unseen = {}
     for wanted in due:
         case = planned[wanted]

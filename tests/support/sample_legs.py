@@ -6,7 +6,7 @@ import copy
 import datetime
 from typing import Any
 
-from conformance.expectations.entries import Book, Expectation
+from conformance.expectations.entries import Expectation, TargetExpectations
 from conformance.model.verdicts import Kind
 from conformance.plan.plan import Case, Plan
 from conformance.results import document
@@ -57,7 +57,7 @@ def run_leg(
         ledger.apply(event)
     if ended:
         ledger.apply({"event": "end", "seconds": 1.0})
-    return document.leg(ledger, Book((), ""), today=DAY)
+    return document.leg(ledger, TargetExpectations((), ""), today=DAY)
 
 
 def leg(mode: str = "eager", *verdicts: str, build: str = "2.13.0+cpu", **changes: Any) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def judged(
         found = row(f"p/{name}@d", verdict, *kinds)
         ledger.apply({"event": "result", "worker": "w", "result": found})
     ledger.apply({"event": "end", "seconds": 1.0})
-    return document.leg(ledger, Book(tuple(entries), ""), today=DAY)
+    return document.leg(ledger, TargetExpectations(tuple(entries), ""), today=DAY)
 
 
 def three_results() -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from conformance.matrix import collect
-from conformance.matrix.collect import Outcome
+from conformance.matrix.collect import CellOutcome
 from conformance.matrix.plan import Cell
 from tests.support.sample_passing_leg import leg, settled, summed, with_rows
 
@@ -41,16 +41,16 @@ def table(*legs: dict[str, Any], missing: Sequence[str] = (), spec: str = "2.13.
     for mode in (*(one["mode"] for one in legs), *missing):
         cell = Cell(f"{spec}-public-{mode}", "mine", f"{spec}-public", spec, "public", mode, "bringup")
         found = [one for one in legs if one["mode"] == mode]
-        outcomes.append(Outcome(cell, "missing") if not found else outcome(cell, found[0]))
-    data: dict[str, Any] = json.loads(collect.document(outcomes))
+        outcomes.append(CellOutcome(cell, "missing") if not found else outcome(cell, found[0]))
+    data: dict[str, Any] = json.loads(collect.outcomes_json(outcomes))
     return data
 
 
-def outcome(cell: Cell, leg: dict[str, Any]) -> Outcome:
+def outcome(cell: Cell, leg: dict[str, Any]) -> CellOutcome:
     torch = leg["facts"]["torch"]
     known = {"torch": leg["torch"], "torch_kind": torch["kind"], "abi": torch["abi"]}
     counts = dict(leg["totals"]) if leg["results"] else {}
-    return Outcome(
+    return CellOutcome(
         cell, "passed" if counts else "not-started", counts=counts, planned=leg["planned"], **known
     )
 

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 @pytest.fixture(scope="module", autouse=True)
 def _settled() -> Iterator[None]:
-    """See `certifiable.settled`: processes of these tests have the real digest, which is another one."""
+    """See `sample_passing_leg.settled`: processes of these tests have the real digest, which is another one."""
     with sample_passing_leg.settled():
         yield
 

@@ -24,8 +24,8 @@ def vendor(folder: Path, entries: str = "") -> None:
 
 def test_expectations_from_a_run_to_a_clean_one(cli: Cli, tmp_path: Path) -> None:
     """The way of a vendor: run, see the proposal, write it, fill it in, run again."""
-    wide = edit.render(expected("acts/*@*", "value"))
-    vendor(tmp_path, wide + "\n" + edit.render(expected("acts/good0@int64", "value")))
+    wide = edit.entry_toml(expected("acts/*@*", "value"))
+    vendor(tmp_path, wide + "\n" + edit.entry_toml(expected("acts/good0@int64", "value")))
     sham = "good,fail,fails_twice,half"
     more = ("--target", "mine.toml")
     run = cli("run", *more, "-n", "1", sham=sham)
@@ -70,24 +70,24 @@ until = "2999-01-01"
     clean = cli("run", *more, "-n", "1", sham=sham)
     assert (clean.code, clean.results["totals"]) == (0, {"xfail": 5, "pass": 11}), clean.out
     checked = cli("expect", "check", "out", *more, "--extra", "tests.support.misbehaving_subjects", sham=sham)
-    assert (checked.code, checked.out.splitlines()[-1]) == (0, "4 entries are true"), checked.out
+    assert (checked.code, checked.out.splitlines()[-1]) == (0, "4 entries are confirmed"), checked.out
     part = cli("expect", "check", *more, "--extra", "tests.support.misbehaving_subjects", sham=sham)
     assert (part.code, part.out) == (
         0,
-        "4 entries: names, modes and days are right; whether they are stale only a whole run at the level "
-        "full can tell\n",
+        "4 entries: names, modes and expiry are valid; they are not yet verified: run level full, without -k "
+        "and with all shards\n",
     )
     assert cli(*update, sham=sham).code == 0, "nothing is left to propose"
 
 
 def test_a_run_says_what_an_unknown_name_may_have_meant(cli: Cli, tmp_path: Path) -> None:
-    vendor(tmp_path, edit.render(expected("acts/goood0@*", "value")))
+    vendor(tmp_path, edit.entry_toml(expected("acts/goood0@*", "value")))
     run = cli("run", "--target", "mine.toml")
     assert run.code == 2
     assert "(did you mean acts/good0@*?); remove or rename them" in run.err
     found = cli("expect", "check", "--target", "mine.toml", "--extra", "tests.support.misbehaving_subjects")
     assert found.code == 1
-    assert "names no result of this target; rename it to acts/good0@*, or remove it" in found.out
+    assert "matches no result of this target; rename it to acts/good0@*, or remove it" in found.out
 
 
 def test_entries_are_shown_that_have_no_place_to_be_written_to(cli: Cli, tmp_path: Path) -> None:

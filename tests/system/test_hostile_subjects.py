@@ -13,7 +13,12 @@ from tests.support.cli_process import Run, conformance
 SHAM = "good," + ",".join(hostile_subjects.NAMES)
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["alone", "two workers"])
+#: One worker has all of them as neighbours, which is the harder case; two are tried at night.
+@pytest.fixture(
+    scope="module",
+    params=[1, pytest.param(2, marks=pytest.mark.nightly("one worker is the harder case"))],
+    ids=["alone", "two workers"],
+)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder: Path = tmp_path_factory.mktemp("wild")
     arguments = (

@@ -41,7 +41,7 @@ def test_a_merge_leaves_alone_what_no_run_has_left(cli: Cli, tmp_path: Path) -> 
     files_of = {"a": leg("eager"), "b": leg("lazy")}
     for name, one in files_of.items():
         (tmp_path / name).mkdir()
-        output_files.write(tmp_path / name, [one])
+        output_files.write_reports(tmp_path / name, [one])
     (tmp_path / "f").mkdir()
     for name in ("report.html", "junit.xml", "notes.txt"):
         (tmp_path / "f" / name).write_text("mine")

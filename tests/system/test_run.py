@@ -92,7 +92,7 @@ def test_words_of_the_target_file_that_match_nothing_stop_the_run(cli: Cli, tmp_
     assert (run.code, "unsupported 'acts/gone*@*' matches no result" in run.err) == (2, True)
     (tmp_path / "mine.toml").write_text(text + '[operators.gone]\ndtypes = ["bool"]\n')
     run = cli("run", "--target", "mine.toml")
-    assert (run.code, "operators.gone is no operator that is checked" in run.err) == (2, True)
+    assert (run.code, "operators.gone is not the name of a checked operator" in run.err) == (2, True)
 
 
 def test_expected_failures_are_expected_and_kept_apart_by_kind(cli: Cli, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_the_mark_is_seen_in_lists_and_summaries(tmp_path: Path) -> None:
     assert re.search(r"^torch_openreg: .*, simulated, untested$", listed, re.M)
     assert "untested" not in next(line for line in listed.splitlines() if line.startswith("cpu:"))
     leg = {"target": {"name": "xpu", "untested": True}, "mode": "eager", "torch": "2.13.0"}
-    assert summary.title(leg) == "xpu (untested target file), eager, torch 2.13.0"
+    assert summary.leg_title(leg) == "xpu (untested target file), eager, torch 2.13.0"
 
 
 def test_doctor_and_results_carry_it(tmp_path: Path) -> None:

@@ -62,8 +62,8 @@ def test_expectations_of_a_device_whose_name_only_its_module_tells(tmp_path: Pat
     checked = harness.conformance(tmp_path, "expect", "check", "out", "--target", file)
     assert (checked.returncode, checked.stdout) == (
         0,
-        "1 entries: names, modes and days are right; whether they are stale only a whole run at the level "
-        "full can tell\n",
+        "1 entries: names, modes and expiry are valid; they are not yet verified: run level full, without -k "
+        "and with all shards\n",
     ), checked.stderr
 
 

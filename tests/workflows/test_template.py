@@ -17,7 +17,7 @@ import pytest
 
 from conformance import cli
 from conformance.ci import vendor_results
-from conformance.ci.template import render
+from conformance.ci.template import render_workflow
 from conformance.site import registry
 from tests.vendor import harness
 from tests.workflows.conftest import ROOT, copied
@@ -52,7 +52,7 @@ def vendor(runner, machine, tmp_path):
     place = runner.root / "conformance"  # the name of the suite's own package: what is installed is to be run
     place.mkdir(parents=True)
     harness.target(place)
-    text = render(
+    text = render_workflow(
         suite=f"{SUITE}@{'a' * 40}",
         target="conformance/tiny.toml",
         runner=["self-hosted", "tiny"],
@@ -103,7 +103,9 @@ def gets_to_the_site(runner, tmp_path, monkeypatch):
     monkeypatch.setenv("GH_TOKEN", "x")
     monkeypatch.setenv("PATH", str(runner.programs), prepend=os.pathsep)
     monkeypatch.setattr(registry, "load", lambda folder=None: known)
-    (line,) = vendor_results.pull(vendor, tmp_path / "new", tmp_path / "present", datetime.date.today())
+    (line,) = vendor_results.pull_new_runs(
+        vendor, tmp_path / "new", tmp_path / "present", datetime.date.today()
+    )
     assert "fetched and verified" in line
     assert cli.main(["site", str(tmp_path / "new"), "-o", str(tmp_path / "site")]) == 0
     (told,) = json.loads((tmp_path / "site" / "data.json").read_text())["backends"]

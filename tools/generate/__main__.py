@@ -44,7 +44,7 @@ def _upstream_coverage() -> Texts:
     from tools.upstream_coverage import pages
 
     folder = ROOT / "docs" / "upstream-coverage"
-    texts = pages.pages({stem: coverage_map.methods(stem) for stem in coverage_map.stems()})
+    texts = pages.pages({stem: coverage_map.methods(stem) for stem in coverage_map.file_stems()})
     removed = {path: None for path in folder.glob("*.md") if path.name not in texts}
     return {**removed, **{folder / name: text for name, text in texts.items()}}
 
@@ -71,7 +71,9 @@ def difference(path: Path, text: str | None) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write or compare the generated files; return 1 if ``--check`` finds a stale file."""
-    parser = argparse.ArgumentParser(prog="python -m tools.generate", description="Write the generated files.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.generate", description="Write the generated files."
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these: {', '.join(GENERATORS)}")
     parser.add_argument("--check", action="store_true", help="write nothing, exit with 1 if a file is stale")
     options = parser.parse_args(arguments)

@@ -23,9 +23,9 @@ from conformance.expectations.index import Index
 from conformance.framework.property import Property
 from conformance.model.vocabulary import MODES
 from conformance.plan.levels import manifest as manifests
-from conformance.plan.levels.manifest import Manifest, Minor, Statement, Waiver
+from conformance.plan.levels.manifest import Manifest, ManifestProperty, Minor, Waiver
 from conformance.target.file import HOOKS
-from conformance.target.unrestricted import neutral
+from conformance.target.unrestricted import unrestricted_target
 
 #: The dtypes of results by property and subject.
 _Dtypes = dict[tuple[str, str], dict[str, tuple[str, ...]]]
@@ -39,7 +39,7 @@ def observed() -> tuple[_Dtypes, dict[tuple[str, str], Property]]:
 
     by_property: _Dtypes = {}
     for mode in MODES:
-        for case in plan.build(neutral(mode), "full").cases:
+        for case in plan.build_plan(unrestricted_target(mode), "full").cases:
             known = by_property.setdefault((case.kind, case.property), {})
             if known.setdefault(case.subject, case.dtypes) != case.dtypes:
                 raise ValueError(
@@ -54,7 +54,7 @@ def needed_hooks() -> dict[tuple[str, str], tuple[str, ...]]:
     from conformance.plan import plan
 
     def all_of(without: str | None) -> set[tuple[str, str]]:
-        built = plan.build(neutral(without=without), "full", MODES)
+        built = plan.build_plan(unrestricted_target(missing_hook=without), "full", MODES)
         return {(case.kind, case.property) for case in built.cases}
 
     everything = all_of(None)
@@ -77,14 +77,14 @@ def generate(before: Manifest | None, minor: Minor) -> Manifest:
         if not results:
             continue
         statements.append(
-            Statement(
+            ManifestProperty(
                 kind=key[0],
                 name=entry.name,
                 level=entry.level,
                 modes=tuple(entry.modes),
                 capabilities=tuple(entry.capabilities),
                 hooks=hooks.get(key, ()),
-                groups=manifests.groups(results),
+                groups=manifests.property_groups(results),
                 promise=entry.statement,
                 documentation=entry.documentation,
             )
@@ -95,7 +95,7 @@ def generate(before: Manifest | None, minor: Minor) -> Manifest:
 
 
 def _spans(
-    before: Statement | None,
+    before: ManifestProperty | None,
     observed_now: Mapping[str, tuple[str, ...]],
     minor: Minor,
     minors: tuple[Minor, ...],
@@ -134,16 +134,16 @@ def _runs(present: set[Minor], minors: tuple[Minor, ...]) -> list[tuple[Minor, M
 
 def waivers(manifest: Manifest, minor: Minor) -> tuple[Waiver, ...]:
     """Make one waiver per result and kind that the suite's own targets expect for a fault of torch itself."""
-    version = manifests.words(minor)
+    version = manifests.minor_text(minor)
     ids = {mode: _ids(manifest, minor, mode) for mode in MODES}
     by_result: dict[tuple[str, str], tuple[Expectation, set[str]]] = {}
-    for name in manifests.OWN:
-        for entry in entries.load(entries.sources(name)).entries:
+    for name in manifests.OWN_TARGETS:
+        for entry in entries.load_expectations(entries.expectation_files(name)).entries:
             if entry.reason != "upstream" or not entry.until.startswith("torch "):
                 continue
             for mode in entry.modes or MODES:
                 # A fault of gloo excuses no other backend: c10d leaves these results to the process group.
-                if mode == "distributed" or not entry.speaks_of(mode, version):
+                if mode == "distributed" or not entry.applies_to(mode, version):
                     continue
                 for text in ids[mode].matching(entry.id):
                     by_result.setdefault((text, entry.kind.value), (entry, set()))[1].add(mode)
@@ -220,7 +220,9 @@ def main(arguments: list[str] | None = None) -> int:
         if any(mode in s.modes for s in manifest.statements)
     }
     words = ", ".join(f"{count} in {mode}" for mode, count in counts.items())
-    print(f"{manifests.PATH.name}: torch {manifests.words(minor)}, {words}, {len(manifest.waivers)} waivers")
+    print(
+        f"{manifests.PATH.name}: torch {manifests.minor_text(minor)}, {words}, {len(manifest.waivers)} waivers"
+    )
     return 0
 
 

@@ -63,14 +63,14 @@ def entries(
     """Seconds by entry of the table, from those by property and subject: subjects, and split areas."""
     subjects: dict[str, float] = {}
     for case, took in seconds.items():
-        word = shards.key(kinds[case], case[1])
+        word = shards.entry_name(kinds[case], case[1])
         subjects[word] = subjects.get(word, 0.0) + took
     found: dict[str, float] = {}
     for case, took in seconds.items():
         kind, (name, subject) = kinds[case], case
-        word = shards.key(kind, subject)
+        word = shards.entry_name(kind, subject)
         if kind == _AREA and subjects[word] > _LONGEST:
-            word = shards.key(kind, subject, name)
+            word = shards.entry_name(kind, subject, name)
         found[word] = found.get(word, 0.0) + took
     return found
 
@@ -90,13 +90,13 @@ def main(arguments: list[str] | None = None) -> int:
     from conformance.target import file as target_file
 
     try:
-        legs = [leg for folder in options.directories for leg in output_files.read(folder)]
+        legs = [leg for folder in options.directories for leg in output_files.read_legs(folder)]
         for leg in legs:
             if not (leg["complete"] and leg["level"] == "full" and leg["selection"] is None):
                 raise UsageError(f"leg {leg['name']} is not a complete run of the full level; run it so")
         kinds = {}
         for name, mode in sorted({(leg["target"]["name"], leg["mode"]) for leg in legs}):
-            for case in plan.build(target_file.load(name).target(mode), "full", [mode]).cases:
+            for case in plan.build_plan(target_file.load(name).target(mode), "full", [mode]).cases:
                 kinds[(case.property, case.subject)] = case.kind
     except UsageError as error:
         print(f"tools.generate.subject_seconds: {error}", file=sys.stderr)

@@ -17,7 +17,7 @@ import torch
 from conformance.errors import UsageError
 from conformance.model.vocabulary import LEVELS
 from conformance.plan import selection
-from conformance.plan.levels.mutation_score import Detection, LevelScore
+from conformance.plan.levels.mutation_score import LevelScore, MutationScores
 from conformance.plan.run_request import Request
 from conformance.process_control.child import Child
 from conformance.process_control.supervisor import ChildNotStarted, Supervisor
@@ -57,7 +57,7 @@ def main() -> int:
     parser.add_argument("--target", default="hpu-reference", help="name or file (default: %(default)s)")
     parser.add_argument("--mode", default="eager", help="mode of the target (default: %(default)s)")
     parser.add_argument("-n", "--workers", type=int, default=child_environment.cores(), metavar="N")
-    parser.add_argument("-o", "--output", type=Path, default=Path("power-out"), metavar="DIR")
+    parser.add_argument("-o", "--output", type=Path, default=Path("mutation-out"), metavar="DIR")
     parser.add_argument(
         "--count", type=int, default=COUNT, metavar="N", help="mutants (default: %(default)s)"
     )
@@ -110,7 +110,7 @@ def _run(options: argparse.Namespace) -> int:
     folder: Path = options.output.resolve()
     file = target_file.load(options.target)
     file.check_mode(options.mode)
-    select = selection.parse(options.select) if options.select is not None else lambda name: True
+    select = selection.parse_selection(options.select) if options.select is not None else lambda name: True
     folder.mkdir(parents=True, exist_ok=True)
     request = Request(
         target=file,
@@ -168,7 +168,9 @@ def _run(options: argparse.Namespace) -> int:
         }
         torch_minor = ".".join(torch.__version__.split(".")[:2])
         today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-        Detection(options.target, options.mode, torch_minor, today, powers).after(Detection.read()).write()
+        MutationScores(options.target, options.mode, torch_minor, today, powers).after(
+            MutationScores.read()
+        ).write()
     if options.page is not None:
         title = (
             f"Target {options.target} in mode {options.mode}, torch {torch.__version__}: {len(mutants)} "

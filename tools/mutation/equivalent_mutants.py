@@ -23,25 +23,17 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
 from conformance.oracle import relations
 from conformance.properties.overloads import errors, layouts, shapes, values
-from conformance.properties.overloads._answers import (
-    Answer,
-    answer,
-    gives_the_same_again,
-    signs_zeros,
-    trusts_its_callers,
-)
-from conformance.properties.overloads._caller_calls import calls_of_callers
-from conformance.properties.overloads._forms import (
+from conformance.properties.overloads._call_forms import (
+    CPU_FAILS_TOO,
     FUNCTION,
     IN_PLACE,
-    NOT_KEPT,
     OUT,
-    Laid,
-    accepts,
+    ArgumentLayout,
+    check_call,
+    cpu_accepts_form,
     forms_of,
-    hold,
 )
-from conformance.properties.overloads._layouts import LAYOUTS, expanded
+from conformance.properties.overloads._caller_calls import calls_of_callers
 from conformance.properties.overloads._modified_calls import (
     arguments,
     differ,
@@ -59,9 +51,17 @@ from conformance.properties.overloads._one_argument_pairs import (
     pairs_of_callers,
     results_differ,
 )
+from conformance.properties.overloads._references import (
+    OverloadReference,
+    fixes_signs_of_zeros,
+    is_reproducible_on_cpu,
+    is_unchecked,
+    overload_reference,
+)
 from conformance.properties.overloads._result_strides import promised
 from conformance.properties.overloads.forms import counts_from_the_start
 from conformance.properties.overloads.options import NO_VALUES, others
+from conformance.properties.shared.memory_layouts import LAYOUTS, expanded
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample, bits, dtype_name, dtype_of
 from conformance.samples.recorded_calls import calls_of
@@ -127,7 +127,7 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
     base = base_name(fault.place)
     if fault.kind in OF_VALUES and relations.is_uninitialised(base.rstrip("_")):
         return "the values of the result are free"
-    moved = values.moves(fault.place) or signs_zeros(base.rstrip("_"))
+    moved = values.moves(fault.place) or fixes_signs_of_zeros(base.rstrip("_"))
     if fault.kind == "signed-zero-lost" and not moved:
         return "no document promises the sign of a zero that is computed"
     if fault.kind == "subnormal-flushed" and not values.keeps_small_numbers(fault.place):
@@ -247,29 +247,29 @@ def subject_of(place: str) -> Subject | None:
 
 
 @functools.cache
-def _answers(subject: Subject, dtype: str | None) -> tuple[Answer, ...]:
+def _answers(subject: Subject, dtype: str | None) -> tuple[OverloadReference, ...]:
     usual = [name for name in _DTYPES if name in subject.info.dtypes] or subject.info.dtypes[: len(_DTYPES)]
     names = usual if dtype is None else [dtype]
     found = []
     for name in names:
         samples = calls_of(subject, name)
         for index in range(min(samples.available, _CALLS)):
-            one = answer(subject, name, samples[index])
+            one = overload_reference(subject, name, samples[index])
             if one is not None:
                 found.append(one)
     return tuple(found)
 
 
-def _takes(subject: Subject, dtype: str | None, of: Callable[[Answer], bool]) -> bool:
+def _takes(subject: Subject, dtype: str | None, of: Callable[[OverloadReference], bool]) -> bool:
     return any(of(found) for found in _answers(subject, dtype))
 
 
-def _in_rank(rank: int, found: Answer) -> bool:
-    if any(t.dim() == rank for t in found.sample.tensors()):
+def _in_rank(rank: int, reference: OverloadReference) -> bool:
+    if any(t.dim() == rank for t in reference.sample.tensors()):
         return True
-    if trusts_its_callers(found.subject):
+    if is_unchecked(reference.subject):
         return False
-    deeper = in_dimensions(found, rank)
+    deeper = in_dimensions(reference, rank)
     return deeper is not None and any(t.dim() == rank for t in deeper.sample.tensors())
 
 
@@ -288,7 +288,7 @@ def _is_beyond_the_cpu(subject: Subject, dtype: str) -> bool:
 
         if not all(t.numel() for t in found.sample.tensors()):
             continue  # of nothing it takes any dtype
-        if answer(subject, dtype, mapped(found.sample, of_dtype)) is not None:
+        if overload_reference(subject, dtype, mapped(found.sample, of_dtype)) is not None:
             return False
         tried = True
     return tried
@@ -314,7 +314,7 @@ def _operators_of_the_same_name(subject: Subject) -> Iterator[str]:
 
 
 def _promises_strides(fault: Fault, subject: Subject) -> bool:
-    trusting = trusts_its_callers(subject)
+    trusting = is_unchecked(subject)
     known = _answers(subject, fault.dtype)
     for found in known:
         deeper = None if trusting else in_dimensions(found, 4)
@@ -325,17 +325,17 @@ def _promises_strides(fault: Fault, subject: Subject) -> bool:
     return not known  # no call says nothing
 
 
-def _argument(fault: Fault, found: Answer) -> torch.Tensor | None:
-    given = [found.sample.input, *found.sample.args]
+def _argument(fault: Fault, reference: OverloadReference) -> torch.Tensor | None:
+    given = [reference.sample.input, *reference.sample.args]
     if fault.position < len(given):
         there = given[fault.position]
     else:
-        there = found.sample.kwargs.get(found.overload.op._schema.arguments[fault.position].name)
+        there = reference.sample.kwargs.get(reference.overload.op._schema.arguments[fault.position].name)
     return there if isinstance(there, torch.Tensor) else None
 
 
 def _has_argument_that(
-    fault: Fault, subject: Subject, holds: Callable[[Fault, Answer, torch.Tensor], bool]
+    fault: Fault, subject: Subject, holds: Callable[[Fault, OverloadReference, torch.Tensor], bool]
 ) -> bool:
     """Return whether something holds of an argument in any call that has it, or no call has it."""
     known = _answers(subject, fault.dtype)
@@ -343,36 +343,36 @@ def _has_argument_that(
     return not having or any(holds(fault, found, there) for found, there in having)
 
 
-def _has_int64(fault: Fault, found: Answer) -> bool:
-    there = _argument(fault, found)
+def _has_int64(fault: Fault, reference: OverloadReference) -> bool:
+    there = _argument(fault, reference)
     if there is None or there.dtype != torch.int64:
         return False
-    return any(not (t.is_floating_point() or t.is_complex()) for t in trees.tensors(found.plain))
+    return any(not (t.is_floating_point() or t.is_complex()) for t in trees.tensors(reference.outputs))
 
 
-def _can_be_laid(fault: Fault, found: Answer, there: torch.Tensor) -> bool:
-    if there.numel() > 1 or trusts_its_callers(found.subject):
+def _can_be_laid(fault: Fault, reference: OverloadReference, there: torch.Tensor) -> bool:
+    if there.numel() > 1 or is_unchecked(reference.subject):
         return there.numel() > 1
-    place = place_of(found, there)
+    place = place_of(reference, there)
     several = (there.detach().reshape(-1)[:1].expand(size) for size in ((2,), (2, 2)) if there.numel())
     return any(
-        reference_of_modified_call(found, with_tensor(found.sample, place, one.clone())) is not None
+        reference_of_modified_call(reference, with_tensor(reference.sample, place, one.clone())) is not None
         for one in several
     )
 
 
-def _is_exact(fault: Fault, found: Answer) -> bool:
+def _is_exact(fault: Fault, reference: OverloadReference) -> bool:
     """Return whether rounding the argument's integers to float64 changes a result."""
-    there = _argument(fault, found)
+    there = _argument(fault, reference)
     if there is None or there.dtype != torch.int64:
         return there is None
-    place = place_of(found, there)
-    if trusts_its_callers(found.subject):
+    place = place_of(reference, there)
+    if is_unchecked(reference.subject):
         return True  # other integers could be undefined
-    for wide in values.wide_integers(found, place):
-        one = reference_of_modified_call(found, wide)
+    for wide in values.wide_integers(reference, place):
+        one = reference_of_modified_call(reference, wide)
         two = reference_of_modified_call(
-            found, mapped(wide, lambda t: t.double().long() if t.dtype == torch.int64 else t)
+            reference, mapped(wide, lambda t: t.double().long() if t.dtype == torch.int64 else t)
         )
         if one is not None and two is not None and differ(one, two):
             return True
@@ -388,8 +388,8 @@ def _matters_in_any_call(fault: Fault, subject: Subject) -> bool:
     )
 
 
-def _can_be_swapped(fault: Fault, found: Answer) -> bool:
-    given = [found.sample.input, *found.sample.args]
+def _can_be_swapped(fault: Fault, reference: OverloadReference) -> bool:
+    given = [reference.sample.input, *reference.sample.args]
     if max(fault.position, fault.value) >= len(given):
         return True  # given by name
     one, two = given[fault.position], given[fault.value]
@@ -399,11 +399,11 @@ def _can_be_swapped(fault: Fault, found: Answer) -> bool:
         return False
     if one.shape == two.shape and bits(one) != bits(two):
         return True
-    if trusts_its_callers(found.subject):
+    if is_unchecked(reference.subject):
         return False
     given[fault.position], given[fault.value] = two, one
     return (
-        reference_of_modified_call(found, found.sample.replace(input=given[0], args=tuple(given[1:])))
+        reference_of_modified_call(reference, reference.sample.replace(input=given[0], args=tuple(given[1:])))
         is not None
     )
 
@@ -413,19 +413,20 @@ def _needs_precision(result: torch.Tensor) -> bool:
     return less is not None and bits(result.to(getattr(torch, less)).to(result.dtype)) != bits(result)
 
 
-def _of_nothing(fault: Fault, found: Answer) -> bool:
-    if trusts_its_callers(found.subject) and not _empty_calls(found.subject, dtype_name(found.dtype)):
-        return any(count != 0 for count in _counts_on_meta(fault, found))
-    form = _form_of(found.subject, fault.place)
+def _of_nothing(fault: Fault, reference: OverloadReference) -> bool:
+    if is_unchecked(reference.subject) and not _empty_calls(reference.subject, dtype_name(reference.dtype)):
+        return any(count != 0 for count in _counts_on_meta(fault, reference))
+    form = _form_of(reference.subject, fault.place)
     return any(
-        _returns_elements(fault, changed) and accepts(changed, form) for changed in _answers_to_nothing(found)
+        _returns_elements(fault, changed) and cpu_accepts_form(changed, form)
+        for changed in _answers_to_nothing(reference)
     )
 
 
-def _answers_to_nothing(found: Answer) -> Sequence[Answer]:
-    if trusts_its_callers(found.subject):
-        return _empty_calls(found.subject, dtype_name(found.dtype))
-    made = shapes.empty(found)
+def _answers_to_nothing(reference: OverloadReference) -> Sequence[OverloadReference]:
+    if is_unchecked(reference.subject):
+        return _empty_calls(reference.subject, dtype_name(reference.dtype))
+    made = shapes.empty(reference)
     return [one for one in made if any(tensor.numel() == 0 for tensor in one.sample.tensors())]
 
 
@@ -433,26 +434,26 @@ def _is_unwritten(fault: Fault, subject: Subject) -> bool:
     """Return whether what the CPU returns for nothing is what its memory held before, in every call."""
     made = [one for found in _answers(subject, fault.dtype) for one in _answers_to_nothing(found)]
     having = [one for one in made if _returns_elements(fault, one)]
-    return bool(having) and not any(gives_the_same_again(one, fault.position) for one in having)
+    return bool(having) and not any(is_reproducible_on_cpu(one, fault.position) for one in having)
 
 
-def _counts_on_meta(fault: Fault, found: Answer) -> Iterator[int | None]:
+def _counts_on_meta(fault: Fault, reference: OverloadReference) -> Iterator[int | None]:
     """Yield how many elements the result has for calls with an empty tensor, by torch's Meta kernel, which
     reads no memory; None if it cannot say.
 
     The CPU cannot be asked for calls of what trusts its callers: others may end the process.
     """
-    for sample in _emptied(found.sample):
-        if found.overload.op._schema.name.endswith("_"):
+    for sample in _emptied(reference.sample):
+        if reference.overload.op._schema.name.endswith("_"):
             yield 0  # the first tensor itself
             continue
-        if not torch._C._dispatch_has_kernel_for_dispatch_key(str(found.overload.op.name()), "Meta"):
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(str(reference.overload.op.name()), "Meta"):
             yield None
             continue
         meta = mapped(
             sample, lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")
         )
-        outcome = attempt(functools.partial(meta.call, found.overload.op))
+        outcome = attempt(functools.partial(meta.call, reference.overload.op))
         if outcome.ok:
             results = trees.tensors(outcome.value)
             yield results[fault.position].numel() if fault.position < len(results) else None
@@ -473,73 +474,75 @@ def _emptied(sample: Sample) -> Iterator[Sample]:
 
 
 @functools.cache
-def _empty_calls(subject: Subject, dtype: str) -> Sequence[Answer]:
+def _empty_calls(subject: Subject, dtype: str) -> Sequence[OverloadReference]:
     """The calls with an empty tensor that operators make of an overload that trusts them."""
-    made = (answer(subject, dtype, call) for call in calls_of_callers(subject, dtype).chosen(None))
+    made = (
+        overload_reference(subject, dtype, call) for call in calls_of_callers(subject, dtype).chosen(None)
+    )
     return [one for one in made if one and any(t.numel() == 0 for t in one.sample.tensors())]
 
 
-def _returns_elements(fault: Fault, found: Answer) -> bool:
+def _returns_elements(fault: Fault, reference: OverloadReference) -> bool:
     """Return whether the result that the fault makes wrong has elements."""
-    results = trees.tensors(found.plain)
+    results = trees.tensors(reference.outputs)
     return fault.position >= len(results) or results[fault.position].numel() > 0
 
 
-def _several(fault: Fault, found: Answer) -> bool:
-    result = _written(fault, found) if fault.kind in OF_WRITES else _result(fault, found)
-    if result is not None and result.numel() == 1 and trusts_its_callers(found.subject):
+def _several(fault: Fault, reference: OverloadReference) -> bool:
+    result = _written(fault, reference) if fault.kind in OF_WRITES else _result(fault, reference)
+    if result is not None and result.numel() == 1 and is_unchecked(reference.subject):
         return False
     return result is None or result.dim() > (1 if fault.kind == "result-strides" else 0)
 
 
-def _result(fault: Fault, found: Answer) -> torch.Tensor | None:
-    results = trees.tensors(found.plain)
+def _result(fault: Fault, reference: OverloadReference) -> torch.Tensor | None:
+    results = trees.tensors(reference.outputs)
     return results[fault.position] if fault.position < len(results) else None
 
 
-def _written(fault: Fault, found: Answer) -> torch.Tensor | None:
+def _written(fault: Fault, reference: OverloadReference) -> torch.Tensor | None:
     """The result that a form writes to the argument at the fault's position; None if that is no out=."""
-    overload: overloads.Overload = found.subject.info
-    if _form_of(found.subject, fault.place) != OUT:
+    overload: overloads.Overload = reference.subject.info
+    if _form_of(reference.subject, fault.place) != OUT:
         return None
     written = overload.out._schema.arguments[fault.position].name
-    results = trees.tensors(found.returned)
+    results = trees.tensors(reference.returned)
     if written not in overload.outs or len(results) != len(overload.outs):
         return None
     return results[list(overload.outs).index(written)]
 
 
-def _writes(fault: Fault, found: Answer) -> bool:
+def _writes(fault: Fault, reference: OverloadReference) -> bool:
     """Return whether a call changes the argument that the fault makes wrong, as far as is known."""
-    result = _written(fault, found)
+    result = _written(fault, reference)
     if result is not None:
         return result.numel() > 0
-    if fault.position or fault.kind == "write-astray" or _form_of(found.subject, fault.place) != IN_PLACE:
+    if fault.position or fault.kind == "write-astray" or _form_of(reference.subject, fault.place) != IN_PLACE:
         return True
-    inside, given = found.in_place, found.sample.input
-    return inside is None or not isinstance(given, torch.Tensor) or not same_bits(inside.plain, given)
+    inside, given = reference.in_place, reference.sample.input
+    return inside is None or not isinstance(given, torch.Tensor) or not same_bits(inside.outputs, given)
 
 
-def _can_have_channels(fault: Fault, found: Answer, there: torch.Tensor) -> bool:
+def _can_have_channels(fault: Fault, reference: OverloadReference, there: torch.Tensor) -> bool:
     if there.dim() in (4, 5):
         return True
-    if trusts_its_callers(found.subject):
+    if is_unchecked(reference.subject):
         return False
-    deeper = in_dimensions(found, 4)
+    deeper = in_dimensions(reference, 4)
     changed = None if deeper is None else _argument(fault, deeper)
     return changed is not None and changed.dim() in (4, 5)
 
 
-def _returns_argument(fault: Fault, found: Answer) -> bool:
+def _returns_argument(fault: Fault, reference: OverloadReference) -> bool:
     """Return whether the result that the fault makes wrong has an argument's values.
 
     A NaN is not one of them: the fault compares, and finds none.
     """
-    result = _result(fault, found)
+    result = _result(fault, reference)
     if result is None or result.numel() == 0:
         return False
     result = result.resolve_conj().resolve_neg().contiguous()
-    given = (t.detach().contiguous() for t in found.sample.tensors())
+    given = (t.detach().contiguous() for t in reference.sample.tensors())
     return any(
         one.dtype == result.dtype and one.shape == result.shape and bits(one) == bits(result)
         for one in given
@@ -600,7 +603,7 @@ def _changes_alone(fault: Fault, subject: Subject) -> bool:
 def _is_taken_never(fault: Fault, subject: Subject) -> bool:
     """Return whether the CPU says of an argument that no call has that it is not supported."""
     known = _answers(subject, fault.dtype)
-    if trusts_its_callers(subject) or any(_argument(fault, found) is not None for found in known):
+    if is_unchecked(subject) or any(_argument(fault, found) is not None for found in known):
         return False
     name = subject.info.op._schema.arguments[fault.position].name
     given = torch.zeros(2, dtype=torch.int64)
@@ -640,18 +643,18 @@ def _is_kept_by_the_cpu(fault: Fault, subject: Subject) -> bool:
             tried = True
             case = CaseId("overload-layouts", subject.name)
             recorder = Recorder(ResultId(case, dtype_name(found.dtype)), seed=0)
-            taken = hold(target, recorder, laid, form, Laid(layout, word, place))
-            if taken and not any(NOT_KEPT in note for note in recorder.result().notes):
+            taken = check_call(target, recorder, laid, form, ArgumentLayout(layout, word, place))
+            if taken and not any(CPU_FAILS_TOO in note for note in recorder.result().notes):
                 return True
     return not tried
 
 
-def _of_scalars(found: Answer) -> bool:
-    tensors = found.sample.tensors()
+def _of_scalars(reference: OverloadReference) -> bool:
+    tensors = reference.sample.tensors()
     if all(t.dim() == 0 for t in tensors):
         return True
-    return not trusts_its_callers(found.subject) and any(
-        all(t.dim() == 0 for t in changed.sample.tensors()) for changed in shapes.scalars(found)
+    return not is_unchecked(reference.subject) and any(
+        all(t.dim() == 0 for t in changed.sample.tensors()) for changed in shapes.scalars(reference)
     )
 
 
@@ -662,11 +665,11 @@ def _returns(fault: Fault, subject: Subject) -> bool:
 def _results(fault: Fault, subject: Subject) -> Iterator[torch.Tensor]:
     """Yield the result that the fault makes wrong, of every call."""
     for one in _asked(subject, fault.dtype):
-        results = trees.tensors(one.plain)
+        results = trees.tensors(one.outputs)
         yield from results[fault.position : fault.position + 1] or results
 
 
-def _asked(subject: Subject, dtype: str | None) -> Iterator[Answer]:
+def _asked(subject: Subject, dtype: str | None) -> Iterator[OverloadReference]:
     """The answers to the calls of a place, and to those made of them with special values."""
     target = target_file.load("cpu").target("eager")
     for found in _answers(subject, dtype):

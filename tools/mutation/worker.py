@@ -21,7 +21,7 @@ from conformance.device.bring_up import bring_up
 from conformance.model import digests
 from conformance.model.verdicts import Result, Verdict
 from conformance.model.vocabulary import LEVELS
-from conformance.plan.plan import Case, build
+from conformance.plan.plan import Case, build_plan
 from conformance.process_control import memory_limit
 from conformance.process_control.parent_link import ParentLink
 from conformance.target import file as target_file
@@ -48,16 +48,18 @@ class Worker:
         """Say which faults there are, which results each level has, and of which suite, torch and device."""
         module = self.target.module
         device = (
-            digests.package(Path(importlib.import_module(module).__file__ or "").parent) if module else ""
+            digests.package_digest(Path(importlib.import_module(module).__file__ or "").parent)
+            if module
+            else ""
         )
-        words = (digests.suite(), torch.__version__, device, self.target.name, self.target.mode)
+        words = (digests.suite_digest(), torch.__version__, device, self.target.name, self.target.mode)
         return {
             "digest": hashlib.sha256(" ".join(words).encode()).hexdigest(),
             "faults": [str(fault) for fault in self.faults],
-            "levels": {level: list(build(self.target, level).result_ids()) for level in LEVELS},
+            "levels": {level: list(build_plan(self.target, level).result_ids()) for level in LEVELS},
             "cases": [
                 [case.kind, case.property, case.subject, list(case.dtypes)]
-                for case in build(self.target, LEVELS[-1]).cases
+                for case in build_plan(self.target, LEVELS[-1]).cases
             ],
         }
 
@@ -168,7 +170,7 @@ class Worker:
 
     def _case(self, result_id: str) -> Case:
         if self._cases is None:
-            self._cases = {case.id: case for case in build(self.target, LEVELS[-1]).cases}
+            self._cases = {case.id: case for case in build_plan(self.target, LEVELS[-1]).cases}
         name, _, dtype = result_id.rpartition("@")
         case = self._cases[name]
         return Case(case.kind, case.property, case.subject, (dtype,))

@@ -16,7 +16,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the pages there")
     parser.add_argument("--uncovered", metavar="FILE", help="print what is uncovered of one upstream file")
     arguments = parser.parse_args()
-    mapped = {stem: coverage_map.methods(stem) for stem in coverage_map.stems()}
+    mapped = {stem: coverage_map.methods(stem) for stem in coverage_map.file_stems()}
     if arguments.uncovered is not None:
         for method in mapped[arguments.uncovered]:
             if not method.covered_by and method.reason is None:

@@ -58,7 +58,7 @@ def pages(mapped: Map) -> dict[str, str]:
 
 
 def _page(stem: str, listed: list[Method]) -> str:
-    pinned = coverage_map.pinned(stem)
+    pinned = coverage_map.pinned_names(stem)
     commit = pinned["commit"]
     source = f"names at commit `{commit}`" if commit else "names as public ports of the file have them"
     lines = [f"# {pinned['file']}", "", f"{len(listed)} methods; {source}.", ""]

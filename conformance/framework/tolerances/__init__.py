@@ -1,33 +1,33 @@
-"""Tolerances of results against the oracle: a table, looked up by operator, dtype and direction.
+"""Tolerance rules: the allowed error of a result by operator, dtype and direction, from a table.
 
-The bound of an element with expected value ``e`` is
+The allowed error of an element with reference value ``e`` is
 
     allowed = k * u * growth * (|e| + spread + scale) + floor
 
 ``u``
-    The unit of the coarsest floating dtype that took part: ``torch.finfo(dtype).eps``; 2**-10 in the
-    precision class ``tf32`` for the operators that the table marks ``matrix`` and dtype float32.
+    The unit of the coarsest floating dtype in the computation: ``torch.finfo(dtype).eps``. It is 2**-10 in
+    the precision class ``tf32`` for float32 and the operators that the table marks ``matrix``.
 ``spread``
-    The condition term, in units of a relative change of the inputs: how much the *oracle* (float64 on the
+    The sensitivity, in units of a relative change of the inputs: how far the *reference* (float64 on the
     CPU) moves when every input element moves by half a unit in a random direction
-    (:mod:`conformance.oracle.sensitivity`). For a sum it is of the size of ``|x|``, for ``exp`` it is
-    ``|x * exp(x)|``, for a solve it is the condition number times the solution, and if the function jumps
-    within a unit it covers the jump. It is a property of the function, not of any implementation, so
-    nothing is fitted to the errors that a CPU or a device makes. If ``local`` is false an element has at
-    least the mean of its result. If ``separate`` is true each argument moves alone, up and down, and the
-    movements are added, so that those of two arguments cannot cancel. ``fixed`` is the place of an argument
-    that does not move: a number that is rounded down, exactly.
+    (:mod:`conformance.oracle.sensitivity`). For a sum it has the size of ``|x|``, for ``exp`` it is
+    ``|x * exp(x)|``, for a solve it is the condition number times the solution. If the function jumps
+    within a unit, it covers the jump. The sensitivity depends on the function and not on an implementation,
+    so no tolerance is fitted to the errors of a CPU or a device. If ``local`` is false, the sensitivity of
+    each element is at least the mean over its result. If ``separate`` is true, each argument moves alone, up
+    and down, and the movements are added, so that the movements of two arguments cannot cancel. ``fixed`` is
+    the index of an argument that does not move because the operator rounds it down exactly.
 ``scale``
-    For operators whose results are of order one by construction (probabilities, windows, normalised values)
-    the size at which intermediate values round; else 0.
+    The size of the intermediate values, for operators whose results are of order one by construction
+    (probabilities, windows, normalised values); else 0.
 ``growth``
-    1, or the square root of the number of input elements if rounding errors accumulate. A dtype of less
-    than 24 bits has 8 at most, since sums are kept in float32, and beside it the growth of float32: without
-    a limit the bound of 65,536 elements in bfloat16 would be above any value.
-    Nothing is computed in float8: its results are those of float16, with one unit more for their rounding.
+    1, or the square root of the number of input elements if rounding errors accumulate. For a dtype of less
+    than 24 bits it is at most 8, because sums are kept in float32, plus the growth of float32. Without this
+    limit the allowed error of 65,536 elements in bfloat16 would exceed any value.
+    Nothing is computed in float8: the allowed error is the float16 error plus one float8 unit.
 ``k``
-    A small constant of the operator's class: how many roundings of intermediate values a reasonable
-    implementation makes. A backward pass doubles it.
+    A small constant of the operator's class: the number of roundings of intermediate values in a reasonable
+    implementation. A backward pass doubles it.
 ``floor``
     The smallest subnormal number of the result's dtype; the smallest normal one in the precision class
     ``flush-denormals``.
@@ -55,13 +55,13 @@ else:
 
 DIRECTIONS = ("forward", "backward")
 TF32_UNIT = 2.0**-10
-#: The growth of up to 64 partial sums that a device keeps in a dtype of less than 24 bits.
+#: The largest growth for a dtype of less than 24 bits: the square root of 64 partial sums in that dtype.
 _LOW_GROWTH = 8.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """One class of the table with the overrides of one operator, dtype and direction applied."""
+    """The tolerance rule of one operator, dtype and direction: a class of the table with its overrides."""
 
     name: str
     k: float
@@ -87,9 +87,9 @@ class Rule:
         elements: int = 1,
         precision: str = "ieee",
     ) -> Tolerance:
-        """Return the bound for a result of dtype ``result`` computed from inputs of dtype ``computed``.
+        """Return the tolerance for a result of dtype ``result`` computed from inputs of dtype ``computed``.
 
-        ``elements`` is the number of input elements; ``precision`` is the target's precision class (``ieee``,
+        ``elements`` is the number of input elements. ``precision`` is the target's precision class (``ieee``,
         ``tf32`` or ``flush-denormals``).
         """
         if not (result.is_floating_point or result.is_complex) or self.exact:
@@ -115,9 +115,7 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """A bound: ``relative`` times magnitude plus ``floor``, in the units of the result; two zeros mean bit
-    for bit.
-    """
+    """An allowed error: ``relative`` times the magnitude, plus ``floor``. Two zeros require equal bits."""
 
     relative: float
     floor: float
@@ -128,13 +126,13 @@ class Tolerance:
         return self.relative == 0.0
 
     def allowed(self, magnitude: torch.Tensor) -> torch.Tensor:
-        """Return the allowed absolute errors (float64, the shape of ``magnitude``); ``magnitude`` is ``|e| +
-        spread``.
+        """Return the allowed absolute errors (float64, in the shape of ``magnitude``); ``magnitude`` is ``|e|
+        + spread``.
         """
         return magnitude * self.relative + self.floor
 
     def widened(self, factor: float) -> Tolerance:
-        """Return the bound for the comparison of two results that may each be off by this one."""
+        """Return the tolerance for the comparison of two results that may each have the error of this one."""
         return Tolerance(self.relative * factor, self.floor * factor)
 
 
@@ -142,12 +140,14 @@ EXACT = Tolerance(0.0, 0.0)
 
 
 def unit_of(dtype: torch.dtype) -> float:
-    """Return the distance of 1.0 to the next number of a floating or complex dtype."""
+    """Return the distance from 1.0 to the next larger number of a floating or complex dtype."""
     return float(torch.finfo(dtype).eps)
 
 
 def _unit_of_arithmetic(dtype: torch.dtype) -> float:
-    """Nothing is computed in float8: results are rounded to it, once, from float16 or wider."""
+    """Return the unit in which a dtype is computed. Float8 results are computed in float16 or wider and
+    rounded once.
+    """
     return unit_of(torch.float16 if dtype.itemsize == 1 else dtype)
 
 
@@ -160,7 +160,7 @@ def _table() -> dict[str, Any]:
 
 @functools.cache
 def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
-    """Return the rule of (operator, dtype, direction): its class, then the matching overrides in the table's
+    """Return the rule of an operator, dtype and direction: its class, then the matching overrides in table
     order.
 
     Raises LookupError for an unknown direction.
@@ -178,7 +178,7 @@ def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
     )
     entry = {key: value for key, value in table["class"][name].items() if key not in ("operators", "because")}
     if direction == "backward":
-        # The derivative of a function that moves data adds values up; that of any other multiplies and adds.
+        # The derivative of a data movement sums gradients. All other derivatives multiply and add.
         if name == "exact":
             name, entry = "elementwise", {"k": 2.0, "growth": "sqrt", "local": False}
         entry["k"] = 2 * entry["k"]

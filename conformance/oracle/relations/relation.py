@@ -18,7 +18,7 @@ class Claim:
     ``scale`` is the size at which rounding happens, such as a norm of the input.
     """
 
-    what: str
+    label: str
     actual: torch.Tensor
     expected: torch.Tensor
     exact: bool = False

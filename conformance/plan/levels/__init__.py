@@ -1,7 +1,8 @@
-"""Levels: the breadth of a run, and the results that everyone who claims a level must have.
+"""Levels: the breadth of a run, and the results that a target needs to hold a level.
 
-Each level is a file of this folder: ``smoke.toml`` chooses subjects for a quick run; the others name *takes*,
-choices of results by kind, property, subject and dtype, on top of those of every narrower level.
+Each level is a file of this folder. ``smoke.toml`` selects subjects for a quick run. The other files list
+*takes* in addition to the takes of every narrower level. A take selects results by kind, property, subject
+and dtype.
 """
 
 from __future__ import annotations
@@ -29,21 +30,23 @@ FOLDER = Path(__file__).parent
 PLACEMENT = "placement"
 
 
-def check(level: str) -> None:
-    """Raise UsageError for a word that is not a level."""
+def check_level(level: str) -> None:
+    """Raise UsageError if a word is not a level."""
     if level not in ALL_LEVELS:
         raise UsageError(f"level {level!r} does not exist; use one of {', '.join(ALL_LEVELS)}")
 
 
 def includes(level: str, narrower: str) -> bool:
-    """Return True if ``level`` takes all that ``narrower`` takes."""
+    """Return True if ``level`` includes everything in ``narrower``."""
     return LEVELS.index(narrower) <= LEVELS.index(level)
 
 
 @dataclasses.dataclass(frozen=True)
 class Take:
-    """A choice of results. ``properties`` are named, or are those registered at ``level`` or a narrower one;
-    None for ``subjects`` and ``dtypes`` means all of them.
+    """A selection of results.
+
+    ``properties`` are names, or None for the properties registered at ``level`` or a narrower one. None for
+    ``subjects`` and ``dtypes`` selects all of them.
     """
 
     kind: str
@@ -53,13 +56,13 @@ class Take:
     dtypes: frozenset[str] | None
 
     def of(self, kind: str, name: str, level: str) -> bool:
-        """Return True if it takes some subject of a property (registered at ``level``)."""
+        """Return True if the take includes a property (registered at ``level``) for at least one subject."""
         if kind != self.kind:
             return False
         return includes(self.level, level) if self.properties is None else name in self.properties
 
     def takes(self, dtype: str) -> bool:
-        """Return True if it takes a dtype."""
+        """Return True if the take includes a dtype."""
         return self.dtypes is None or dtype == ANY_DTYPE or dtype in self.dtypes
 
 
@@ -71,13 +74,17 @@ class Floor:
     capabilities: frozenset[str]
 
     def holds(self, dtype: str, capabilities: Iterable[str]) -> bool:
-        """Return True if a result of that dtype, with what it needs, is due whatever a target declares."""
+        """Return True if a result of this dtype and these required capabilities is required whatever a target
+        declares.
+        """
         return (dtype == ANY_DTYPE or dtype in self.dtypes) and self.capabilities.issuperset(capabilities)
 
 
 @dataclasses.dataclass(frozen=True)
 class Level:
-    """One level, with all that the narrower ones take. ``native`` are operators that must not fall back."""
+    """One level, including all narrower levels. ``native`` are operators that must not fall back to the
+    CPU.
+    """
 
     name: str
     takes: tuple[Take, ...]
@@ -90,16 +97,16 @@ class Level:
     )
 
     def floor(self, mode: str) -> Floor:
-        """The floor of the level in a mode."""
+        """Return the floor of the level in a mode."""
         more = self.floor_modes.get(mode, frozenset())
         return Floor(self.floor_dtypes, self.floor_capabilities | more)
 
-    def chosen(
+    def selected_dtypes(
         self, kind: str, name: str, level: str, subject: str, dtypes: Sequence[str]
     ) -> tuple[str, ...]:
-        """Those of the dtypes of a property of a subject that the level takes.
+        """Return the dtypes of a property of a subject that the level includes.
 
-        Subjects of kinds that no level knows (from extra modules) go by the level of their properties alone.
+        For kinds of subjects from extra modules, only the level of the property decides.
         """
         if kind not in KINDS:
             return tuple(dtypes) if includes(self.name, level) else ()
@@ -111,25 +118,25 @@ class Level:
         return tuple(dtype for dtype in dtypes if any(take.takes(dtype) for take in fitting))
 
     def _takes_of(self, kind: str, name: str, level: str) -> tuple[Take, ...]:
-        """The takes of a property; plans ask for them once for each of its subjects."""
+        """Return the takes of a property. They are cached, because plans need them for each subject."""
         key = (kind, name, level)
-        known = self._by_property.get(key)
-        if known is None:
-            known = tuple(take for take in self.takes if take.of(kind, name, level))
-            self._by_property[key] = known
-        return known
+        takes = self._by_property.get(key)
+        if takes is None:
+            takes = tuple(take for take in self.takes if take.of(kind, name, level))
+            self._by_property[key] = takes
+        return takes
 
 
 @functools.cache
 def load(name: str) -> Level:
-    """A certifiable level from its file; ValueError names the first mistake in it."""
+    """Return a certifiable level from its file; raise ValueError for the first mistake in it."""
     data = tomllib.loads((FOLDER / f"{name}.toml").read_text())
     before = load(LEVELS[LEVELS.index(name) - 1]) if name != LEVELS[0] else None
     for key in data:
         if key not in ("floor", "take", "native"):
             raise ValueError(f"levels/{name}.toml has an unknown key {key!r}")
     floor = data.get("floor", {})
-    modes = {mode: frozenset(words) for mode, words in floor.get("modes", {}).items()}
+    modes = {mode: frozenset(capabilities) for mode, capabilities in floor.get("modes", {}).items()}
     native = tuple(data.get("native", {}).get("operators", ()))
     takes = [_take(name, table) for table in data["take"]]
     if native:
@@ -168,13 +175,15 @@ def _take(name: str, table: dict[str, Any]) -> Take:
 
 
 def _subjects_of(level: str, kind: str) -> list[str]:
-    """The subjects that another level's file lists for a kind."""
+    """Return the subjects that a different level's file lists for a kind."""
     data = tomllib.loads((FOLDER / f"{level}.toml").read_text())
     return [name for take in data["take"] if take["kind"] == kind for name in take.get("subjects", ())]
 
 
 def smoke_subjects(kind: str) -> set[str]:
-    """Names of the subjects of the quick choice: from ``smoke.toml``, or of an extra module's kind."""
+    """Return the names of the subjects of the quick selection: from ``smoke.toml``, or of an extra module's
+    kind.
+    """
     extra = catalogue.smoke_subjects(kind)
     if extra is not None:
         return extra

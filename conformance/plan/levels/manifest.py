@@ -1,8 +1,8 @@
-"""The manifest: every result id that there is, by torch minor and mode, as committed data.
+"""The manifest: all result ids, by torch minor and mode, as committed data.
 
-``manifest.json`` beside the levels is written by ``python -m tools.generate.manifest`` and read here
-without torch. What a level asks for in a mode is computed from it and from the level's own file; the digest
-of that names it in certificates.
+``python -m tools.generate.manifest`` writes ``manifest.json`` next to the levels; this module reads it
+without torch. The requirements of a level in a mode are computed from the manifest and the level's own file.
+Certificates name them by their digest.
 """
 
 from __future__ import annotations
@@ -25,32 +25,34 @@ from conformance.plan import levels
 PATH = levels.FOLDER / "manifest.json"
 SCHEMA = 1
 COMMAND = "python -m tools.generate.manifest"
-#: The suite's own targets: their expectations with the reason ``upstream`` are faults of torch itself.
-OWN = ("cpu", "hpu-reference")
+#: The suite's own targets. Their expectations with the reason ``upstream`` are failures of torch itself.
+OWN_TARGETS = ("cpu", "hpu-reference")
 
 Minor = tuple[int, int]
 
 
 class UnknownMinor(UsageError):
-    """The manifest does not know a torch minor, so no run on it can be certified."""
+    """A torch minor that the manifest does not have, so that no run on it can be certified."""
 
 
 def minor_of(version: str) -> Minor:
-    """Major and minor of a version of torch: (2, 13) of ``2.13.0+cpu``."""
+    """Return major and minor of a torch version: (2, 13) for ``2.13.0+cpu``."""
     match = re.match(r"(\d{1,4})\.(\d{1,4})(?!\d)", version)
     if match is None:
-        raise UsageError(f"version {version!r} of torch does not begin like 2.13")
+        raise UsageError(f"torch version {version!r} does not begin with a major and a minor number, like 2.13")
     return int(match.group(1)), int(match.group(2))
 
 
-def words(minor: Minor) -> str:
-    """``2.13`` of (2, 13)."""
+def minor_text(minor: Minor) -> str:
+    """Return ``2.13`` for (2, 13)."""
     return f"{minor[0]}.{minor[1]}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Results of one property that came and went together. ``until`` is the first minor without them."""
+    """Results of one property that were added and removed together. ``until`` is the first minor without
+    them.
+    """
 
     since: Minor
     until: Minor | None
@@ -58,16 +60,16 @@ class Group:
     subjects: tuple[str, ...]
 
     def at(self, minor: Minor) -> bool:
-        """Return True if the group is due on a minor of torch."""
+        """Return True if the results of the group exist on a minor of torch."""
         return self.since <= minor and (self.until is None or minor < self.until)
 
 
 @dataclasses.dataclass(frozen=True)
-class Statement:
-    """A property as the manifest knows it.
+class ManifestProperty:
+    """A property in the manifest.
 
-    ``hooks`` are those without which it has no results; ``promise`` is the sentence that must hold,
-    ``documentation`` the page of PyTorch's documentation that it rests on.
+    Without the ``hooks`` it has no results. ``promise`` is the requirement, ``documentation`` the page of
+    PyTorch's documentation that states it.
     """
 
     kind: str
@@ -83,7 +85,7 @@ class Statement:
 
 @dataclasses.dataclass(frozen=True)
 class Waiver:
-    """A failure that torch itself causes, which counts against no target."""
+    """A failure of torch itself that counts against no target."""
 
     id: str
     kind: str
@@ -95,8 +97,10 @@ class Waiver:
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
-    """One result that a level asks for, with what it needs. ``floor`` says that no declaration removes it."""
+class RequiredResult:
+    """One result that a level requires, with its capabilities and hooks. No declaration removes it if
+    ``floor`` is true.
+    """
 
     id: ResultId
     kind: str
@@ -112,13 +116,13 @@ class LevelRequirements:
     minor: Minor
     mode: str
     level: str
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, RequiredResult]
     native: tuple[str, ...]
     waived: Mapping[str, frozenset[str]]
 
     def digest(self) -> str:
-        """Digest of everything that decides whether results entitle to the level."""
-        lines = [f"torch {words(self.minor)} {self.mode} {self.level}"]
+        """Return the digest of everything that decides whether results hold the level."""
+        lines = [f"torch {minor_text(self.minor)} {self.mode} {self.level}"]
         lines += [
             f"{name} {entry.kind} {','.join(sorted(entry.capabilities))} {','.join(entry.hooks)} "
             f"{entry.floor:d}"
@@ -131,24 +135,27 @@ class LevelRequirements:
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """The whole manifest: of every torch minor that the suite was seen with."""
+    """The whole manifest, for every torch minor on which the suite was run."""
 
     minors: tuple[Minor, ...]
-    statements: tuple[Statement, ...]
+    statements: tuple[ManifestProperty, ...]
     waivers: tuple[Waiver, ...]
 
     def check_minor(self, minor: Minor) -> None:
-        """Raise UnknownMinor for a minor that it does not know."""
+        """Raise UnknownMinor for a minor that the manifest does not have."""
         if minor not in self.minors:
-            known = ", ".join(map(words, self.minors))
+            listed_minors = ", ".join(map(minor_text, self.minors))
             raise UnknownMinor(
-                f"the manifest knows no torch {words(minor)}, only {known}: results on it certify nothing; "
-                f"run '{COMMAND}' with that torch installed and have the change reviewed"
+                f"the manifest has no entry for torch {minor_text(minor)} (it has {listed_minors}), so this "
+                f"run cannot be certified; to add one, install that torch, run '{COMMAND}' and have the "
+                "change reviewed"
             )
 
-    def ids(self, minor: Minor, mode: str) -> Iterator[tuple[Statement, str, str]]:
-        """Property, subject and dtype of every result in a mode; UsageError if one appears twice."""
-        seen: set[str] = set()
+    def ids(self, minor: Minor, mode: str) -> Iterator[tuple[ManifestProperty, str, str]]:
+        """Yield property, subject and dtype of every result in a mode; raise UsageError if one appears
+        twice.
+        """
+        yielded: set[str] = set()
         for statement in self.statements:
             if mode not in statement.modes:
                 continue
@@ -158,27 +165,31 @@ class Manifest:
                 for subject in group.subjects:
                     for dtype in group.dtypes:
                         text = f"{statement.name}/{subject}@{dtype}"
-                        if text in seen:
+                        if text in yielded:
                             raise UsageError(
-                                f"{text} is in the manifest of torch {words(minor)}, {mode}, twice; "
+                                f"{text} is in the manifest of torch {minor_text(minor)}, {mode}, twice; "
                                 f"run '{COMMAND}'"
                             )
-                        seen.add(text)
+                        yielded.add(text)
                         yield statement, subject, dtype
 
     def demand(self, version: str, mode: str, level: str) -> LevelRequirements:
-        """The requirements of a level in a mode; UsageError for a minor that the manifest does not know."""
+        """Return the requirements of a level in a mode; raise UnknownMinor for a minor that the manifest does
+        not have.
+        """
         minor = minor_of(version)
         self.check_minor(minor)
-        return _demand(self, minor, mode, level)
+        return _requirements(self, minor, mode, level)
 
 
-def waived(version: str, mode: str, results: Collection[str] = ()) -> dict[str, dict[str, str]]:
-    """The waivers of the committed manifest for a torch and a mode: links by kind by result id.
+def waiver_links(version: str, mode: str, results: Collection[str] = ()) -> dict[str, dict[str, str]]:
+    """Return the committed waivers for a torch version and a mode: links by kind of failure by result id.
 
-    None if there is no manifest yet, or none of that minor. Many properties check the first of some dtypes
-    that the target declares. If it does not declare that of a waiver, ``results`` hold in its place one that
-    the manifest does not list: ``vmap/roll@float32`` for ``vmap/roll@float64``. It has the same waiver.
+    The result is empty if the manifest does not exist or does not have the minor.
+
+    Many properties check only the first of some dtypes that the target declares. If the target does not
+    declare the dtype of a waiver, ``results`` contain a replacement that the manifest does not list:
+    ``vmap/roll@float32`` for ``vmap/roll@float64``. The replacement has the same waiver.
     """
     minor = minor_of(version)
     if not PATH.is_file():
@@ -186,15 +197,15 @@ def waived(version: str, mode: str, results: Collection[str] = ()) -> dict[str, 
     manifest = load()
     links: dict[str, dict[str, str]] = {}
     for waiver in manifest.waivers:
-        if _speaks(waiver, minor, mode):
+        if _waiver_applies(waiver, minor, mode):
             links.setdefault(waiver.id, {})[waiver.kind] = waiver.link
     absent: dict[str, dict[str, str]] = {}
     for name in links.keys() - set(results):
         absent.setdefault(_case(name), {}).update(links[name])
-    others = [name for name in results if name not in links and _case(name) in absent]
-    if others:
+    unlisted = [name for name in results if name not in links and _case(name) in absent]
+    if unlisted:
         listed = {f"{s.name}/{subject}@{dtype}" for s, subject, dtype in manifest.ids(minor, mode)}
-        links.update((name, absent[_case(name)]) for name in others if name not in listed)
+        links.update((name, absent[_case(name)]) for name in unlisted if name not in listed)
     return links
 
 
@@ -203,24 +214,26 @@ def _case(name: str) -> str:
 
 
 @functools.lru_cache(maxsize=32)
-def _demand(manifest: Manifest, minor: Minor, mode: str, level: str) -> LevelRequirements:
-    chosen = levels.load(level)
-    floor = chosen.floor(mode)
-    entries: dict[str, Entry] = {}
+def _requirements(manifest: Manifest, minor: Minor, mode: str, level: str) -> LevelRequirements:
+    level_definition = levels.load(level)
+    floor = level_definition.floor(mode)
+    entries: dict[str, RequiredResult] = {}
     for statement, subject, dtype in manifest.ids(minor, mode):
-        if not chosen.chosen(statement.kind, statement.name, statement.level, subject, (dtype,)):
+        if not level_definition.selected_dtypes(
+            statement.kind, statement.name, statement.level, subject, (dtype,)
+        ):
             continue
-        of_subject = capabilities.of_subject(statement.kind, subject)
-        needs = tuple(dict.fromkeys((*statement.capabilities, *of_subject)))
+        subject_capabilities = capabilities.capabilities_of_subject(statement.kind, subject)
+        needs = tuple(dict.fromkeys((*statement.capabilities, *subject_capabilities)))
         result_id = ResultId.parse(f"{statement.name}/{subject}@{dtype}")
-        entries[str(result_id)] = Entry(
+        entries[str(result_id)] = RequiredResult(
             result_id, statement.kind, needs, statement.hooks, floor.holds(dtype, needs)
         )
     waived: dict[str, set[str]] = {}
     for waiver in manifest.waivers:
-        if waiver.id in entries and _speaks(waiver, minor, mode):
+        if waiver.id in entries and _waiver_applies(waiver, minor, mode):
             waived.setdefault(waiver.id, set()).add(waiver.kind)
-    placed = {
+    subjects_with_placement = {
         entry.id.case.subject for entry in entries.values() if entry.id.case.property == levels.PLACEMENT
     }
     return LevelRequirements(
@@ -228,28 +241,28 @@ def _demand(manifest: Manifest, minor: Minor, mode: str, level: str) -> LevelReq
         mode,
         level,
         entries,
-        tuple(name for name in chosen.native if name in placed),
+        tuple(name for name in level_definition.native if name in subjects_with_placement),
         {name: frozenset(kinds) for name, kinds in waived.items()},
     )
 
 
-def _speaks(waiver: Waiver, minor: Minor, mode: str) -> bool:
+def _waiver_applies(waiver: Waiver, minor: Minor, mode: str) -> bool:
     if waiver.modes and mode not in waiver.modes:
         return False
     return waiver.since <= minor and (waiver.until is None or minor < waiver.until)
 
 
 def load(path: Path = PATH) -> Manifest:
-    """The committed manifest; UsageError if it is not one."""
+    """Return the committed manifest; raise UsageError if the file is not a manifest."""
     try:
         return from_json(json.loads(path.read_text()))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        why = repr(error)[:300]
-        raise UsageError(f"manifest {path.name} cannot be read: {why}; run '{COMMAND}'") from None
+        reason = repr(error)[:300]
+        raise UsageError(f"manifest {path.name} cannot be read: {reason}; run '{COMMAND}'") from None
 
 
 def from_json(data: Mapping[str, Any]) -> Manifest:
-    """A manifest from its JSON; ValueError, KeyError or TypeError if it is something else."""
+    """Return a manifest from its JSON; raise ValueError, KeyError or TypeError if it is something else."""
     if data["schema"] != SCHEMA:
         raise ValueError(f"schema is {data['schema']!r}; this version reads {SCHEMA}")
     return Manifest(
@@ -269,14 +282,14 @@ def from_json(data: Mapping[str, Any]) -> Manifest:
     )
 
 
-def _statement(entry: Mapping[str, Any]) -> Statement:
+def _statement(entry: Mapping[str, Any]) -> ManifestProperty:
     if entry["level"] not in LEVELS:
         raise ValueError(f"property {entry['name']!r} names level {entry['level']!r}")
     groups = [
         Group(*_span(group), tuple(group["dtypes"].split()), tuple(group["subjects"].split()))
         for group in entry["results"]
     ]
-    return Statement(
+    return ManifestProperty(
         str(entry["kind"]),
         str(entry["name"]),
         entry["level"],
@@ -296,19 +309,22 @@ def _span(entry: Mapping[str, Any]) -> tuple[Minor, Minor | None]:
 def _minor(text: str) -> Minor:
     first, dot, second = text.partition(".")
     if not dot:
-        raise ValueError(f"{text!r} is no minor of torch")
+        raise ValueError(f"{text!r} is not a minor version of torch, like 2.13")
     return int(first), int(second)
 
 
 def to_json(manifest: Manifest) -> dict[str, Any]:
-    """The inverse of :func:`from_json`, with digests of what levels ask for, for whoever reads a change."""
+    """Return the JSON of a manifest, with the digests of the level requirements for reviewers of a change."""
 
     def span(entry: Group | Waiver) -> dict[str, Any]:
-        return {"since": words(entry.since), "until": None if entry.until is None else words(entry.until)}
+        return {
+            "since": minor_text(entry.since),
+            "until": None if entry.until is None else minor_text(entry.until),
+        }
 
     return {
         "schema": SCHEMA,
-        "minors": [words(minor) for minor in manifest.minors],
+        "minors": [minor_text(minor) for minor in manifest.minors],
         "digests": digests(manifest),
         "properties": [
             {
@@ -342,20 +358,21 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
 
 
 def digests(manifest: Manifest) -> dict[str, dict[str, dict[str, str]]]:
-    """The digest of what each level asks for, by torch minor and mode."""
+    """Return the digest of each level's requirements, by torch minor and mode."""
     modes = sorted({mode for statement in manifest.statements for mode in statement.modes})
     return {
-        words(minor): {
-            mode: {level: _demand(manifest, minor, mode, level).digest() for level in LEVELS}
+        minor_text(minor): {
+            mode: {level: _requirements(manifest, minor, mode, level).digest() for level in LEVELS}
             for mode in modes
         }
         for minor in manifest.minors
     }
 
 
-def groups(dtypes_of: Mapping[str, Sequence[tuple[str, Minor, Minor | None]]]) -> tuple[Group, ...]:
-    """Groups of one property from the dtypes of each subject with since and until, subjects that share them
-    together.
+def property_groups(dtypes_of: Mapping[str, Sequence[tuple[str, Minor, Minor | None]]]) -> tuple[Group, ...]:
+    """Return the groups of one property from the dtypes of each subject, each with since and until.
+
+    Subjects with equal dtypes, since and until share a group.
     """
     by_subject: dict[tuple[tuple[str, ...], Minor, Minor | None], list[str]] = {}
     for subject, dtypes in dtypes_of.items():

@@ -1,4 +1,4 @@
-"""Reader of ``mutation_operators.json``: each mutation operator, and the property that is designated to kill it."""
+"""Read ``mutation_operators.json``: each mutation operator and the property that is meant to kill it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATH = Path(__file__).with_suffix(".json")
 
 @dataclasses.dataclass(frozen=True)
 class MutationOperator:
-    """A mutation operator: ``text`` says how a mutant is wrong, ``designated`` names a property or an API area."""
+    """A mutation operator: ``text`` describes the defect, ``designated`` names a property or an API area."""
 
     text: str
     designated: str

@@ -1,7 +1,7 @@
-"""The detection power of each level: how many planted faults its results see, as committed data.
+"""The mutation score of each level: the share of mutants that its results kill, as committed data.
 
-``python -m tools.mutation --record`` writes ``detection.json`` beside the levels from a whole run; it is
-read here without torch. Certificates carry it.
+``python -m tools.mutation --record`` writes ``mutation_score.json`` next to the levels from a complete run.
+This module reads it without torch. Certificates contain it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ PATH = levels.FOLDER / "mutation_score.json"
 
 @dataclasses.dataclass(frozen=True)
 class LevelScore:
-    """Mutants that the results of a level killed, of all that count, and the same at places that it calls."""
+    """The mutants that the results of a level killed, of all mutants and of the mutants in code that the
+    level calls.
+    """
 
     killed: int
     of: int
@@ -26,26 +28,27 @@ class LevelScore:
     of_called: int
 
     def words(self) -> str:
-        """Return ``84.2 % of 9,812 planted faults, 91.0 % of the 9,000 at places that it calls``."""
+        """Return ``84.2 % of 9,812 mutants, 91.0 % of the 9,000 mutants in code that it calls``."""
         return (
-            f"{_share(self.killed, self.of)} of {self.of:,} planted faults, "
-            f"{_share(self.killed_called, self.of_called)} of the {self.of_called:,} at places that it calls"
+            f"{_share(self.killed, self.of)} of {self.of:,} mutants, "
+            f"{_share(self.killed_called, self.of_called)} of the {self.of_called:,} mutants in code that it "
+            "calls"
         )
 
 
 @dataclasses.dataclass(frozen=True)
 class EarlierScores:
-    """The power of each level as it was measured on a day, ``2026-11-25``."""
+    """The mutation score of each level on an earlier day, ``2026-11-25``."""
 
     day: str
     levels: Mapping[str, LevelScore]
 
 
 @dataclasses.dataclass(frozen=True)
-class Detection:
-    """The figures of one run: its target, mode and minor of torch (``2.13``), and the power of each level.
+class MutationScores:
+    """The scores of one run: its target, mode and torch minor (``2.13``), and the score of each level.
 
-    ``history`` has those of earlier runs, one for a day, in the order of their days.
+    ``history`` has the scores of earlier runs, one for each day, in the order of days.
     """
 
     target: str
@@ -56,31 +59,33 @@ class Detection:
     history: tuple[EarlierScores, ...] = ()
 
     def write(self, path: Path = PATH) -> None:
-        """Write the figures as JSON."""
+        """Write the scores as JSON."""
         path.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
 
-    def after(self, before: Detection) -> Detection:
-        """Return these figures with the history of earlier ones of their target and mode, now part of it."""
+    def after(self, before: MutationScores) -> MutationScores:
+        """Return these scores with an earlier measurement of the same target and mode appended to the
+        history.
+        """
         if (before.target, before.mode) != (self.target, self.mode):
             return self
         past = (*before.history, EarlierScores(before.day, before.levels))
-        return dataclasses.replace(self, history=tuple(one for one in past if one.day < self.day))
+        return dataclasses.replace(self, history=tuple(scores for scores in past if scores.day < self.day))
 
     @staticmethod
-    def read(path: Path = PATH) -> Detection:
-        """Read what :meth:`write` wrote."""
+    def read(path: Path = PATH) -> MutationScores:
+        """Return the scores that :meth:`write` wrote."""
         data = json.loads(path.read_text())
-        history = tuple(EarlierScores(past["day"], _powers(past["levels"])) for past in data["history"])
-        return Detection(
-            data["target"], data["mode"], data["torch"], data["day"], _powers(data["levels"]), history
+        history = tuple(EarlierScores(past["day"], _level_scores(past["levels"])) for past in data["history"])
+        return MutationScores(
+            data["target"], data["mode"], data["torch"], data["day"], _level_scores(data["levels"]), history
         )
 
     def of(self, level: str, mode: str) -> LevelScore | None:
-        """Return the power of a level; None in a mode in which it was not measured."""
+        """Return the score of a level; None in a mode in which it was not measured."""
         return self.levels.get(level) if mode == self.mode else None
 
 
-def _powers(levels: Mapping[str, Mapping[str, int]]) -> dict[str, LevelScore]:
+def _level_scores(levels: Mapping[str, Mapping[str, int]]) -> dict[str, LevelScore]:
     return {level: LevelScore(**numbers) for level, numbers in levels.items()}
 
 

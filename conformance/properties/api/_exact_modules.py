@@ -7,38 +7,40 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from conformance.behaviours.lab import Lab, own_work
+from conformance.behaviours.lab import Lab, lab_work
 
 M = TypeVar("M", bound=nn.Module)
 
 
-def whole(lab: Lab, module: M, *, low: int = -3, high: int = 4) -> M:
-    """The module on the lab's device and in its dtype, with whole numbers in ``[low, high)`` as its state.
+def with_whole_number_state(lab: Lab, module: M, *, low: int = -3, high: int = 4) -> M:
+    """Return the module on the lab's device and in its dtype, with whole numbers in ``[low, high)`` as its
+    state.
 
-    Running variances become whole numbers from 1, so that they stay variances. Counters are left alone.
+    Running variances become whole numbers in ``[1, 5)``, because a variance must be positive. Tensors of
+    integer dtypes, such as counters, are unchanged.
     """
-    with own_work(), torch.no_grad():
+    with lab_work(), torch.no_grad():
         module.to(lab.dtype)
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             if not (tensor.is_floating_point() or tensor.is_complex()):
                 continue
             bounds = (1, 5) if name.endswith("running_var") else (low, high)
-            tensor.copy_(numbers(lab, tuple(tensor.shape), *bounds))
+            tensor.copy_(whole_numbers_on_host(lab, tuple(tensor.shape), *bounds))
         return module.to(lab.device)
 
 
-def numbers(lab: Lab, shape: tuple[int, ...], low: int = -3, high: int = 4) -> torch.Tensor:
-    """Whole numbers on the host, of float32, from the lab's generator."""
+def whole_numbers_on_host(lab: Lab, shape: tuple[int, ...], low: int = -3, high: int = 4) -> torch.Tensor:
+    """Return whole numbers from the lab's generator as a float32 tensor on the host."""
     return lab.integers(*shape, low=low, high=high, dtype=torch.float32).cpu()
 
 
-def gradients(module: nn.Module) -> dict[str, Any]:
-    """The gradients of a module's parameters by name."""
+def gradients_by_name(module: nn.Module) -> dict[str, Any]:
+    """Return the gradients of a module's parameters by name."""
     return {name: parameter.grad for name, parameter in module.named_parameters()}
 
 
-def state(module: nn.Module) -> dict[str, torch.Tensor]:
-    """The state dict as a plain dict."""
+def state_by_name(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Return the state dict as a plain dict."""
     return dict(module.state_dict())
 
 
@@ -47,14 +49,17 @@ def state(module: nn.Module) -> dict[str, torch.Tensor]:
 ROUNDINGS = 32.0
 
 
-def near(lab: Lab, name: str, value: Any) -> None:
-    """Show results of convolutions of whole numbers."""
+def show_close_convolution(lab: Lab, name: str, value: Any) -> None:
+    """Observe the result of a convolution of whole numbers, within ``ROUNDINGS``."""
     lab.close(name, value, roundings=ROUNDINGS, matrix=True)
 
 
-def agree_roughly(lab: Lab, left: torch.Tensor, right: torch.Tensor, *, times: float = 1.0) -> bool:
-    """Return whether two ways to one attention in float32 agree, within some ``times`` of the rounding of the
-    target's precision.
+def are_close_in_float32(
+    lab: Lab, actual: torch.Tensor, expected: torch.Tensor, *, times: float = 1.0
+) -> bool:
+    """Return whether two computations of one float32 result agree within the precision of the target.
+
+    ``times`` multiplies the tolerance, except for a target with precision tf32.
     """
     rtol, atol = (1e-2, 5e-3) if lab.target.precision == "tf32" else (times * 1e-4, times * 1e-5)
-    return torch.allclose(left, right, rtol=rtol, atol=atol)
+    return torch.allclose(actual, expected, rtol=rtol, atol=atol)

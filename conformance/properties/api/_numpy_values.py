@@ -8,16 +8,16 @@ from typing import Any
 import numpy
 import torch
 
-from conformance.behaviours.lab import Lab, own_work
+from conformance.behaviours.lab import Lab, lab_work
 from conformance.framework.compare import on_host
 
 #: The arrays have several dtypes, which NumPy's annotations cannot express.
 Array = Any
 
 
-def values(tensor: torch.Tensor) -> Array:
-    """The elements as bool, int64, float64 or complex128, in the tensor's shape."""
-    with own_work():
+def to_wide_array(tensor: torch.Tensor) -> Array:
+    """Return the elements as bool, int64, float64 or complex128, in the tensor's shape."""
+    with lab_work():
         host = on_host(tensor).clone()
         if host.is_complex():
             return host.to(torch.complex128).numpy()
@@ -26,21 +26,22 @@ def values(tensor: torch.Tensor) -> Array:
         return host.numpy() if host.dtype == torch.bool else host.to(torch.int64).numpy()
 
 
-def from_array(
+def tensor_from_array(
     lab: Lab, array: Any, dtype: torch.dtype | None = None, *, requires_grad: bool = False
 ) -> torch.Tensor:
-    """A tensor on the device from an array, of the lab's dtype unless ``dtype`` is given."""
-    with own_work():
+    """Return a tensor on the device with the values of an array, of dtype ``dtype`` or the lab's dtype."""
+    with lab_work():
         host = torch.from_numpy(numpy.ascontiguousarray(array).copy()).reshape(numpy.shape(array))
     return lab.put(host, dtype=dtype or lab.dtype, requires_grad=requires_grad)
 
 
-def refuses_two_devices(
+def expect_error_for_two_devices(
     lab: Lab, name: str, call: Callable[[], Any], *types: type[BaseException], match: str | None = None
 ) -> None:
     """Expect an error from a call that mixes tensors of the device with tensors of the CPU.
 
-    On the CPU's side nothing is mixed, so the error is taken for granted.
+    When the behaviour runs on the CPU, the call mixes nothing. It is then not made, and the observation is
+    recorded as true.
     """
     if lab.device.type == "cpu":
         lab.holds(f"{name} raises", True)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from conformance import torch_testing_internals
-from conformance.behaviours.lab import Lab, own_work
+from conformance.behaviours.lab import Lab, lab_work
 from conformance.framework.trees import leaves, tensors, tree_map
 
 
@@ -31,51 +31,51 @@ class OpInfoCall:
         """Return the tensors among the arguments and options, in order."""
         return tensors((self.arguments, self.options))
 
-    def with_tensors(self, given: Sequence[Any]) -> OpInfoCall:
-        """Return the same call of other tensors."""
-        rest = iter(given)
+    def with_replaced_tensors(self, new_tensors: Sequence[Any]) -> OpInfoCall:
+        """Return the call with its tensors replaced by ``new_tensors``, in order."""
+        remaining = iter(new_tensors)
 
-        def other(leaf: Any) -> Any:
-            return next(rest) if isinstance(leaf, torch.Tensor) else leaf
+        def replacement(leaf: Any) -> Any:
+            return next(remaining) if isinstance(leaf, torch.Tensor) else leaf
 
-        arguments, options = tree_map(other, (self.arguments, self.options))
+        arguments, options = tree_map(replacement, (self.arguments, self.options))
         return dataclasses.replace(self, arguments=arguments, options=options)
 
-    def at(self, device: str) -> OpInfoCall:
-        """Return the same call with every device among its arguments replaced."""
+    def on_device(self, device: str) -> OpInfoCall:
+        """Return the call with each device argument replaced by ``device``."""
 
-        def other(leaf: Any) -> Any:
+        def replacement(leaf: Any) -> Any:
             return torch.device(device) if isinstance(leaf, torch.device) else leaf
 
-        arguments, options = tree_map(other, (self.arguments, self.options))
+        arguments, options = tree_map(replacement, (self.arguments, self.options))
         return dataclasses.replace(self, arguments=arguments, options=options)
 
-    def renewed(self, lab: Lab) -> OpInfoCall:
-        """Return the same call with other numbers in tensors of floating dtypes, between 0 and 1."""
+    def with_new_values(self, lab: Lab) -> OpInfoCall:
+        """Return the call with new random values between 0 and 1 in its strided floating tensors."""
 
-        def other(leaf: Any) -> Any:
+        def replacement(leaf: Any) -> Any:
             if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.layout is torch.strided:
                 return lab.floats(*leaf.shape, low=0.0, high=1.0, dtype=leaf.dtype)
             return leaf
 
-        arguments, options = tree_map(other, (self.arguments, self.options))
+        arguments, options = tree_map(replacement, (self.arguments, self.options))
         return dataclasses.replace(self, arguments=arguments, options=options)
 
-    def copied(self) -> OpInfoCall:
-        """Return the same call with copies of its tensors."""
+    def with_copied_tensors(self) -> OpInfoCall:
+        """Return the call with copies of its tensors."""
 
         def copy(leaf: Any) -> Any:
             if not isinstance(leaf, torch.Tensor):
                 return leaf
             return leaf.detach().clone().requires_grad_(leaf.requires_grad)
 
-        with own_work():
+        with lab_work():
             arguments, options = tree_map(copy, (self.arguments, self.options))
         return dataclasses.replace(self, arguments=arguments, options=options)
 
 
-def calls(lab: Lab, part: int, parts: int) -> Iterator[OpInfoCall]:
-    """Yield the call of each ``parts``-th entry, from number ``part`` on, in order of the names."""
+def first_calls(lab: Lab, shard: int, shard_count: int) -> Iterator[OpInfoCall]:
+    """Yield the calls of every ``shard_count``-th entry from index ``shard`` on, in order of the names."""
     entries = [
         op for op in torch_testing_internals.op_db() if not torch_testing_internals.is_device_specific(op)
     ]
@@ -88,14 +88,14 @@ def calls(lab: Lab, part: int, parts: int) -> Iterator[OpInfoCall]:
             return lab.device
         return leaf
 
-    for info in entries[part::parts]:
+    for info in entries[shard::shard_count]:
         if lab.dtype not in torch_testing_internals.forward_dtypes(info):
             continue
         seed = torch_testing_internals.seed_for(info.formatted_name, str(lab.dtype))
         sample = torch_testing_internals.first_sample(info, lab.dtype, seed=seed)
         if sample is None:
             continue
-        with own_work():
+        with lab_work():
             arguments, options = tree_map(moved, ((sample.input, *sample.args), dict(sample.kwargs)))
         yield OpInfoCall(str(info.formatted_name), info.op, info.inplace_variant, arguments, options, info)
 
@@ -103,9 +103,10 @@ def calls(lab: Lab, part: int, parts: int) -> Iterator[OpInfoCall]:
 _NUMBERS: dict[type, str] = {torch.SymInt: "int", torch.SymFloat: "float", torch.SymBool: "bool"}
 
 
-def forms(value: Any) -> list[Any]:
-    """Return shape, dtype and type of device of each tensor of a tree; of other leaves the type's word, with
-    symbolic numbers as numbers.
+def describe_leaves(value: Any) -> list[Any]:
+    """Return the shape, dtype and device type of each tensor of a tree, and the type name of each other leaf.
+
+    A symbolic number has the type name of the ordinary number.
     """
     return [
         (tuple(int(size) for size in leaf.shape), leaf.dtype, leaf.device.type)
@@ -115,20 +116,24 @@ def forms(value: Any) -> list[Any]:
     ]
 
 
-def near(left: Any, right: Any) -> bool:
-    """Return whether two trees hold the same numbers up to the order in which they were computed."""
-    ours, theirs = list(leaves(left)), list(leaves(right))
-    return len(ours) == len(theirs) and all(map(_near, ours, theirs))
+def trees_are_close(actual: Any, expected: Any) -> bool:
+    """Return whether two trees have the same values, up to the rounding of a different order of
+    computation.
+    """
+    actual_leaves, expected_leaves = list(leaves(actual)), list(leaves(expected))
+    return len(actual_leaves) == len(expected_leaves) and all(
+        map(_leaves_are_close, actual_leaves, expected_leaves)
+    )
 
 
-def _near(a: Any, b: Any) -> bool:
-    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
-        return bool(a == b) or a != a
-    if a.layout is not torch.strided:
-        a, b = a.to_dense(), b.to_dense()
-    if a.shape != b.shape or a.dtype != b.dtype:
+def _leaves_are_close(actual: Any, expected: Any) -> bool:
+    if not isinstance(actual, torch.Tensor) or not isinstance(expected, torch.Tensor):
+        return bool(actual == expected) or actual != actual
+    if actual.layout is not torch.strided:
+        actual, expected = actual.to_dense(), expected.to_dense()
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return False
-    with own_work():
-        wide = torch.complex128 if a.is_complex() else torch.float64
-        a, b = (x.detach().cpu().to(wide) for x in (a, b))
-        return torch.allclose(a, b, rtol=1e-3, atol=1e-3, equal_nan=True)
+    with lab_work():
+        wide = torch.complex128 if actual.is_complex() else torch.float64
+        actual, expected = (leaf.detach().cpu().to(wide) for leaf in (actual, expected))
+        return torch.allclose(actual, expected, rtol=1e-3, atol=1e-3, equal_nan=True)

@@ -1,1 +1,1 @@
-"""Properties of every collective of a process group; each check runs programs on all ranks."""
+"""Properties of each collective of a process group. Each check runs rank programs on all ranks."""

@@ -1,6 +1,4 @@
-"""The shared parts of the properties of collectives: the program that runs one, and the comparison of
-results.
-"""
+"""Helper functions for the checks of collectives: a rank program that runs one, and comparisons."""
 
 from __future__ import annotations
 
@@ -21,38 +19,41 @@ from conformance.model.vocabulary import ANY_DTYPE
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Odd sizes, one element, none, and more than fits a small message.
+#: Odd sizes, one element, no element, more than fits a small message, and no dimension.
 SHAPES: tuple[Shape, ...] = ((7,), (1,), (3, 5), (0,), (5, 0, 2), (129, 33), ())
 
 
-def any_dtype(target: Target, subject: Subject) -> Sequence[str]:
-    """Return one result, in float32, for properties that do not depend on what reduces."""
+def applies_once(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the dtype word ``any`` for properties that run once, in float32.
+
+    Return no dtype for the further reductions of a collective: only ``sum`` is checked.
+    """
     return [ANY_DTYPE] if subject.info.reduction in ("", "sum") else []
 
 
 def shapes_of(collective: Collective) -> list[Shape]:
-    """Return the shapes that a collective takes."""
+    """Return the shapes that a collective accepts."""
     return [shape for shape in SHAPES if collective.scalars or shape]
 
 
-def given_by(
-    collective: Collective, me: int, size: int, shape: Shape, dtype: torch.dtype, salt: int = 0
+def inputs_of_rank(
+    collective: Collective, rank: int, size: int, shape: Shape, dtype: torch.dtype, salt: int = 0
 ) -> Tensors:
-    """Return the inputs of a rank, on the CPU."""
+    """Return the inputs of a rank as CPU tensors."""
     return [
-        numbers(me + salt, part, dtype, place, collective.reduction)
-        for place, part in enumerate(collective.given(me, size, shape))
+        numbers(rank + salt, tensor_shape, dtype, tensor_index, collective.reduction)
+        for tensor_index, tensor_shape in enumerate(collective.given(rank, size, shape))
     ]
 
 
-def host(tensors: Sequence[torch.Tensor]) -> Tensors:
-    """Return copies on the CPU."""
+def copies_on_cpu(tensors: Sequence[torch.Tensor]) -> Tensors:
+    """Return copies of the tensors on the CPU."""
     return [tensor.detach().cpu().clone() for tensor in tensors]
 
 
 @program
-def collect(rank: Rank, name: str, shapes: Sequence[Shape], dtype: str, root: int) -> list[Any]:
-    """Return for each shape the results of a collective and its inputs afterwards, all on the CPU."""
+def results_and_inputs(rank: Rank, name: str, shapes: Sequence[Shape], dtype: str, root: int) -> list[Any]:
+    """Return, for each shape, the results of a collective and its inputs after the call, on the CPU."""
     import torch.distributed as dist
 
     collective = find(name)
@@ -60,73 +61,83 @@ def collect(rank: Rank, name: str, shapes: Sequence[Shape], dtype: str, root: in
     for shape in shapes:
         tensors = [
             t.to(rank.device)
-            for t in given_by(collective, rank.rank, rank.size, shape, getattr(torch, dtype))
+            for t in inputs_of_rank(collective, rank.rank, rank.size, shape, getattr(torch, dtype))
         ]
         call = CollectiveCall(range(rank.size), rank.rank, root, collective.reduction)
         outputs = collective.issue(dist, call, tensors).wait()
-        results.append((host(outputs), host(tensors)))
+        results.append((copies_on_cpu(outputs), copies_on_cpu(tensors)))
     return results
 
 
-def compare(
+def compare_tensors(
     recorder: Recorder,
     collective: Collective,
     actual: Sequence[torch.Tensor],
-    due: Sequence[torch.Tensor],
-    what: str,
+    expected: Sequence[torch.Tensor],
+    label: str,
 ) -> bool:
-    """Compare the results of a rank with those that are due: exactly, but for averages."""
+    """Compare the results of one rank with the expected tensors. Return whether they agree.
+
+    Averages have a tolerance; all other reductions are compared exactly.
+    """
     recorder.compared(1)
-    if len(actual) != len(due):
-        recorder.fail(Kind.METADATA, f"{what}: {len(actual)} tensors, expected {len(due)}.")
+    if len(actual) != len(expected):
+        recorder.fail(Kind.METADATA, f"{label}: {len(actual)} tensors, expected {len(expected)}.")
         return False
-    good = True
-    for place, (got, want) in enumerate(zip(actual, due, strict=True)):
-        words = what if len(due) == 1 else f"{what}, tensor {place}"
-        if got.dtype != want.dtype:
-            recorder.fail(Kind.DTYPE, f"{words}: the dtype is {got.dtype}, expected {want.dtype}.")
-            good = False
+    equal = True
+    for tensor_index, (actual_tensor, expected_tensor) in enumerate(zip(actual, expected, strict=True)):
+        tensor_label = label if len(expected) == 1 else f"{label}, tensor {tensor_index}"
+        if actual_tensor.dtype != expected_tensor.dtype:
+            recorder.fail(
+                Kind.DTYPE,
+                f"{tensor_label}: the dtype is {actual_tensor.dtype}, expected {expected_tensor.dtype}.",
+            )
+            equal = False
             continue
-        unit = 2 * unit_of(want.dtype) if collective.reduction == "avg" else 0.0
-        # A mean may be made of parts that are divided first, each of at most the largest given number.
+        unit = 2 * unit_of(expected_tensor.dtype) if collective.reduction == "avg" else 0.0
+        # An average may add quotients that are divided first. Each is at most the largest input number.
         tolerance = Tolerance(unit, unit * LARGEST) if unit else EXACT
-        if want.is_floating_point() and want.itemsize == 1:
-            got, want = got.float(), want.float()
-        good &= compare_values(recorder, got, want, tolerance=tolerance, what=words)
-    return good
+        if expected_tensor.is_floating_point() and expected_tensor.itemsize == 1:
+            actual_tensor, expected_tensor = actual_tensor.float(), expected_tensor.float()
+        equal &= compare_values(
+            recorder, actual_tensor, expected_tensor, tolerance=tolerance, label=tensor_label
+        )
+    return equal
 
 
 def compare_ranks(
     recorder: Recorder,
     collective: Collective,
     actual: Sequence[Sequence[torch.Tensor]],
-    given: list[Tensors],
+    inputs: list[Tensors],
     root: int,
-    what: str,
+    label: str,
 ) -> bool:
-    """Compare the results of all ranks of a group with those that are due for their inputs."""
-    due = collective.due(given, root, collective.reduction)
+    """Compare the results of all ranks of a group with the expected results for their inputs."""
+    expected_of_ranks = collective.due(inputs, root, collective.reduction)
     return all(
-        compare(recorder, collective, results, expected, f"{what}, on rank {me} of {len(given)}")
-        for me, (results, expected) in enumerate(zip(actual, due, strict=True))
+        compare_tensors(recorder, collective, results, expected, f"{label}, on rank {rank} of {len(inputs)}")
+        for rank, (results, expected) in enumerate(zip(actual, expected_of_ranks, strict=True))
     )
 
 
-def still_works(target: Target, recorder: Recorder, after: str) -> bool:
-    """Return whether the group still sums up after a refusal."""
+def check_group_still_works(target: Target, recorder: Recorder, after: str) -> bool:
+    """Check that the group still computes an all_reduce after a refusal. Return whether it does."""
     collective = find("all_reduce")
-    answers = worker_ranks.values(
+    replies = worker_ranks.values(
         target,
         recorder,
-        collect,
-        what=f"all_reduce after {after}",
+        results_and_inputs,
+        label=f"all_reduce after {after}",
         name=collective.name,
         shapes=[(7,)],
         dtype="float32",
         root=0,
     )
-    if answers is None:
+    if replies is None:
         return False
-    given = [given_by(collective, me, len(answers), (7,), torch.float32) for me in range(len(answers))]
-    actual = [answer[0][0] for answer in answers]
-    return compare_ranks(recorder, collective, actual, given, 0, f"all_reduce after {after}")
+    inputs = [
+        inputs_of_rank(collective, rank, len(replies), (7,), torch.float32) for rank in range(len(replies))
+    ]
+    actual = [reply[0][0] for reply in replies]
+    return compare_ranks(recorder, collective, actual, inputs, 0, f"all_reduce after {after}")

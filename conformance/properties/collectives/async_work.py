@@ -1,4 +1,4 @@
-"""Collectives that are issued and waited for later: order with streams, handles, memory."""
+"""Check collectives whose handles are waited for later: stream order, handles and memory."""
 
 from __future__ import annotations
 
@@ -18,44 +18,53 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.collectives._collective_checks import any_dtype, compare_ranks, given_by, host
+from conformance.properties.collectives._collective_checks import (
+    applies_once,
+    compare_ranks,
+    copies_on_cpu,
+    inputs_of_rank,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _SHAPE = (129, 33)
-#: Seconds that the device is kept busy before a collective sees its input.
+#: Seconds for which the device is busy before the collective's input is written.
 _DELAY = 0.2
 _IN_FLIGHT = 4
 
 
-def _with_handles(target: Target, subject: Subject) -> Sequence[str]:
-    return any_dtype(target, subject) if subject.info.asynchronous else []
+def _applies_to_asynchronous(target: Target, subject: Subject) -> Sequence[str]:
+    return applies_once(target, subject) if subject.info.asynchronous else []
 
 
 @program
-def ordered(rank: Rank, name: str, aside: bool) -> tuple[float, list[torch.Tensor]]:
-    """Return the seconds until the host was free, and the result plus one, after a first use.
+def delayed_collective(rank: Rank, name: str, side: bool) -> tuple[float, list[torch.Tensor]]:
+    """Return the seconds until the host was free, and the results plus one.
 
-    ``aside``: on a stream of its own.
+    The first run is not measured. If ``side`` is set, the calls run on a side stream.
     """
     collective = find(name)
-    with side_stream(rank.target) if aside else contextlib.nullcontext():
-        behind_a_slow_kernel(rank, collective)
-        runs = [behind_a_slow_kernel(rank, collective) for _ in range(3)]
+    with side_stream(rank.target) if side else contextlib.nullcontext():
+        collective_after_slow_kernel(rank, collective)
+        runs = [collective_after_slow_kernel(rank, collective) for _ in range(3)]
     return min(seconds for seconds, _ in runs), runs[-1][1]
 
 
-def behind_a_slow_kernel(rank: Rank, collective: Collective) -> tuple[float, list[torch.Tensor]]:
-    """Give a collective an input that a slow kernel has yet to write, and use the result at once.
+def collective_after_slow_kernel(rank: Rank, collective: Collective) -> tuple[float, list[torch.Tensor]]:
+    """Issue a collective whose input a slow kernel has yet to write, and use the results immediately.
 
-    Once the stream waits, the input and freed memory are overwritten. Returns the seconds until the host was
-    free, and the result plus one.
+    After the wait, the input is overwritten, and freed memory is allocated again and overwritten.
+
+    Returns:
+        The seconds until the host was free, and the results plus one.
     """
     import torch.distributed as dist
 
     delay = rank.target.hook("delay")
-    given = [t.to(rank.device) for t in given_by(collective, rank.rank, rank.size, _SHAPE, torch.float32)]
-    tensors = [torch.full_like(t, 77.0) for t in given]
+    inputs = [
+        t.to(rank.device) for t in inputs_of_rank(collective, rank.rank, rank.size, _SHAPE, torch.float32)
+    ]
+    tensors = [torch.full_like(t, 77.0) for t in inputs]
     call = CollectiveCall(
         range(rank.size), rank.rank, rank.size - 1, collective.reduction, asynchronous=collective.asynchronous
     )
@@ -63,7 +72,7 @@ def behind_a_slow_kernel(rank: Rank, collective: Collective) -> tuple[float, lis
     start = time.monotonic()
     if delay is not None:
         delay(_DELAY)
-    for tensor, value in zip(tensors, given, strict=True):
+    for tensor, value in zip(tensors, inputs, strict=True):
         torch.mul(value, 1.0, out=tensor)
     outputs = collective.issue(dist, call, tensors).wait()
     results = [output + 1 for output in outputs]
@@ -74,124 +83,137 @@ def behind_a_slow_kernel(rank: Rank, collective: Collective) -> tuple[float, lis
     garbage = [torch.full(_SHAPE, 1e30, device=rank.device) for _ in range(8)]
     rank.synchronize()
     del garbage
-    return seconds, host(results)
+    return seconds, copies_on_cpu(results)
 
 
 @register(
     "collective-order",
     subject_kind="collective",
-    statement="A collective sees what its stream had written when it was issued, what follows on the stream "
-    "sees its result, and waiting for its handle does not wait for the device.",
+    statement=(
+        "A collective reads the values that its stream had written when it was issued. Later work on the "
+        "stream reads its result. Waiting for its handle does not wait for the device."
+    ),
     documentation="distributed.html",
     level="core",
-    applies=any_dtype,
+    applies=applies_once,
     modes=("distributed",),
     runs=False,
     capabilities=("distributed",),
 )
 def collective_order(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the order on the current stream and on another one, behind a slow kernel if the target file names
-    one.
+    """Check the order on the current stream and on a side stream.
+
+    If the target file names the hook ``delay``, a slow kernel precedes the collective.
     """
     collective: Collective = subject.info
-    _in_order(target, recorder, collective, aside=False)
+    _check_order(target, recorder, collective, side=False)
     if target.capable("streams") and not target.is_cpu:
-        _in_order(target, recorder, collective, aside=True)
+        _check_order(target, recorder, collective, side=True)
     else:
-        recorder.note("there is one stream only")
+        recorder.note("the target has only one stream")
 
 
-def _in_order(target: Target, recorder: Recorder, collective: Collective, *, aside: bool) -> None:
-    what = f"{collective.name} on a side stream" if aside else collective.name
-    answers = worker_ranks.values(target, recorder, ordered, what=what, name=collective.name, aside=aside)
-    if answers is None:
+def _check_order(target: Target, recorder: Recorder, collective: Collective, *, side: bool) -> None:
+    label = f"{collective.name} on a side stream" if side else collective.name
+    replies = worker_ranks.values(
+        target, recorder, delayed_collective, label=label, name=collective.name, side=side
+    )
+    if replies is None:
         return
-    size = len(answers)
-    given = [given_by(collective, me, size, _SHAPE, torch.float32) for me in range(size)]
-    actual = [[tensor - 1 for tensor in answer[1]] for answer in answers]
-    compare_ranks(recorder, collective, actual, given, size - 1, f"{what} behind a slow kernel")
-    # A call without a handle may hold the host, and so may receiving, whose end only the host sees.
+    size = len(replies)
+    inputs = [inputs_of_rank(collective, rank, size, _SHAPE, torch.float32) for rank in range(size)]
+    actual = [[tensor - 1 for tensor in reply[1]] for reply in replies]
+    compare_ranks(recorder, collective, actual, inputs, size - 1, f"{label} behind a slow kernel")
+    # A call without a handle may block the host. So may a receive, because only the host observes its end.
     if not (collective.asynchronous and target.capable("asynchronous") and "delay" in target.hooks):
-        recorder.note("holding the host cannot be observed here")
+        recorder.note(
+            "not checked whether the call blocks the host: this needs an asynchronous collective and the "
+            "hook delay"
+        )
         return
-    worst = max(answer[0] for answer in answers)
+    worst = max(reply[0] for reply in replies)
     fact(
         recorder,
         worst < _DELAY * 0.9,
         Kind.STATE,
-        f"issuing {what} and waiting for its handle held the host for {worst:.2f} s, while the device "
-        f"was busy for {_DELAY} s; wait() must hold the stream, not the host.",
+        f"issuing {label} and waiting for its handle blocked the host for {worst:.2f} s, while the device "
+        f"was busy for {_DELAY} s; wait() must block the stream, not the host.",
     )
 
 
-def completed(handle: Any) -> bool:
-    """Return whether a Work or a Future says that it is completed."""
+def is_completed(handle: Any) -> bool:
+    """Return whether a Work or a Future reports that it is completed."""
     return bool(handle.is_completed() if hasattr(handle, "is_completed") else handle.done())
 
 
 @program
-def in_flight(rank: Rank, name: str) -> dict[str, Any]:
-    """Return the results of several calls at once, waited for from the last to the first, and their handles'
-    states.
+def overlapping_calls(rank: Rank, name: str) -> dict[str, Any]:
+    """Return the results of several calls in flight, and the states of their handles.
+
+    The handles are waited for from the last to the first.
     """
     import torch.distributed as dist
 
     collective = find(name)
     call = CollectiveCall(range(rank.size), rank.rank, 0, collective.reduction, asynchronous=True)
-    running, kept = [], []
+    issued_calls, inputs_on_device = [], []
     for salt in range(_IN_FLIGHT):
-        given = given_by(collective, rank.rank, rank.size, (33, 5), torch.float32, salt)
-        kept.append([t.to(rank.device) for t in given])
-        running.append(collective.issue(dist, call, kept[-1]))
-    results = [issued.wait() for issued in reversed(running)][::-1]
+        inputs = inputs_of_rank(collective, rank.rank, rank.size, (33, 5), torch.float32, salt)
+        inputs_on_device.append([t.to(rank.device) for t in inputs])
+        issued_calls.append(collective.issue(dist, call, inputs_on_device[-1]))
+    results = [issued.wait() for issued in reversed(issued_calls)][::-1]
     rank.synchronize()
-    works = [work for issued in running for work in issued.works if work is not None]
+    works = [work for issued in issued_calls for work in issued.works if work is not None]
     deadline = time.monotonic() + 1.0
-    while not all(completed(work) for work in works) and time.monotonic() < deadline:
+    while not all(is_completed(work) for work in works) and time.monotonic() < deadline:
         time.sleep(0.01)
     return {
-        "results": [host(outputs) for outputs in results],
+        "results": [copies_on_cpu(outputs) for outputs in results],
         "handles": len(works),
-        "completed": [completed(work) for work in works],
+        "completed": [is_completed(work) for work in works],
     }
 
 
 @register(
     "collective-handles",
     subject_kind="collective",
-    statement="Several calls may be in flight and their handles waited for in any order; afterwards each is "
-    "completed and each result right.",
+    statement=(
+        "Several calls may be in flight, and their handles may be waited for in any order. Afterwards "
+        "each handle is completed and each result is correct."
+    ),
     documentation="distributed.html",
     level="core",
-    applies=_with_handles,
+    applies=_applies_to_asynchronous,
     modes=("distributed",),
     runs=False,
     capabilities=("distributed",),
 )
 def collective_handles(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check four calls with other numbers each."""
+    """Issue four calls with different inputs and wait for their handles in reverse order."""
     collective: Collective = subject.info
-    answers = worker_ranks.values(
-        target, recorder, in_flight, what=f"several {collective.name}", name=collective.name
+    replies = worker_ranks.values(
+        target, recorder, overlapping_calls, label=f"several {collective.name}", name=collective.name
     )
-    if answers is None:
+    if replies is None:
         return
-    size = len(answers)
+    size = len(replies)
     for salt in range(_IN_FLIGHT):
-        given = [given_by(collective, me, size, (33, 5), torch.float32, salt) for me in range(size)]
-        actual = [answer["results"][salt] for answer in answers]
-        compare_ranks(recorder, collective, actual, given, 0, f"call {salt} of {collective.name}")
-    for me, answer in enumerate(answers):
+        inputs = [
+            inputs_of_rank(collective, rank, size, (33, 5), torch.float32, salt) for rank in range(size)
+        ]
+        actual = [reply["results"][salt] for reply in replies]
+        compare_ranks(recorder, collective, actual, inputs, 0, f"call {salt} of {collective.name}")
+    for rank, reply in enumerate(replies):
         fact(
             recorder,
-            answer["handles"] > 0,
+            reply["handles"] > 0,
             Kind.STATE,
-            f"{collective.name} gave rank {me} no handle for async_op=True.",
+            f"{collective.name} gave rank {rank} no handle for async_op=True.",
         )
         fact(
             recorder,
-            all(answer["completed"]),
+            all(reply["completed"]),
             Kind.STATE,
-            f"a handle of {collective.name} says on rank {me} that it is not completed, a second after "
+            f"a handle of {collective.name} on rank {rank} is not completed one second after "
             "the waits for it and for the device.",
         )

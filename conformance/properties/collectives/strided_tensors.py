@@ -1,4 +1,4 @@
-"""Tensors that are not one dense piece of memory."""
+"""Check collectives of tensors that are not contiguous in memory."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.collectives._collective_checks import (
-    any_dtype,
+    applies_once,
+    check_group_still_works,
     compare_ranks,
-    given_by,
-    host,
-    still_works,
+    copies_on_cpu,
+    inputs_of_rank,
 )
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -28,17 +28,18 @@ from conformance.target.target import Target
 _SHAPE = (6, 10)
 
 
-def laid_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
-    """Return the same values in memory of another layout."""
+def copy_in_layout(tensor: torch.Tensor, layout: str) -> torch.Tensor:
+    """Return a copy of the tensor in another memory layout."""
     return room(tensor, tuple(tensor.shape), layout).copy_(tensor)
 
 
 @program
-def strided(rank: Rank, name: str, given_layout: str, result_layout: str) -> Any:
-    """Return the results with inputs, and room for results, of these layouts, and the number of elements
-    written beside.
+def collective_of_layouts(rank: Rank, name: str, input_layout: str, result_layout: str) -> Any:
+    """Return the results of a collective with inputs and results of two layouts.
 
-    If the call is refused, return the words of the refusal instead.
+    Returns:
+        ``("done", results, n)``: n elements outside the tensors were written.
+        ``("refused", message)`` if the call was refused.
     """
     import torch.distributed as dist
 
@@ -46,75 +47,84 @@ def strided(rank: Rank, name: str, given_layout: str, result_layout: str) -> Any
     call = CollectiveCall(
         range(rank.size), rank.rank, rank.size - 1, collective.reduction, layout=result_layout
     )
-    given = [t.to(rank.device) for t in given_by(collective, rank.rank, rank.size, _SHAPE, torch.float32)]
-    tensors = [laid_out(t, given_layout) for t in given]
+    inputs = [
+        t.to(rank.device) for t in inputs_of_rank(collective, rank.rank, rank.size, _SHAPE, torch.float32)
+    ]
+    tensors = [copy_in_layout(t, input_layout) for t in inputs]
     try:
-        results = host(collective.issue(dist, call, tensors).wait())
+        results = copies_on_cpu(collective.issue(dist, call, tensors).wait())
         rank.synchronize()
     except (RuntimeError, ValueError, TypeError) as error:
-        if {given_layout, result_layout} <= {DENSE, "offset"}:
+        if {input_layout, result_layout} <= {DENSE, "offset"}:
             raise
         return "refused", f"{type(error).__name__}: {error}"
-    beside = sum(written_beside(tensor, given_layout) for tensor in tensors)
-    beside += sum(written_beside(tensor, result_layout) for tensor in call.made)
-    return "done", results, beside
+    elements_written_outside = sum(written_beside(tensor, input_layout) for tensor in tensors)
+    elements_written_outside += sum(written_beside(tensor, result_layout) for tensor in call.made)
+    return "done", results, elements_written_outside
 
 
-def pairs_of(collective: Collective) -> list[tuple[str, str]]:
-    """Return pairs of layouts, of inputs and of results: one of them is dense.
+def layout_pairs(collective: Collective) -> list[tuple[str, str]]:
+    """Return pairs of an input layout and a result layout, of which one is dense.
 
-    If one rank could refuse a call that the others wait for, only those layouts that have to be taken.
+    If one rank could refuse a call while other ranks wait for it, return only layouts that every backend must
+    accept.
     """
-    given = ("offset",) if collective.pairwise else LAYOUTS
-    results = ("offset",) if collective.pairwise or collective.at_root else LAYOUTS
-    pairs = [(layout, DENSE) for layout in given]
-    return pairs + ([(DENSE, layout) for layout in results] if collective.makes_room else [])
+    input_layouts = ("offset",) if collective.pairwise else LAYOUTS
+    result_layouts = ("offset",) if collective.pairwise or collective.at_root else LAYOUTS
+    pairs = [(layout, DENSE) for layout in input_layouts]
+    return pairs + ([(DENSE, layout) for layout in result_layouts] if collective.makes_room else [])
 
 
 @register(
     "collective-layouts",
     subject_kind="collective",
-    statement="Views at an offset are taken, to read from and for results; tensors that are not contiguous "
-    "are refused on every rank, or taken and right; memory beside them is never written.",
+    statement=(
+        "Views at an offset are accepted as inputs and for results. Tensors that are not contiguous are "
+        "either refused on every rank or give correct results. Memory outside the tensors is never "
+        "written."
+    ),
     documentation="distributed.html",
     level="core",
-    applies=any_dtype,
+    applies=applies_once,
     modes=("distributed",),
     runs=False,
     capabilities=("distributed",),
 )
 def collective_layouts(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check a transposed matrix, every second element, and rows behind others."""
+    """Check views at an offset, transposed matrices, every second element, and rows in a larger matrix."""
     collective: Collective = subject.info
-    for layouts in pairs_of(collective):
-        what = f"{collective.name} of {layouts[0]} tensors into {layouts[1]} ones"
-        answers = worker_ranks.values(
+    for layouts in layout_pairs(collective):
+        label = f"{collective.name} of {layouts[0]} tensors into {layouts[1]} ones"
+        replies = worker_ranks.values(
             target,
             recorder,
-            strided,
-            what=what,
+            collective_of_layouts,
+            label=label,
             name=collective.name,
-            given_layout=layouts[0],
+            input_layout=layouts[0],
             result_layout=layouts[1],
         )
-        if answers is None:
+        if replies is None:
             return
-        words = {answer[0] for answer in answers}
+        reply_states = {reply[0] for reply in replies}
         same = fact(
-            recorder, len(words) == 1, Kind.STATE, f"{what} was refused on some ranks and not on others."
+            recorder,
+            len(reply_states) == 1,
+            Kind.STATE,
+            f"{label} was refused on some ranks and not on others.",
         )
         if not same:
             continue
-        size = len(answers)
-        if words == {"refused"}:
-            if not still_works(target, recorder, f"{what} was refused"):
+        size = len(replies)
+        if reply_states == {"refused"}:
+            if not check_group_still_works(target, recorder, f"{label} was refused"):
                 return
             continue
-        given = [given_by(collective, me, size, _SHAPE, torch.float32) for me in range(size)]
-        compare_ranks(recorder, collective, [answer[1] for answer in answers], given, size - 1, what)
+        inputs = [inputs_of_rank(collective, rank, size, _SHAPE, torch.float32) for rank in range(size)]
+        compare_ranks(recorder, collective, [reply[1] for reply in replies], inputs, size - 1, label)
         fact(
             recorder,
-            all(answer[2] == 0 for answer in answers),
+            all(reply[2] == 0 for reply in replies),
             Kind.ALIASING,
-            f"{what} wrote to memory beside them.",
+            f"{label} wrote to memory outside the tensors.",
         )

@@ -1,4 +1,4 @@
-"""Collectives in groups of some ranks, and in a group of one."""
+"""Check collectives in groups of some of the ranks, and in a group of one rank."""
 
 from __future__ import annotations
 
@@ -12,34 +12,42 @@ from conformance.distributed.collectives import Collective, find
 from conformance.distributed.rank_programs import Rank, program
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.collectives._collective_checks import any_dtype, compare_ranks, given_by, host
+from conformance.properties.collectives._collective_checks import (
+    applies_once,
+    compare_ranks,
+    copies_on_cpu,
+    inputs_of_rank,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _SHAPE = (9, 2)
 
 
-def parts_of(size: int) -> list[list[int]]:
-    """Return groups of a world: the last rank alone, all but the first, all of them once more."""
+def groups_of_ranks(size: int) -> list[list[int]]:
+    """Return three lists of ranks: the last rank alone, all ranks except the first, and all ranks."""
     return [[size - 1], list(range(1, size)), list(range(size))]
 
 
 @program
-def within(rank: Rank, name: str) -> list[Any]:
-    """Return the results in each of the groups that this rank is in, None for the others."""
+def results_in_groups(rank: Rank, name: str) -> list[Any]:
+    """Return the results in each group that contains this rank, and None for each other group."""
     import torch.distributed as dist
 
     collective = find(name)
     results: list[Any] = []
-    for ranks in parts_of(rank.size):
+    for ranks in groups_of_ranks(rank.size):
         group = dist.new_group(ranks)
         if rank.rank not in ranks:
             results.append(None)
             continue
-        me = ranks.index(rank.rank)
-        call = CollectiveCall(ranks, me, len(ranks) - 1, collective.reduction, group=group)
-        tensors = [t.to(rank.device) for t in given_by(collective, me, len(ranks), _SHAPE, torch.float32)]
-        results.append(host(collective.issue(dist, call, tensors).wait()))
+        group_rank = ranks.index(rank.rank)
+        call = CollectiveCall(ranks, group_rank, len(ranks) - 1, collective.reduction, group=group)
+        tensors = [
+            t.to(rank.device)
+            for t in inputs_of_rank(collective, group_rank, len(ranks), _SHAPE, torch.float32)
+        ]
+        results.append(copies_on_cpu(collective.issue(dist, call, tensors).wait()))
         rank.synchronize()
         dist.destroy_process_group(group)
     return results
@@ -48,27 +56,31 @@ def within(rank: Rank, name: str) -> list[Any]:
 @register(
     "collective-groups",
     subject_kind="collective",
-    statement="In a group of some ranks only those take part, whatever their numbers in the world; a group "
-    "of one has its own.",
+    statement=(
+        "In a group of some ranks only these ranks take part, whatever their global ranks are. In a group "
+        "of one rank, the rank gets its own values."
+    ),
     documentation="distributed.html",
     level="core",
-    applies=any_dtype,
+    applies=applies_once,
     modes=("distributed",),
     runs=False,
     capabilities=("distributed",),
 )
 def collective_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Make the groups for the check, and destroy them afterwards."""
+    """Create each group, run the collective in it, and destroy the group."""
     collective: Collective = subject.info
-    answers = worker_ranks.values(
-        target, recorder, within, what=f"{collective.name} in a group", name=collective.name
+    replies = worker_ranks.values(
+        target, recorder, results_in_groups, label=f"{collective.name} in a group", name=collective.name
     )
-    if answers is None:
+    if replies is None:
         return
-    for place, ranks in enumerate(parts_of(len(answers))):
+    for group_index, ranks in enumerate(groups_of_ranks(len(replies))):
         size = len(ranks)
-        given = [given_by(collective, me, size, _SHAPE, torch.float32) for me in range(size)]
-        actual = [answers[rank][place] for rank in ranks]
+        inputs = [
+            inputs_of_rank(collective, group_rank, size, _SHAPE, torch.float32) for group_rank in range(size)
+        ]
+        actual = [replies[rank][group_index] for rank in ranks]
         compare_ranks(
-            recorder, collective, actual, given, size - 1, f"{collective.name} among the ranks {ranks}"
+            recorder, collective, actual, inputs, size - 1, f"{collective.name} among the ranks {ranks}"
         )

@@ -1,4 +1,4 @@
-"""Results of collectives."""
+"""Check the results of collectives."""
 
 from __future__ import annotations
 
@@ -11,56 +11,68 @@ from conformance.distributed.collectives import Collective
 from conformance.framework.compare import compare_exact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.collectives._collective_checks import collect, compare_ranks, given_by, shapes_of
+from conformance.properties.collectives._collective_checks import (
+    compare_ranks,
+    inputs_of_rank,
+    results_and_inputs,
+    shapes_of,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def _declared(target: Target, subject: Subject) -> Sequence[str]:
+def _declared_dtypes(target: Target, subject: Subject) -> Sequence[str]:
     return [dtype for dtype in subject.info.dtypes if target.declares(dtype)]
 
 
 @register(
     "collective-value",
     subject_kind="collective",
-    statement="Each rank has what arithmetic says, for odd sizes, one element, none and no dimension; what "
-    "is only given stays as it is.",
+    statement=(
+        "Each rank has the arithmetically correct result, for odd sizes, one element, no element and no "
+        "dimension. Tensors that are only inputs do not change."
+    ),
     documentation="distributed.html",
     level="core",
-    applies=_declared,
+    applies=_declared_dtypes,
     modes=("distributed",),
     runs=False,
     smoke=True,
     capabilities=("distributed",),
 )
 def collective_value(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check every shape once with the last rank as root, in one program."""
+    """Check every shape once in one rank program, with the last rank as root."""
     collective: Collective = subject.info
     dtype = getattr(torch, recorder.id.dtype)
     shapes, size = shapes_of(collective), worker_ranks.size()
-    answers = worker_ranks.values(
+    replies = worker_ranks.values(
         target,
         recorder,
-        collect,
-        what=collective.name,
+        results_and_inputs,
+        label=collective.name,
         name=collective.name,
         shapes=shapes,
         dtype=recorder.id.dtype,
         root=size - 1,
     )
-    if answers is None:
+    if replies is None:
         return
     recorder.samples(len(shapes), len(shapes))
-    for place, shape in enumerate(shapes):
-        given = [given_by(collective, me, size, shape, dtype) for me in range(size)]
-        actual = [answer[place][0] for answer in answers]
+    for shape_index, shape in enumerate(shapes):
+        inputs = [inputs_of_rank(collective, rank, size, shape, dtype) for rank in range(size)]
+        actual = [reply[shape_index][0] for reply in replies]
         compare_ranks(
-            recorder, collective, actual, given, size - 1, f"{collective.name} of shape {list(shape)}"
+            recorder, collective, actual, inputs, size - 1, f"{collective.name} of shape {list(shape)}"
         )
         if collective.in_place:
             continue
-        for me, answer in enumerate(answers):
-            for got, want in zip(answer[place][1], given[me], strict=True):
-                if want.is_floating_point() and want.itemsize == 1:
-                    got, want = got.float(), want.float()
-                compare_exact(recorder, got, want, what=f"what rank {me} gave to {collective.name}, after it")
+        for rank, reply in enumerate(replies):
+            for actual_tensor, expected_tensor in zip(reply[shape_index][1], inputs[rank], strict=True):
+                if expected_tensor.is_floating_point() and expected_tensor.itemsize == 1:
+                    actual_tensor, expected_tensor = actual_tensor.float(), expected_tensor.float()
+                compare_exact(
+                    recorder,
+                    actual_tensor,
+                    expected_tensor,
+                    label=f"the input of rank {rank} after {collective.name}",
+                )

@@ -50,13 +50,13 @@ def run_recorded(target: Target, recorder: Recorder, label: str, work: Callable[
     if not outcome.ok:
         assert outcome.error is not None
         recorder.compared(1)
-        report_error(target, recorder, outcome.error, what=label)
+        report_error(target, recorder, outcome.error, label=label)
     return outcome
 
 
 def check_all_equal(recorder: Recorder, tensor: torch.Tensor, value: int, label: str) -> bool:
     """Check that every element of the tensor equals ``value``."""
-    return compare_exact(recorder, tensor, torch.full(tensor.shape, value, dtype=tensor.dtype), what=label)
+    return compare_exact(recorder, tensor, torch.full(tensor.shape, value, dtype=tensor.dtype), label=label)
 
 
 @contextlib.contextmanager

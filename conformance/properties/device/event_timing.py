@@ -65,7 +65,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         first, second, total, back = outcome.value
         shortest = 1000 * WORK if "delay" in target.hooks else 0.0
         message = f"elapsed_time gives {total} ms for two pieces of work of {1000 * WORK:g} ms each"
-        fact(recorder, total >= shortest, Kind.VALUE, f"{message}, which is too little.")
+        fact(recorder, total >= shortest, Kind.VALUE, f"{message}, which is too short.")
         fact(
             recorder,
             total <= max(waited, LONGEST),

@@ -42,7 +42,7 @@ VALUE, FROM_END = 7, 3
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compute with an int8 tensor of more than 2^31 elements and compare with the known results."""
     if sample_limit.limit() is not None:
-        recorder.idle("tensors of 2^31 elements are made with '--samples all' only")
+        recorder.idle("tensors of 2^31 elements are checked only with '--samples all'")
         return
     if not target.declares("int8"):
         recorder.idle("the target does not declare int8")

@@ -47,7 +47,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             outcome = run_recorded(target, recorder, f"copying {size} elements of {dtype}", work)
             if outcome.ok:
                 on_device, copied_back = outcome.value
-                compare_exact(recorder, on_device, source, what=f"{size} elements of {dtype} on the device")
+                compare_exact(recorder, on_device, source, label=f"{size} elements of {dtype} on the device")
                 compare_exact(
-                    recorder, copied_back, source, what=f"{size} elements of {dtype} back in pinned memory"
+                    recorder, copied_back, source, label=f"{size} elements of {dtype} back in pinned memory"
                 )

@@ -105,7 +105,7 @@ def operators(target: Target, subject: Subject, recorder: Recorder) -> None:
             recorder,
             bool(linked),
             Kind.STATE,
-            f"no row of the device is linked to {name}: there are {_row_names(profile.rows)}.",
+            f"no row of the device is linked to {name}; the profile has {_row_names(profile.rows)}.",
         )
 
 
@@ -187,13 +187,15 @@ def streams(target: Target, subject: Subject, recorder: Recorder) -> None:
         )
     before, after = _rows_of_operator(profile, "aten::add_"), _rows_of_operator(profile, "aten::mul_")
     if not before or not after:
-        recorder.fail(Kind.STATE, f"work of the streams has no rows: there are {_row_names(profile.rows)}.")
+        recorder.fail(
+            Kind.STATE, f"the work on the streams has no rows; the profile has {_row_names(profile.rows)}."
+        )
         return
     fact(
         recorder,
         {row.stream for row in before}.isdisjoint(row.stream for row in after),
         Kind.STATE,
-        "work of two streams has rows of one stream.",
+        "work on two streams has rows on the same stream.",
     )
     fact(
         recorder,
@@ -308,7 +310,7 @@ def trace(target: Target, subject: Subject, recorder: Recorder) -> None:
         return
     events = profile.trace.get("traceEvents") if isinstance(profile.trace, dict) else profile.trace
     if not isinstance(events, list) or not events:
-        recorder.fail(Kind.STATE, "the trace holds no list of events.")
+        recorder.fail(Kind.STATE, "the trace contains no list of events.")
         return
     wrong = [event for event in events if not _is_trace_event(event)]
     fact(recorder, not wrong, Kind.STATE, f"an event of the trace is malformed: {wrong[:1]}")
@@ -358,7 +360,7 @@ def end(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder,
         isinstance(failed.error, ZeroDivisionError),
         Kind.ERROR_TYPE,
-        f"an error inside of a profile became {failed.error!r}.",
+        f"a ZeroDivisionError during a profile became {failed.error!r}.",
     )
     outcome = run_recorded(
         target, recorder, "profiling after an error", lambda: api.profile(lambda: torch.exp(x))

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from conformance import torch_testing_internals
-from conformance.device.compilation import compiled
+from conformance.device.compilation import compile_with_log
 from conformance.framework.compare import compare_exact, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
@@ -42,14 +42,14 @@ CALLS = (
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call a compiled function with several shapes and dtypes; check the results and the number of graphs."""
-    call, log = compiled(target, function_to_compile(subject))
+    call, log = compile_with_log(target, function_to_compile(subject))
     for index, (shape, dtype, graphs) in enumerate(CALLS):
         values = torch.arange(shape[0] * shape[1]).reshape(shape).to(dtype) + index
         label = f"call {index} with {list(shape)} of {dtype}"
         outcome = run_recorded(target, recorder, label, lambda values=values: call(values.to(target.device)))  # type: ignore[misc]
         if not outcome.ok:
             return
-        compare_exact(recorder, outcome.value, values * 2 + 1, what=label)
+        compare_exact(recorder, outcome.value, values * 2 + 1, label=label)
         message = f"after {label} there are {len(log.graphs)} graphs, expected {graphs}."
         fact(recorder, len(log.graphs) == graphs, Kind.STATE, message)
     breaks = torch_testing_internals.graph_breaks()

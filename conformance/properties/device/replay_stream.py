@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conformance.device import api as device_api
-from conformance.device.capture import captured
+from conformance.device.capture import capture_call
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.device._device_checks import (
@@ -32,7 +32,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     api = device_api.device_api(target)
     x, first, second = zeros(target), zeros(target), zeros(target)
     x.mul(2).add(1)
-    capture = run_recorded(target, recorder, "capturing", lambda: captured(target, lambda: x.mul(2).add(1)))
+    capture = run_recorded(
+        target, recorder, "capturing", lambda: capture_call(target, lambda: x.mul(2).add(1))
+    )
     if not capture.ok:
         return
     graph = capture.value

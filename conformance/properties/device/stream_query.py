@@ -43,8 +43,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         return
     of_stream, of_event, of_unrecorded = outcome.value
     fact(recorder, of_stream, Kind.STATE, "Stream.query is false after Stream.synchronize.")
-    fact(recorder, of_event, Kind.STATE, "Event.query is false after its stream has been waited for.")
-    fact(recorder, of_unrecorded, Kind.STATE, "Event.query is false of an event that was never recorded.")
+    fact(recorder, of_event, Kind.STATE, "Event.query is false after its stream was synchronized.")
+    fact(recorder, of_unrecorded, Kind.STATE, "Event.query is false for an event that was never recorded.")
     check_all_equal(recorder, x, 1, "the result of the synchronized work")
     query_results: list[bool] = []
 

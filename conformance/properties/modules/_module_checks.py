@@ -17,7 +17,7 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import Rule, Tolerance, rule
 from conformance.framework.trees import tree_map
 from conformance.model.verdicts import Kind
-from conformance.oracle.modules import ModuleExpected, expected
+from conformance.oracle.modules import ModuleReference, expected
 from conformance.oracle.observed_modules import FORWARD, Observation, Procedure
 from conformance.oracle.precision import UP
 from conformance.samples import sample_limit
@@ -104,7 +104,7 @@ def on_target(target: Target, call: Callable[[], Any]) -> CallOutcome:
 
 
 def succeeded(
-    target: Target, recorder: Recorder, outcome: CallOutcome, what: str, sample: int | None = None
+    target: Target, recorder: Recorder, outcome: CallOutcome, label: str, sample: int | None = None
 ) -> bool:
     """Return whether the work on the target succeeded; its error is recorded."""
     if outcome.error is None:
@@ -112,7 +112,7 @@ def succeeded(
     if isinstance(outcome.error, WrongCopy):
         report_copy(target, recorder, outcome.error, sample=sample)
     else:
-        report_error(target, recorder, outcome.error, what=what, sample=sample)
+        report_error(target, recorder, outcome.error, label=label, sample=sample)
     return False
 
 
@@ -137,7 +137,7 @@ def cases(
     own_limit: int | None = None,
     *,
     such_that: Callable[[ModuleSample], bool] | None = None,
-) -> Iterator[tuple[ModuleSample, ModuleExpected]]:
+) -> Iterator[tuple[ModuleSample, ModuleReference]]:
     """Yield the chosen samples with the oracle's values; those without an oracle are noted and left out."""
     for sample in chosen(subject, recorder, own_limit, such_that=such_that):
         want = expected(subject, sample, procedure)
@@ -154,7 +154,7 @@ def on_device(target: Target, sample: ModuleSample) -> tuple[torch.nn.Module, Ar
     return sample.module().to(device), sample.arguments(device)
 
 
-def run_on(target: Target, sample: ModuleSample, procedure: Procedure, want: ModuleExpected) -> CallOutcome:
+def run_on(target: Target, sample: ModuleSample, procedure: Procedure, want: ModuleReference) -> CallOutcome:
     """Return the observations of a procedure on the target."""
 
     def call() -> Observation:
@@ -202,9 +202,9 @@ def compare_observation(
     subject: Subject,
     sample: ModuleSample,
     actual: Observation,
-    want: ModuleExpected,
+    want: ModuleReference,
     *,
-    what: str = "",
+    label: str = "",
     only: Sequence[str] | None = None,
     stride: bool = False,
 ) -> bool:
@@ -213,22 +213,22 @@ def compare_observation(
     ``only`` restricts it to names that begin with one of these words; ``what`` begins every message.
     """
     index, dtype = sample.index, sample.dtype
-    plain = want.plain if want.plain is not None else want.precise
+    plain = want.outputs if want.outputs is not None else want.high_precision
     names = [name for name in plain if only is None or name.startswith(tuple(only))]
     shown = [name for name in actual if only is None or name.startswith(tuple(only))]
     if set(shown) != set(names):
-        text = f"{what}{sample.describe()} shows {', '.join(shown)}, expected {', '.join(names)}."
+        text = f"{label}{sample.describe()} shows {', '.join(shown)}, expected {', '.join(names)}."
         return fact(recorder, False, Kind.METADATA, text, sample=index)
     good = True
     for name in names:
-        label = f"{what}{name} of {sample.describe()}"
-        value, base, precise = actual[name], plain[name], want.precise[name]
+        part_label = f"{label}{name} of {sample.describe()}"
+        value, base, precise = actual[name], plain[name], want.high_precision[name]
         if not isinstance(base, torch.Tensor):
             good &= fact(
                 recorder,
                 value == base,
                 Kind.VALUE,
-                f"{label} is {value!r}, expected {base!r}.",
+                f"{part_label} is {value!r}, expected {base!r}.",
                 sample=index,
             )
             continue
@@ -236,22 +236,22 @@ def compare_observation(
             recorder,
             value,
             base,
-            what=label,
+            label=part_label,
             sample=index,
             device=target.torch_device,
-            dtype=want.plain is not None,
+            dtype=want.outputs is not None,
             stride=stride,
         )
         good &= matches
         if not matches:
             continue
         if not (base.is_floating_point() or base.is_complex()):
-            good &= compare_values(recorder, value, base, what=label, sample=index)
+            good &= compare_values(recorder, value, base, label=part_label, sample=index)
             continue
         direction = "backward" if name.startswith("gradient") else "forward"
         bound = bound_of(target, subject, dtype, value.dtype, want.elements, direction)
-        exact = bound.exact and want.plain is not None
-        spread = want.spread.get(name)
+        exact = bound.exact and want.outputs is not None
+        spread = want.sensitivity.get(name)
         if spread is not None:
             spread = spread + _intermediates(subject, name, want)
         good &= compare_values(
@@ -259,14 +259,14 @@ def compare_observation(
             value,
             base if exact else precise,
             tolerance=bound,
-            what=label,
+            label=part_label,
             sample=index,
             spread=spread,
         )
     return good
 
 
-def _intermediates(subject: Subject, name: str, want: ModuleExpected) -> float:
+def _intermediates(subject: Subject, name: str, want: ModuleReference) -> float:
     """Return the size of intermediate values that cancel, if it is known, else 0."""
     logarithmic = LOGARITHMIC.fullmatch(subject.name) is not None
     if not name.startswith("gradient"):
@@ -305,19 +305,21 @@ def compare_state(
     actual: dict[str, torch.Tensor],
     want: dict[str, torch.Tensor],
     *,
-    what: str,
+    label: str,
     sample: int | None = None,
     device: torch.device | None = None,
 ) -> bool:
     """Compare names, metadata, devices and bits of parameters and buffers."""
-    text = f"{what} has the entries {', '.join(actual)}, expected {', '.join(want)}."
+    text = f"{label} has the entries {', '.join(actual)}, expected {', '.join(want)}."
     if not fact(recorder, list(actual) == list(want), Kind.STATE, text, sample=sample):
         return False
     good = True
     for name, base in want.items():
-        label = f"{name} of {what}"
-        if compare_metadata(recorder, actual[name], base, what=label, sample=sample, device=device):
-            good &= compare_values(recorder, actual[name], base, what=label, sample=sample, kind=Kind.STATE)
+        part_label = f"{name} of {label}"
+        if compare_metadata(recorder, actual[name], base, label=part_label, sample=sample, device=device):
+            good &= compare_values(
+                recorder, actual[name], base, label=part_label, sample=sample, kind=Kind.STATE
+            )
         else:
             good = False
     return good

@@ -64,11 +64,11 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             if not common.succeeded(target, recorder, outcome, text, sample.index):
                 continue
             module, duplicate, shown = outcome.value
-            common.compare_observation(target, recorder, subject, sample, shown, want, what=f"after {what} ")
+            common.compare_observation(target, recorder, subject, sample, shown, want, label=f"after {what} ")
             reference = common.state_of(sample.module())
             state = common.state_of(duplicate)
             if not common.compare_state(
-                recorder, state, reference, what=text, sample=sample.index, device=device
+                recorder, state, reference, label=text, sample=sample.index, device=device
             ):
                 continue
             good = {name: tensor.requires_grad for name, tensor in state.items()} == {

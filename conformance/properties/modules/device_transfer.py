@@ -76,23 +76,23 @@ def _compare(
     sample: ModuleSample,
     module: torch.nn.Module,
     reference: torch.nn.Module,
-    what: str,
+    label: str,
     place: torch.device,
 ) -> None:
     index = sample.index
     for got, want, kind in (
-        (common.state_of(module), common.state_of(reference), what),
-        (gradients(module), gradients(reference), f"the gradients after {what}"),
+        (common.state_of(module), common.state_of(reference), label),
+        (gradients(module), gradients(reference), f"the gradients after {label}"),
     ):
-        if not common.compare_state(recorder, got, want, what=kind, sample=index, device=place):
+        if not common.compare_state(recorder, got, want, label=kind, sample=index, device=place):
             continue
         for name, tensor in want.items():
-            label = f"{name} of {kind}"
-            compare_metadata(recorder, got[name], tensor, what=label, sample=index, stride=True)
+            part_label = f"{name} of {kind}"
+            compare_metadata(recorder, got[name], tensor, label=part_label, sample=index, stride=True)
             same = got[name].requires_grad == tensor.requires_grad and type(got[name]) is type(tensor)
-            fact(recorder, same, Kind.STATE, f"{label} changed its type or requires_grad.", sample=index)
+            fact(recorder, same, Kind.STATE, f"{part_label} changed its type or requires_grad.", sample=index)
     shared = _shared(module) == _shared(reference)
-    fact(recorder, shared, Kind.ALIASING, f"{what} shares other parameters than before.", sample=index)
+    fact(recorder, shared, Kind.ALIASING, f"{label} shares other parameters than before.", sample=index)
 
 
 def _shared(module: torch.nn.Module) -> list[list[str]]:
@@ -154,9 +154,9 @@ def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
             if not common.succeeded(target, recorder, outcome, text, sample.index):
                 continue
             got, want = common.state_of(module), common.state_of(reference)
-            common.compare_state(recorder, got, want, what=text, sample=sample.index, device=device)
+            common.compare_state(recorder, got, want, label=text, sample=sample.index, device=device)
             for name, grad in gradients(reference).items():
                 actual = gradients(module).get(name)
                 label = f"the gradient of {name} after {text}"
-                if compare_metadata(recorder, actual, grad, what=label, device=device):
-                    compare_exact(recorder, actual, grad, what=label)
+                if compare_metadata(recorder, actual, grad, label=label, device=device):
+                    compare_exact(recorder, actual, grad, label=label)

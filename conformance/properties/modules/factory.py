@@ -78,7 +78,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     right = tensor.device.type == device.type
                     message = f"{name} of {text} is on {tensor.device}, expected {device}."
                     fact(recorder, right, Kind.METADATA, message, sample=sample.index)
-                common.compare_observation(target, recorder, subject, sample, shown, want, what=f"{what}: ")
+                common.compare_observation(target, recorder, subject, sample, shown, want, label=f"{what}: ")
 
 
 def _builders(
@@ -105,40 +105,42 @@ def _compare_fresh(
     recorder: Recorder,
     module: torch.nn.Module,
     reference: torch.nn.Module,
-    what: str,
+    label: str,
     index: int,
     device: torch.device,
     empty: bool,
 ) -> None:
     """Compare entries, metadata and, unless the memory is promised to be empty, the initial values."""
     got, want = common.state_of(module), common.state_of(reference)
-    text = f"{what} has the entries {', '.join(got)}, expected {', '.join(want)}."
+    text = f"{label} has the entries {', '.join(got)}, expected {', '.join(want)}."
     if not fact(recorder, list(got) == list(want), Kind.STATE, text, sample=index):
         return
     for name, base in want.items():
-        label = f"{name} of {what}"
+        part_label = f"{name} of {label}"
         good = compare_metadata(
-            recorder, got[name], base, what=label, sample=index, stride=True, device=device
+            recorder, got[name], base, label=part_label, sample=index, stride=True, device=device
         )
         same = got[name].requires_grad == base.requires_grad
-        fact(recorder, same, Kind.METADATA, f"{label} has another requires_grad.", sample=index)
+        fact(recorder, same, Kind.METADATA, f"{part_label} has another requires_grad.", sample=index)
         if not good or empty or base.numel() == 0:
             continue
         if bool((base == base.flatten()[0]).all()):
-            compare_exact(recorder, got[name], base, what=f"the constant start of {label}", sample=index)
+            compare_exact(
+                recorder, got[name], base, label=f"the constant start of {part_label}", sample=index
+            )
         elif base.numel() >= _MANY and base.is_floating_point():
-            _compare_scatter(recorder, on_host(got[name]).double(), on_host(base).double(), label, index)
+            _compare_scatter(recorder, on_host(got[name]).double(), on_host(base).double(), part_label, index)
 
 
 def _compare_scatter(
-    recorder: Recorder, got: torch.Tensor, want: torch.Tensor, what: str, index: int
+    recorder: Recorder, got: torch.Tensor, want: torch.Tensor, label: str, index: int
 ) -> None:
     """Compare random starts of one distribution: a spread within a factor of two, means within 1.5
     deviations.
     """
     ratio = float(got.std() / want.std())
-    text = f"the standard deviation of the random start of {what} is {ratio:.3g} times the CPU's."
+    text = f"the standard deviation of the random start of {label} is {ratio:.3g} times the CPU's."
     fact(recorder, 0.5 < ratio < 2, Kind.VALUE, text, sample=index)
     distance = float((got.mean() - want.mean()).abs() / want.std())
-    text = f"the mean of the random start of {what} is {distance:.3g} standard deviations from the CPU's."
+    text = f"the mean of the random start of {label} is {distance:.3g} standard deviations from the CPU's."
     fact(recorder, distance < 1.5, Kind.VALUE, text, sample=index)

@@ -10,7 +10,7 @@ from conformance.framework.calls import attempt
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.trees import leaves
-from conformance.oracle.modules import ModuleExpected
+from conformance.oracle.modules import ModuleReference
 from conformance.oracle.observed_modules import (
     BACKWARD,
     FORWARD,
@@ -61,7 +61,7 @@ def _run(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) 
     return observation
 
 
-def _refused_by_cpu(sample: ModuleSample, run: Procedure, want: ModuleExpected, error: Exception) -> bool:
+def _refused_by_cpu(sample: ModuleSample, run: Procedure, want: ModuleReference, error: Exception) -> bool:
     """Return whether the CPU raises the same error: some modules take a view that strided memory
     cannot give.
     """
@@ -105,5 +105,5 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     outcome.value,
                     want,
                     only=("output", "gradient"),
-                    what="strided ",
+                    label="strided ",
                 )

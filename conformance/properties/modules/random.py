@@ -59,7 +59,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if len(draws) < 3:
             continue
         what = f"{sample.describe()} with the same seed"
-        compare_exact(recorder, draws[1][0], draws[0][0], what=what, sample=sample.index)
+        compare_exact(recorder, draws[1][0], draws[0][0], label=what, sample=sample.index)
         repeated = torch.equal(on_host(draws[2][0]), on_host(draws[0][0]))
         text = f"{sample.describe()} gives the same values with another seed."
         fact(recorder, not repeated, Kind.VALUE, text, sample=sample.index)
@@ -67,7 +67,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         source = tensors(sample.call)[0]
         label = sample.describe()
         device = target.torch_device
-        if compare_metadata(recorder, value, source, what=label, sample=sample.index, device=device):
+        if compare_metadata(recorder, value, source, label=label, sample=sample.index, device=device):
             _distribution(target, recorder, subject, sample, on_host(value), gradient)
 
 
@@ -101,13 +101,13 @@ def _distribution(
         value,
         kept,
         tolerance=bound,
-        what=what,
+        label=what,
         sample=index,
         spread=(source.double() * slope).abs(),
     )
     if gradient is not None:
         label = f"the gradient of {what}"
-        compare_values(recorder, gradient, slope, tolerance=bound, what=label, sample=index)
+        compare_values(recorder, gradient, slope, tolerance=bound, label=label, sample=index)
     if dropped is None:
         _slopes(recorder, module, slope[source < 0], what, index)
         return
@@ -147,13 +147,13 @@ def _affine(name: str, module: Any, source: torch.Tensor, value: torch.Tensor) -
     )
 
 
-def _slopes(recorder: Recorder, module: Any, slopes: torch.Tensor, what: str, index: int) -> None:
+def _slopes(recorder: Recorder, module: Any, slopes: torch.Tensor, label: str, index: int) -> None:
     """Check that random slopes are uniform between two bounds, by their mean and their extremes."""
     low, high = float(module.lower), float(module.upper)
     allowed = _SIGMAS * (high - low) / math.sqrt(12 * slopes.numel())
     distance = abs(float(slopes.mean()) - (low + high) / 2)
-    text = f"the mean slope of {what} is {distance:.4f} off the middle; {allowed:.4f} is allowed."
+    text = f"the mean slope of {label} is {distance:.4f} off the middle; {allowed:.4f} is allowed."
     fact(recorder, distance <= allowed, Kind.VALUE, text, sample=index)
     reach = float(slopes.max() - slopes.min())
-    text = f"the slopes of {what} reach over {reach:.4f} of {high - low:.4f}."
+    text = f"the slopes of {label} reach over {reach:.4f} of {high - low:.4f}."
     fact(recorder, reach > 0.9 * (high - low), Kind.VALUE, text, sample=index)

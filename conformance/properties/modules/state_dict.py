@@ -87,7 +87,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         outcome = common.on_target(target, restored)
         if common.succeeded(target, recorder, outcome, f"loading into {sample.describe()}", sample.index):
             common.compare_observation(
-                target, recorder, subject, sample, outcome.value, want, what="after loading a state dict "
+                target,
+                recorder,
+                subject,
+                sample,
+                outcome.value,
+                want,
+                label="after loading a state dict ",
             )
 
 
@@ -110,7 +116,7 @@ def _loads(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
         if common.succeeded(target, recorder, outcome, f"a state dict {what}", sample.index):
             text = f"the state dict of {sample.describe()} {what}"
             state = dict(outcome.value)
-            common.compare_state(recorder, state, reference, what=text, sample=sample.index, device=place)
+            common.compare_state(recorder, state, reference, label=text, sample=sample.index, device=place)
             shared = _sharing(reference) == _sharing(state)
             fact(
                 recorder,
@@ -124,7 +130,7 @@ def _loads(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
     if common.succeeded(target, recorder, outcome, "a CPU state dict loaded to the device", sample.index):
         text = f"the CPU state dict of {sample.describe()} loaded to the device"
         state = dict(outcome.value)
-        common.compare_state(recorder, state, reference, what=text, sample=sample.index, device=device)
+        common.compare_state(recorder, state, reference, label=text, sample=sample.index, device=device)
 
 
 def _into_modules(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
@@ -159,8 +165,8 @@ def _into_modules(target: Target, recorder: Recorder, sample: ModuleSample) -> N
         )
         state = common.state_of(module)
         place = source if assign else home
-        common.compare_state(recorder, state, reference, what=what, sample=sample.index, device=place)
+        common.compare_state(recorder, state, reference, label=what, sample=sample.index, device=place)
         for name, tensor in state.items():
             if tensor.requires_grad != reference[name].requires_grad:
                 recorder.fail(Kind.STATE, f"{name} of {what} changed requires_grad.", sample=sample.index)
-            compare_metadata(recorder, tensor, reference[name], what=f"{name} of {what}", stride=True)
+            compare_metadata(recorder, tensor, reference[name], label=f"{name} of {what}", stride=True)

@@ -78,7 +78,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             if name.startswith("buffer") and name.endswith("in train mode"):
                 after = shown[name.replace("in train mode", "in eval mode")]
                 compare_exact(
-                    recorder, after, before, what=f"{name} after a call in eval mode", sample=sample.index
+                    recorder, after, before, label=f"{name} after a call in eval mode", sample=sample.index
                 )
 
 
@@ -118,5 +118,5 @@ def _check_identity(target: Target, subject: Subject, recorder: Recorder) -> Non
         if common.succeeded(target, recorder, outcome, f"eval mode of {sample.describe()}", sample.index):
             for got, want in zip(leaves(outcome.value), tensors(sample.call), strict=True):
                 compare_exact(
-                    recorder, got, want, what=f"{sample.describe()} in eval mode", sample=sample.index
+                    recorder, got, want, label=f"{sample.describe()} in eval mode", sample=sample.index
                 )

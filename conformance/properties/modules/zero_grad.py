@@ -69,7 +69,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             outcome.value,
             want,
             only=("gradient",),
-            what="after two calls ",
+            label="after two calls ",
         )
         _cleared(target, recorder, module, sample.index)
 
@@ -94,7 +94,7 @@ def _cleared(target: Target, recorder: Recorder, module: torch.nn.Module, index:
                 sample=index,
             ):
                 compare_exact(
-                    recorder, grad, torch.zeros(grad.shape, dtype=grad.dtype), what=label, sample=index
+                    recorder, grad, torch.zeros(grad.shape, dtype=grad.dtype), label=label, sample=index
                 )
     outcome = common.on_target(target, module.zero_grad)
     if common.succeeded(target, recorder, outcome, "zero_grad()", index):

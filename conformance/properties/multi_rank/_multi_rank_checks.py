@@ -1,4 +1,4 @@
-"""The shared parts of the properties of several ranks: their registration, and the bench that they use."""
+"""Register properties of several ranks, and run rank programs for their checks."""
 
 from __future__ import annotations
 
@@ -21,39 +21,44 @@ from conformance.model.vocabulary import ANY_DTYPE
 from conformance.subjects import areas
 from conformance.target.target import Target
 
-#: Units in which training steps that sum in another order may differ, of the largest element of a tensor.
+#: Default tolerance of :meth:`Bench.close`: units of the largest element of a tensor by which training steps
+#: may differ that add in a different order.
 ROUNDINGS = 64.0
 
 
 @program
-def imports(rank: Rank, module: str) -> None:
-    """Import the module of a later program."""
+def import_module(rank: Rank, module: str) -> None:
+    """Import the module that defines a later rank program."""
     importlib.import_module(module)
 
 
 class Bench:
-    """The ranks of a world on one side, the recorder on the other."""
+    """The object through which a check runs rank programs and records comparisons."""
 
     def __init__(self, target: Target, recorder: Recorder) -> None:
         self.target = target
         self.recorder = recorder
-        word = recorder.id.dtype
-        self.dtype = "float32" if word == ANY_DTYPE else word
+        dtype_name = recorder.id.dtype
+        self.dtype = "float32" if dtype_name == ANY_DTYPE else dtype_name
         self.size = worker_ranks.size()
 
     def values(self, program: Callable[..., Any], **arguments: Any) -> list[Any] | None:
-        """Return what a program returns on each rank; None, and a failure, if one of them has no value."""
-        what = program.__name__.replace("_", " ")
-        return worker_ranks.values(self.target, self.recorder, program, what=what, **arguments)
+        """Return the value of a rank program on each rank.
 
-    def answers(self, program: Callable[..., Any], **arguments: Any) -> list[RankReply] | None:
-        """Return all answers of a program that may end badly; the world is not used again.
+        If a rank returns no value, record a failure and return None.
+        """
+        label = program.__name__.replace("_", " ")
+        return worker_ranks.values(self.target, self.recorder, program, label=label, **arguments)
 
-        Its seconds do not count what ranks import before it. None, and a failure, if the import fails.
+    def replies(self, program: Callable[..., Any], **arguments: Any) -> list[RankReply] | None:
+        """Return the replies of a rank program that may fail, and close the ranks afterwards.
+
+        Its time limit does not include imports, which a first program makes. If an import fails, record a
+        failure and return None.
         """
         if (
             worker_ranks.values(
-                self.target, self.recorder, imports, what="a world", module=program.__module__
+                self.target, self.recorder, import_module, label="a world", module=program.__module__
             )
             is None
         ):
@@ -64,43 +69,50 @@ class Bench:
             worker_ranks.world(self.target).close()
 
     def fact(self, holds: bool, message: str, kind: Kind = Kind.STATE) -> bool:
-        """Count one fact, and a failure if it does not hold; return whether it holds."""
+        """Record one comparison, and a failure if ``holds`` is False. Return ``holds``."""
         return fact(self.recorder, holds, kind, message)
 
-    def same(self, what: str, actual: Any, expected: Any) -> bool:
-        """Compare words, numbers or containers of them, which must be equal."""
-        return self.fact(actual == expected, f"{what} is {actual!r}, expected {expected!r}.", Kind.VALUE)
+    def same(self, label: str, actual: Any, expected: Any) -> bool:
+        """Check that texts, numbers or containers of them are equal. Return whether they are."""
+        return self.fact(actual == expected, f"{label} is {actual!r}, expected {expected!r}.", Kind.VALUE)
 
     def close(
         self,
-        what: str,
+        label: str,
         actual: dict[str, torch.Tensor],
         expected: dict[str, torch.Tensor],
         *,
         roundings: float = 0.0,
     ) -> bool:
-        """Compare tensors by name, which must agree but for the order of sums.
+        """Check that tensors by name agree up to the order of sums. Return whether they do.
 
-        ``roundings`` (default :data:`ROUNDINGS`) are units of each tensor's largest element, in its dtype.
+        ``roundings`` (default :data:`ROUNDINGS`) is the tolerance in units of each tensor's largest element,
+        in its dtype.
         """
-        if not self.same(f"the names in {what}", sorted(actual), sorted(expected)):
+        if not self.same(f"the names in {label}", sorted(actual), sorted(expected)):
             return False
-        good = True
-        for name, want in expected.items():
-            got = actual[name]
-            unit = (roundings or ROUNDINGS) * unit_of(want.dtype) if want.is_floating_point() else 0.0
-            largest = float(want.abs().max()) if want.numel() and unit else 0.0
+        equal = True
+        for name, expected_tensor in expected.items():
+            actual_tensor = actual[name]
+            unit = (
+                (roundings or ROUNDINGS) * unit_of(expected_tensor.dtype)
+                if expected_tensor.is_floating_point()
+                else 0.0
+            )
+            largest = float(expected_tensor.abs().max()) if expected_tensor.numel() and unit else 0.0
             tolerance = Tolerance(unit, unit * largest)
-            good &= self.fact(
-                got.dtype == want.dtype,
-                f"{name} in {what} has dtype {got.dtype}, not {want.dtype}.",
+            equal &= self.fact(
+                actual_tensor.dtype == expected_tensor.dtype,
+                f"{name} in {label} has dtype {actual_tensor.dtype}, not {expected_tensor.dtype}.",
                 Kind.DTYPE,
             )
-            good &= compare_values(self.recorder, got, want, tolerance=tolerance, what=f"{name} in {what}")
-        return good
+            equal &= compare_values(
+                self.recorder, actual_tensor, expected_tensor, tolerance=tolerance, label=f"{name} in {label}"
+            )
+        return equal
 
 
-def together(
+def multi_rank_property(
     area: str,
     *,
     level: str = "full",
@@ -108,10 +120,11 @@ def together(
     capabilities: Sequence[str] = (),
     accelerators: bool = False,
 ) -> Callable[[Callable[[Bench], None]], Callable[[Bench], None]]:
-    """Register a check of several ranks as the property of an area.
+    """Register a check of several ranks as a property of an area.
 
-    Its name is that of the function with dashes, its statement the first paragraph of the docstring.
-    ``accelerators``: it says nothing about the CPU. Raises ValueError for an unknown area.
+    The property's name is the name of the function with dashes. Its requirement is the first paragraph of the
+    docstring. If ``accelerators`` is set, the property does not apply to the CPU. Raises ValueError for an
+    unknown area.
     """
     if area not in areas.WORLD:
         raise ValueError(

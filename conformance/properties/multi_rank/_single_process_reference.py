@@ -1,4 +1,4 @@
-"""The comparison of data-parallel training on all ranks with training on one."""
+"""Compare data-parallel training on all ranks with training in a single process."""
 
 from __future__ import annotations
 
@@ -8,57 +8,62 @@ import torch
 
 from conformance.model.verdicts import Kind
 from conformance.properties.multi_rank._multi_rank_checks import Bench
-from conformance.properties.multi_rank._training_model import Feed, Losses, model, train, without_losses
+from conformance.properties.multi_rank._training_model import Feed, Losses, make_model, train, without_losses
 
-#: Part of a step that rounding to bfloat16 may take or add.
-_NEAR = 0.1
+#: Largest error of a step in bfloat16, relative to the size of the step.
+_LARGEST_RELATIVE_ERROR = 0.1
 FLOATS = ("float32", "float64")
 
 
-def alone(dtype: str, *, normalise: bool = True, **options: Any) -> Losses:
-    """Return losses and parameters of a single process on the CPU that sees whole batches."""
-    return train(model(dtype, normalise=normalise), Feed(torch.device("cpu"), dtype), **options)
+def train_single_process(dtype: str, *, normalise: bool = True, **options: Any) -> Losses:
+    """Return losses and parameters of a single CPU process that trains on whole batches."""
+    return train(make_model(dtype, normalise=normalise), Feed(torch.device("cpu"), dtype), **options)
 
 
-def held_against_one(
-    bench: Bench, answers: list[Losses] | None, due: Losses, *, roundings: float = 0.0, what: str = ""
+def compare_with_single_process(
+    bench: Bench, results: list[Losses] | None, expected: Losses, *, roundings: float = 0.0, label: str = ""
 ) -> None:
-    """Compare the ranks' mean losses, and the parameters of each rank, with those of a single process."""
-    if answers is None:
+    """Compare the mean losses of the ranks and each rank's parameters with a single process."""
+    if results is None:
         return
     losses = {
-        name: torch.stack([answer[name] for answer in answers]).mean(0)
-        for name in due
+        name: torch.stack([result[name] for result in results]).mean(0)
+        for name in expected
         if name.startswith("loss")
     }
     bench.close(
-        f"{what or 'training'}, mean over the ranks",
+        f"{label or 'training'}, mean over the ranks",
         losses,
-        {name: value for name, value in due.items() if name.startswith("loss")},
+        {name: value for name, value in expected.items() if name.startswith("loss")},
         roundings=roundings,
     )
-    for number, answer in enumerate(answers):
+    for number, result in enumerate(results):
         bench.close(
-            f"{what or 'training'} on rank {number}",
-            without_losses(answer),
-            without_losses(due),
+            f"{label or 'training'} on rank {number}",
+            without_losses(result),
+            without_losses(expected),
             roundings=roundings,
         )
 
 
-def near_float32(bench: Bench, what: str, stepped: Losses) -> None:
-    """Compare parameters after one step in less precision with one step of a single process in float32.
+def compare_with_float32_step(bench: Bench, label: str, parameters_after_step: Losses) -> None:
+    """Compare parameters after one step in lower precision with one float32 step of a single process.
 
-    A step that is wrong by a factor of two is seen, rounding to eight bits in some ten operations is not.
+    The tolerance detects a step that is wrong by a factor of two. It allows the roundings of about ten
+    operations with 8-bit mantissas.
     """
-    start = dict(model("float32").named_parameters())
-    for name, value in without_losses(alone("float32", steps=1)).items():
-        actual = stepped[name]
-        bench.fact(actual.dtype == torch.float32, f"{name} of {what} is kept in {actual.dtype}.", Kind.DTYPE)
-        moved = float((value - start[name].detach()).abs().max())
-        apart = float((actual.float() - value).abs().max())
+    start = dict(make_model("float32").named_parameters())
+    for name, value in without_losses(train_single_process("float32", steps=1)).items():
+        actual = parameters_after_step[name]
         bench.fact(
-            apart <= _NEAR * moved,
-            f"{name} of {what} is off by {apart:.3g} after a step of {moved:.3g}.",
+            actual.dtype == torch.float32,
+            f"{name} of {label} has dtype {actual.dtype}, not torch.float32.",
+            Kind.DTYPE,
+        )
+        step_size = float((value - start[name].detach()).abs().max())
+        error = float((actual.float() - value).abs().max())
+        bench.fact(
+            error <= _LARGEST_RELATIVE_ERROR * step_size,
+            f"{name} of {label} is off by {error:.3g} after a step of {step_size:.3g}.",
             Kind.VALUE,
         )

@@ -1,4 +1,4 @@
-"""A small model, its batches and its training, the same on one process and on many."""
+"""A small model, its batches and its training, identical in a single process and on several ranks."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from torch import nn
 
 from conformance.distributed import worker_ranks
 
-#: Rows of a batch for each rank of the world.
+#: Rows of a batch for each rank.
 ROWS = 4
 STEPS = 3
 
 Losses = dict[str, torch.Tensor]
 
 
-def model(dtype: str, *, normalise: bool = True) -> nn.Sequential:
-    """Return the model with its first weights, always the same ones, on the CPU."""
+def make_model(dtype: str, *, normalise: bool = True) -> nn.Sequential:
+    """Return the model on the CPU, always with the same initial weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(11)
-        middle: nn.Module = nn.LayerNorm(8) if normalise else nn.BatchNorm1d(8)
-        wide = 8 * worker_ranks.size()  # tensor parallel wants an even split
-        net = nn.Sequential(nn.Linear(8, wide), nn.GELU(), nn.Linear(wide, 8), middle, nn.Linear(8, 4))
+        normalisation: nn.Module = nn.LayerNorm(8) if normalise else nn.BatchNorm1d(8)
+        width = 8 * worker_ranks.size()  # tensor parallelism needs a size that all ranks divide
+        net = nn.Sequential(
+            nn.Linear(8, width), nn.GELU(), nn.Linear(width, 8), normalisation, nn.Linear(8, 4)
+        )
     return net.to(getattr(torch, dtype))
 
 
 @dataclasses.dataclass(frozen=True)
 class Feed:
-    """Batches on a device: whole ones, or the share of a rank."""
+    """The batches on a device: whole batches, or the rows of one rank."""
 
     device: torch.device
     dtype: str
@@ -39,46 +41,49 @@ class Feed:
     size: int = 1
 
     def batch(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return inputs (rows, 8) and targets (rows, 4) of a step, in the feed's dtype on its device."""
+        """Return inputs (rows, 8) and targets (rows, 4) of a step."""
         generator = torch.Generator().manual_seed(100 + step)
-        kind = getattr(torch, self.dtype)
-        every = ROWS * worker_ranks.size()
-        inputs = torch.randn(every, 8, generator=generator, dtype=torch.float64).to(kind)
-        targets = torch.randn(every, 4, generator=generator, dtype=torch.float64).to(kind)
-        rows = every // self.size
+        dtype = getattr(torch, self.dtype)
+        batch_rows = ROWS * worker_ranks.size()
+        inputs = torch.randn(batch_rows, 8, generator=generator, dtype=torch.float64).to(dtype)
+        targets = torch.randn(batch_rows, 4, generator=generator, dtype=torch.float64).to(dtype)
+        rows = batch_rows // self.size
         share = slice(self.rank * rows, (self.rank + 1) * rows)
         return inputs[share].to(self.device), targets[share].to(self.device)
 
 
-def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy on the CPU of all of a tensor, which may be spread over ranks."""
-    full: Any = tensor.detach()
-    if hasattr(full, "full_tensor"):
-        # Shards on the host move to the devices of the mesh, between which they can be gathered.
-        full = full.to(full.device_mesh.device_type).full_tensor()
-    copy: torch.Tensor = full.cpu().clone()
+def full_copy_on_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a CPU copy of a whole tensor, whose shards may be on several ranks."""
+    full_tensor: Any = tensor.detach()
+    if hasattr(full_tensor, "full_tensor"):
+        # Shards on the host must move to the devices of the mesh before they can be gathered.
+        full_tensor = full_tensor.to(full_tensor.device_mesh.device_type).full_tensor()
+    copy: torch.Tensor = full_tensor.cpu().clone()
     return copy
 
 
 def backward(loss: Any) -> None:
-    """Run the backward pass of a loss (torch's stubs leave the types of ``Tensor.backward`` open)."""
+    """Run the backward pass of a loss. torch's stubs do not type ``Tensor.backward``."""
     loss.backward()
 
 
 def sgd(net: nn.Module) -> torch.optim.Optimizer:
-    """Return an optimizer that takes plain steps with momentum."""
+    """Return an SGD optimizer with momentum."""
     return torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
 
 
-def one_by_one(net: nn.Module) -> torch.optim.Optimizer:
-    """Return :func:`sgd` for one parameter after the other: lists may not mix distributed and other
-    tensors.
+def sgd_without_foreach(net: nn.Module) -> torch.optim.Optimizer:
+    """Return :func:`sgd` that updates one parameter at a time.
+
+    The foreach implementation does not accept lists that mix distributed and other tensors.
     """
     return torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, foreach=False)
 
 
 def adam(net: nn.Module) -> torch.optim.Optimizer:
-    """Return AdamW, whose steps do not depend on the size of gradients; its epsilon keeps rounding small."""
+    """Return AdamW, whose steps do not depend on the size of gradients. Its epsilon limits
+    rounding errors.
+    """
     return torch.optim.AdamW(net.parameters(), lr=0.01, eps=1e-3)
 
 
@@ -91,42 +96,43 @@ def take_steps(
     accumulate: int = 1,
     pause: Callable[[bool], Any] | None = None,
 ) -> Losses:
-    """Train for ``steps`` steps; return the loss of each on this feed.
+    """Train for ``steps`` steps and return the loss of each step on this feed.
 
-    Each step adds up the gradients of ``accumulate`` batches; ``pause(last)`` is a context around each.
+    Each step adds the gradients of ``accumulate`` batches. ``pause(last)`` returns a context manager for each
+    batch.
     """
-    chosen = optimizer(net)
+    chosen_optimizer = optimizer(net)
     losses = {}
     for step in range(steps):
-        chosen.zero_grad()
-        for part in range(accumulate):
-            last = part == accumulate - 1
+        chosen_optimizer.zero_grad()
+        for batch_index in range(accumulate):
+            last = batch_index == accumulate - 1
             with pause(last) if pause is not None else contextlib.nullcontext():
-                inputs, targets = feed.batch(step * accumulate + part)
+                inputs, targets = feed.batch(step * accumulate + batch_index)
                 loss = nn.functional.mse_loss(net(inputs), targets) / accumulate
                 backward(loss)
-        chosen.step()
-        losses[f"loss {step}"] = whole(loss)
+        chosen_optimizer.step()
+        losses[f"loss {step}"] = full_copy_on_cpu(loss)
     return losses
 
 
 def parameters(net: nn.Module) -> Losses:
-    """Return all parameters whole, by the names that they have in the plain model."""
-    return {_plain(name): whole(value) for name, value in net.named_parameters()}
+    """Return full CPU copies of all parameters, by their names in the unwrapped model."""
+    return {_name_in_unwrapped_model(name): full_copy_on_cpu(value) for name, value in net.named_parameters()}
 
 
-def _plain(name: str) -> str:
+def _name_in_unwrapped_model(name: str) -> str:
     for prefix in ("_orig_mod.", "module.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."):
         name = name.replace(prefix, "")
     return name
 
 
 def train(net: nn.Module, feed: Feed, **options: Any) -> Losses:
-    """Train, and return losses and final parameters."""
+    """Train and return the losses and the final parameters."""
     losses = take_steps(net, feed, **options)
     return {**losses, **parameters(net)}
 
 
 def without_losses(results: Losses) -> Losses:
-    """Return the parameters among the results of :func:`train`."""
+    """Return only the parameters of the results of :func:`train`."""
     return {name: value for name, value in results.items() if not name.startswith("loss")}

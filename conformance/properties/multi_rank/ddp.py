@@ -1,4 +1,4 @@
-"""DistributedDataParallel: training on shares of a batch is training on all of it."""
+"""Check DistributedDataParallel: training on parts of a batch equals training on the whole batch."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import torch
 from torch import nn
 
 from conformance.distributed.rank_programs import Rank, program
-from conformance.properties.multi_rank._multi_rank_checks import Bench, together
+from conformance.properties.multi_rank._multi_rank_checks import Bench, multi_rank_property
 from conformance.properties.multi_rank._single_process_reference import (
     FLOATS,
-    alone,
-    held_against_one,
-    near_float32,
+    compare_with_float32_step,
+    compare_with_single_process,
+    train_single_process,
 )
 from conformance.properties.multi_rank._training_model import (
     Feed,
     Losses,
     adam,
     backward,
-    model,
+    make_model,
     parameters,
     take_steps,
     train,
@@ -33,60 +33,64 @@ if TYPE_CHECKING:
 _NEEDS = ("autograd",)
 
 
-def wrapped(rank: Rank, net: nn.Module, **options: Any) -> DistributedDataParallel:
-    """Return the model on the rank's device under DDP."""
+def wrap_in_ddp(rank: Rank, net: nn.Module, **options: Any) -> DistributedDataParallel:
+    """Return the model under DDP on the rank's device."""
     from torch.nn.parallel import DistributedDataParallel
 
     return DistributedDataParallel(net.to(rank.device), **options)
 
 
 @program
-def ddp(rank: Rank, dtype: str, options: dict[str, Any], adaptive: bool = False) -> Losses:
-    """Train a model under DDP with some options; ``adaptive`` takes AdamW."""
-    net = wrapped(rank, model(dtype), **options)
+def train_ddp(rank: Rank, dtype: str, options: dict[str, Any], use_adamw: bool = False) -> Losses:
+    """Train a model under DDP with these options, with SGD or, if ``use_adamw`` is set, with AdamW."""
+    net = wrap_in_ddp(rank, make_model(dtype), **options)
     feed = Feed(rank.device, dtype, rank.rank, rank.size)
-    return train(net, feed, **({"optimizer": adam} if adaptive else {}))
+    return train(net, feed, **({"optimizer": adam} if use_adamw else {}))
 
 
-def _variant(bench: Bench, **options: Any) -> None:
-    held_against_one(bench, bench.values(ddp, dtype=bench.dtype, options=options), alone(bench.dtype))
+def _check_ddp_options(bench: Bench, **options: Any) -> None:
+    compare_with_single_process(
+        bench, bench.values(train_ddp, dtype=bench.dtype, options=options), train_single_process(bench.dtype)
+    )
 
 
-@together("ddp", level="training", dtypes=FLOATS, capabilities=_NEEDS)
+@multi_rank_property("ddp", level="training", dtypes=FLOATS, capabilities=_NEEDS)
 def data_parallel(bench: Bench) -> None:
-    """Losses and parameters are those of a single process with whole batches."""
-    _variant(bench)
+    """Losses and parameters equal the results of a single process with whole batches."""
+    _check_ddp_options(bench)
 
 
-@together("ddp", level="training", dtypes=FLOATS, capabilities=_NEEDS)
+@multi_rank_property("ddp", level="training", dtypes=FLOATS, capabilities=_NEEDS)
 def data_parallel_adamw(bench: Bench) -> None:
-    """With AdamW losses and parameters are those of a single process."""
-    answers = bench.values(ddp, dtype=bench.dtype, options={}, adaptive=True)
-    held_against_one(bench, answers, alone(bench.dtype, optimizer=adam), roundings=4096.0)
+    """With AdamW, losses and parameters equal the results of a single process."""
+    replies = bench.values(train_ddp, dtype=bench.dtype, options={}, use_adamw=True)
+    compare_with_single_process(
+        bench, replies, train_single_process(bench.dtype, optimizer=adam), roundings=4096.0
+    )
 
 
-@together("ddp", dtypes=FLOATS, capabilities=_NEEDS)
+@multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
 def data_parallel_static_graph(bench: Bench) -> None:
-    """With static_graph=True training is that of a single process."""
-    _variant(bench, static_graph=True)
+    """With static_graph=True, training equals the training of a single process."""
+    _check_ddp_options(bench, static_graph=True)
 
 
-@together("ddp", dtypes=FLOATS, capabilities=_NEEDS)
+@multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
 def data_parallel_gradient_views(bench: Bench) -> None:
-    """With gradients that are views of buckets training is that of a single process."""
-    _variant(bench, gradient_as_bucket_view=True)
+    """With gradient_as_bucket_view=True, training equals the training of a single process."""
+    _check_ddp_options(bench, gradient_as_bucket_view=True)
 
 
-@together("ddp", dtypes=FLOATS, capabilities=_NEEDS)
+@multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
 def data_parallel_small_buckets(bench: Bench) -> None:
-    """With a bucket for almost each parameter training is that of a single process."""
-    _variant(bench, bucket_cap_mb=0.0001)
+    """With one bucket for almost every parameter, training equals the training of a single process."""
+    _check_ddp_options(bench, bucket_cap_mb=0.0001)
 
 
 @program
-def accumulated(rank: Rank, dtype: str) -> Losses:
-    """Train with two batches for each step, gradients held back by no_sync() for the first."""
-    net = wrapped(rank, model(dtype))
+def train_ddp_accumulating(rank: Rank, dtype: str) -> Losses:
+    """Train with two batches per step. Under no_sync(), the first batch's gradients are not reduced."""
+    net = wrap_in_ddp(rank, make_model(dtype))
 
     def pause(last: bool) -> Any:
         return contextlib.nullcontext() if last else net.no_sync()
@@ -94,13 +98,17 @@ def accumulated(rank: Rank, dtype: str) -> Losses:
     return train(net, Feed(rank.device, dtype, rank.rank, rank.size), accumulate=2, pause=pause)
 
 
-@together("ddp", dtypes=FLOATS, capabilities=_NEEDS)
+@multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
 def data_parallel_accumulation(bench: Bench) -> None:
-    """Gradients that no_sync() has held back are averaged with the next ones."""
-    held_against_one(bench, bench.values(accumulated, dtype=bench.dtype), alone(bench.dtype, accumulate=2))
+    """Gradients that no_sync() did not reduce are averaged together with the next gradients."""
+    compare_with_single_process(
+        bench,
+        bench.values(train_ddp_accumulating, dtype=bench.dtype),
+        train_single_process(bench.dtype, accumulate=2),
+    )
 
 
-def of_rank(rank: int) -> nn.Module:
+def model_of_rank(rank: int) -> nn.Module:
     """Return a model whose parameters and buffers all depend on the rank."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(rank)
@@ -111,36 +119,36 @@ def of_rank(rank: int) -> nn.Module:
 
 
 @program
-def starts_equal(rank: Rank) -> Losses:
-    """Return parameters and buffers of a model under DDP that each rank made with its own numbers."""
-    net = wrapped(rank, of_rank(rank.rank))
+def initial_ddp_state(rank: Rank) -> Losses:
+    """Return the state under DDP of a model that each rank creates with different values."""
+    net = wrap_in_ddp(rank, model_of_rank(rank.rank))
     return {name.removeprefix("module."): value.detach().cpu() for name, value in net.state_dict().items()}
 
 
-@together("ddp", level="training", capabilities=_NEEDS)
+@multi_rank_property("ddp", level="training", capabilities=_NEEDS)
 def data_parallel_starts_from_the_first_rank(bench: Bench) -> None:
-    """Parameters and buffers of all ranks begin with those of rank 0."""
-    due = {name: value.detach() for name, value in of_rank(0).state_dict().items()}
-    for number, answer in enumerate(bench.values(starts_equal) or ()):
-        bench.close(f"the start of rank {number}", answer, due, roundings=1.0)
+    """Parameters and buffers of all ranks start with the values of rank 0."""
+    expected = {name: value.detach() for name, value in model_of_rank(0).state_dict().items()}
+    for number, state in enumerate(bench.values(initial_ddp_state) or ()):
+        bench.close(f"the start of rank {number}", state, expected, roundings=1.0)
 
 
-def batches_of(rank: int) -> int:
-    """Return the number of batches of a rank: each has one more than the one before."""
+def batch_count_of_rank(rank: int) -> int:
+    """Return the number of batches of a rank: each rank has one more than the rank before."""
     return 2 + rank
 
 
 @program
-def uneven(rank: Rank, dtype: str) -> tuple[int, Losses]:
-    """Train under Join with another number of batches on each rank; return the steps and the parameters."""
+def train_uneven(rank: Rank, dtype: str) -> tuple[int, Losses]:
+    """Train under Join with a different number of batches per rank. Return the steps and the parameters."""
     from torch.distributed.algorithms.join import Join
 
-    net = wrapped(rank, model(dtype))
+    net = wrap_in_ddp(rank, make_model(dtype))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     steps = 0
     feed = Feed(rank.device, dtype, rank.rank, rank.size)
     with Join([net]):
-        for step in range(batches_of(rank.rank)):
+        for step in range(batch_count_of_rank(rank.rank)):
             inputs, targets = feed.batch(step)
             optimizer.zero_grad()
             backward(nn.functional.mse_loss(net(inputs), targets))
@@ -149,36 +157,36 @@ def uneven(rank: Rank, dtype: str) -> tuple[int, Losses]:
     return steps, parameters(net)
 
 
-def uneven_alone(dtype: str, size: int) -> Losses:
+def train_uneven_single_process(dtype: str, size: int) -> Losses:
     """Return the parameters of the same training by a single process.
 
-    Each step takes the gradients of those ranks that have a batch left, divided by the number of all ranks.
+    Each step adds the gradients of the ranks that still have a batch, divided by the number of all ranks.
     """
-    net = model(dtype)
+    net = make_model(dtype)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    for step in range(batches_of(size - 1)):
+    for step in range(batch_count_of_rank(size - 1)):
         optimizer.zero_grad()
         for rank in range(size):
-            if step < batches_of(rank):
+            if step < batch_count_of_rank(rank):
                 inputs, targets = Feed(torch.device("cpu"), dtype, rank, size).batch(step)
                 backward(nn.functional.mse_loss(net(inputs), targets) / size)
         optimizer.step()
     return parameters(net)
 
 
-@together("ddp", dtypes=FLOATS, capabilities=_NEEDS)
+@multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
 def data_parallel_uneven_inputs(bench: Bench) -> None:
-    """Under Join ranks with more batches go on to their end, as one process would."""
-    due = uneven_alone(bench.dtype, bench.size)
-    for number, (steps, answer) in enumerate(bench.values(uneven, dtype=bench.dtype) or ()):
-        bench.same(f"the number of steps on rank {number}", steps, batches_of(number))
-        bench.close(f"rank {number}", answer, due)
+    """Under Join, ranks with more batches train to their end, as a single process would."""
+    expected = train_uneven_single_process(bench.dtype, bench.size)
+    for number, (steps, final_parameters) in enumerate(bench.values(train_uneven, dtype=bench.dtype) or ()):
+        bench.same(f"the number of steps on rank {number}", steps, batch_count_of_rank(number))
+        bench.close(f"rank {number}", final_parameters, expected)
 
 
 @program
-def unused(rank: Rank) -> dict[str, Any]:
-    """Take three steps that use one half of a model, the other and the first again; return the parameters
-    touched.
+def steps_with_unused_parameters(rank: Rank) -> dict[str, Any]:
+    """Use one half of a model, then the other half, then the first again. Return the parameters that get
+    gradients.
     """
 
     class Forked(nn.Module):
@@ -186,12 +194,12 @@ def unused(rank: Rank) -> dict[str, Any]:
             super().__init__()
             self.left, self.right = nn.Linear(3, 3), nn.Linear(3, 3)
 
-        def forward(self, x: torch.Tensor, left: bool) -> torch.Tensor:
-            result: torch.Tensor = self.left(x) if left else self.right(x)
+        def forward(self, x: torch.Tensor, use_left: bool) -> torch.Tensor:
+            result: torch.Tensor = self.left(x) if use_left else self.right(x)
             return result
 
     torch.manual_seed(0)
-    net = wrapped(rank, Forked(), find_unused_parameters=True)
+    net = wrap_in_ddp(rank, Forked(), find_unused_parameters=True)
     touched = []
     for step in range(3):
         net.zero_grad()
@@ -200,47 +208,51 @@ def unused(rank: Rank) -> dict[str, Any]:
     return {"touched": touched}
 
 
-@together("ddp", capabilities=_NEEDS)
+@multi_rank_property("ddp", capabilities=_NEEDS)
 def data_parallel_unused_parameters(bench: Bench) -> None:
-    """With find_unused_parameters=True each step may use other parameters."""
-    left, right = [True, True, False, False], [False, False, True, True]
-    for number, answer in enumerate(bench.values(unused) or ()):
-        bench.same(f"the gradients on rank {number}", answer["touched"], [left, right, left])
+    """With find_unused_parameters=True, each step may use different parameters."""
+    left_only, right_only = [True, True, False, False], [False, False, True, True]
+    for number, reply in enumerate(bench.values(steps_with_unused_parameters) or ()):
+        bench.same(f"the gradients on rank {number}", reply["touched"], [left_only, right_only, left_only])
 
 
 @program
-def hooked(rank: Rank, dtype: str) -> Losses:
-    """Train with a communication hook that sums buckets by itself."""
+def train_with_comm_hook(rank: Rank, dtype: str) -> Losses:
+    """Train with a communication hook that itself reduces buckets."""
     import torch.distributed as dist
 
-    net = wrapped(rank, model(dtype))
+    net = wrap_in_ddp(rank, make_model(dtype))
 
     def halves(state: Any, bucket: Any) -> Any:
-        buffer = bucket.buffer().div_(rank.size)
-        work = dist.all_reduce(buffer, async_op=True)
+        divided = bucket.buffer().div_(rank.size)
+        work = dist.all_reduce(divided, async_op=True)
         assert work is not None
         return work.get_future().then(lambda future: future.value()[0])
 
-    halves.__annotations__.clear()  # DDP reads them, and wants its own types there
+    halves.__annotations__.clear()  # DDP checks annotations against its own types
     net.register_comm_hook(None, halves)
     return train(net, Feed(rank.device, dtype, rank.rank, rank.size))
 
 
-@together("ddp", dtypes=FLOATS, capabilities=_NEEDS)
+@multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
 def data_parallel_hooks(bench: Bench) -> None:
-    """A hook that sums buckets by itself, with futures, trains like the built-in way."""
-    held_against_one(bench, bench.values(hooked, dtype=bench.dtype), alone(bench.dtype))
+    """A communication hook that itself reduces buckets, and returns futures, trains like
+    built-in reduction.
+    """
+    compare_with_single_process(
+        bench, bench.values(train_with_comm_hook, dtype=bench.dtype), train_single_process(bench.dtype)
+    )
 
 
 @program
-def recomputed(rank: Rank, dtype: str) -> Losses:
-    """Train a model whose activations are computed again in the backward pass."""
+def train_recomputing(rank: Rank, dtype: str) -> Losses:
+    """Train a model whose activations are recomputed in the backward pass."""
     from torch.utils.checkpoint import checkpoint
 
     class Recomputed(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            for name, part in model(dtype).named_children():
+            for name, part in make_model(dtype).named_children():
                 self.add_module(name, part)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -248,50 +260,52 @@ def recomputed(rank: Rank, dtype: str) -> Losses:
                 x = checkpoint(part, x, use_reentrant=False)
             return x
 
-    return train(wrapped(rank, Recomputed()), Feed(rank.device, dtype, rank.rank, rank.size))
+    return train(wrap_in_ddp(rank, Recomputed()), Feed(rank.device, dtype, rank.rank, rank.size))
 
 
-@together("ddp", dtypes=FLOATS, capabilities=_NEEDS)
+@multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
 def data_parallel_checkpointing(bench: Bench) -> None:
-    """With activations that are computed again training is that of a single process."""
-    held_against_one(bench, bench.values(recomputed, dtype=bench.dtype), alone(bench.dtype))
+    """With activations that are recomputed, training equals the training of a single process."""
+    compare_with_single_process(
+        bench, bench.values(train_recomputing, dtype=bench.dtype), train_single_process(bench.dtype)
+    )
 
 
 @program
-def mixed(rank: Rank) -> Losses:
-    """Take one step under autocast; return the parameters."""
-    net = wrapped(rank, model("float32"))
+def step_under_autocast(rank: Rank) -> Losses:
+    """Take one step under autocast and return the parameters."""
+    net = wrap_in_ddp(rank, make_model("float32"))
     feed = Feed(rank.device, "float32", rank.rank, rank.size)
     with torch.autocast(rank.device.type, torch.bfloat16):
         take_steps(net, feed, steps=1)
     return parameters(net)
 
 
-@together("ddp", capabilities=(*_NEEDS, "autocast"))
+@multi_rank_property("ddp", capabilities=(*_NEEDS, "autocast"))
 def data_parallel_autocast(bench: Bench) -> None:
-    """Under autocast parameters stay in float32, are equal on all ranks and move as without autocast."""
-    answers = bench.values(mixed)
-    for number, answer in enumerate(answers or ()):
-        assert answers is not None
-        bench.close(f"rank {number}, against rank 0", answer, answers[0], roundings=1.0)
-        near_float32(bench, f"rank {number}", answer)
+    """Under autocast, parameters stay in float32, are equal on all ranks and change as without autocast."""
+    replies = bench.values(step_under_autocast)
+    for number, reply in enumerate(replies or ()):
+        assert replies is not None
+        bench.close(f"rank {number}, against rank 0", reply, replies[0], roundings=1.0)
+        compare_with_float32_step(bench, f"rank {number}", reply)
 
 
 @program
-def synchronised_norm(rank: Rank, dtype: str) -> Losses:
-    """Train with SyncBatchNorm; return losses, parameters and buffers."""
+def train_sync_batch_norm(rank: Rank, dtype: str) -> Losses:
+    """Train with SyncBatchNorm. Return losses, parameters and buffers."""
     convert: Any = nn.SyncBatchNorm.convert_sync_batchnorm
-    net = wrapped(rank, convert(model(dtype, normalise=False)))
+    net = wrap_in_ddp(rank, convert(make_model(dtype, normalise=False)))
     trained = train(net, Feed(rank.device, dtype, rank.rank, rank.size))
     buffers = {n.removeprefix("module."): b.detach().cpu() for n, b in net.named_buffers()}
     return {**trained, **buffers}
 
 
-@together("batch-norm", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
+@multi_rank_property("batch-norm", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
 def synchronised_batch_norm(bench: Bench) -> None:
-    """SyncBatchNorm on shares of a batch is BatchNorm on all of it, with its running statistics."""
-    net = model(bench.dtype, normalise=False)
-    due = train(net, Feed(torch.device("cpu"), bench.dtype))
-    due.update({name: value.detach().clone() for name, value in net.named_buffers()})
-    answers = bench.values(synchronised_norm, dtype=bench.dtype)
-    held_against_one(bench, answers, due, roundings=1024.0)
+    """SyncBatchNorm on parts of a batch equals BatchNorm on the whole batch, including running statistics."""
+    net = make_model(bench.dtype, normalise=False)
+    expected = train(net, Feed(torch.device("cpu"), bench.dtype))
+    expected.update({name: value.detach().clone() for name, value in net.named_buffers()})
+    replies = bench.values(train_sync_batch_norm, dtype=bench.dtype)
+    compare_with_single_process(bench, replies, expected, roundings=1024.0)

@@ -1,4 +1,4 @@
-"""FullyShardedDataParallel and fully_shard: weights that are spread over ranks train like whole ones."""
+"""Check FullyShardedDataParallel and fully_shard: sharded weights train like unsharded weights."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import torch
 from torch import nn
 
 from conformance.distributed.rank_programs import Rank, program
-from conformance.properties.multi_rank._multi_rank_checks import Bench, together
+from conformance.properties.multi_rank._multi_rank_checks import Bench, multi_rank_property
 from conformance.properties.multi_rank._single_process_reference import (
     FLOATS,
-    alone,
-    held_against_one,
-    near_float32,
+    compare_with_float32_step,
+    compare_with_single_process,
+    train_single_process,
 )
 from conformance.properties.multi_rank._training_model import (
     Feed,
     Losses,
     backward,
-    model,
+    make_model,
     parameters,
     take_steps,
     train,
@@ -29,15 +29,15 @@ from conformance.properties.multi_rank._training_model import (
 _NEEDS = ("autograd",)
 
 
-def sharded_once(rank: Rank, net: nn.Module, strategy: str, **options: Any) -> nn.Module:
-    """Return the model under FSDP1, each linear module wrapped by itself and the rest around them."""
+def wrap_in_fsdp1(rank: Rank, net: nn.Module, strategy: str, **options: Any) -> nn.Module:
+    """Return the model under FSDP1: each linear module is wrapped, then the whole model."""
     from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
     from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
     if "HYBRID" in strategy:
         from torch.distributed.device_mesh import init_device_mesh
 
-        # A group of one would not be sharded; four ranks are enough for replicas.
+        # Two replicas need four ranks: a shard group of one rank would not be sharded.
         even = rank.size >= 4 and rank.size % 2 == 0
         shape = (2, rank.size // 2) if even else (1, rank.size)
         options["device_mesh"] = init_device_mesh(
@@ -54,153 +54,163 @@ def sharded_once(rank: Rank, net: nn.Module, strategy: str, **options: Any) -> n
 
 
 @program
-def fsdp1(rank: Rank, dtype: str, strategy: str, offload: bool = False) -> Losses:
-    """Train a model under FSDP1; ``offload`` keeps its parameters on the host."""
+def train_fsdp1(rank: Rank, dtype: str, strategy: str, offload: bool = False) -> Losses:
+    """Train a model under FSDP1. If ``offload`` is set, its parameters stay on the host."""
     from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel
 
     options = {"cpu_offload": CPUOffload(offload_params=True)} if offload else {}
-    net = sharded_once(rank, model(dtype), strategy, **options)
+    net = wrap_in_fsdp1(rank, make_model(dtype), strategy, **options)
     losses = take_steps(net, Feed(rank.device, dtype, rank.rank, rank.size))
     with FullyShardedDataParallel.summon_full_params(net):
         return {**losses, **parameters(net)}
 
 
-def _strategy(bench: Bench, strategy: str) -> None:
-    answers = bench.values(fsdp1, dtype=bench.dtype, strategy=strategy)
-    held_against_one(bench, answers, alone(bench.dtype), what=strategy)
+def _check_strategy(bench: Bench, strategy: str) -> None:
+    replies = bench.values(train_fsdp1, dtype=bench.dtype, strategy=strategy)
+    compare_with_single_process(bench, replies, train_single_process(bench.dtype), label=strategy)
 
 
-@together("fsdp1", level="training", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
+@multi_rank_property("fsdp1", level="training", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
 def full_shard(bench: Bench) -> None:
-    """With parameters, gradients and optimizer states sharded training is that of a single process."""
-    _strategy(bench, "FULL_SHARD")
+    """With sharded parameters, gradients and optimizer states, training equals the training of a single
+    process.
+    """
+    _check_strategy(bench, "FULL_SHARD")
 
 
-@together("fsdp1", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
+@multi_rank_property("fsdp1", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
 def shard_grad_op(bench: Bench) -> None:
-    """With gradients and optimizer states sharded training is that of a single process."""
-    _strategy(bench, "SHARD_GRAD_OP")
+    """With sharded gradients and optimizer states, training equals the training of a single process."""
+    _check_strategy(bench, "SHARD_GRAD_OP")
 
 
-@together("fsdp1", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
+@multi_rank_property("fsdp1", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
 def no_shard(bench: Bench) -> None:
-    """With nothing sharded training is that of a single process."""
-    _strategy(bench, "NO_SHARD")
+    """With NO_SHARD, training equals the training of a single process."""
+    _check_strategy(bench, "NO_SHARD")
 
 
-@together("fsdp1", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
+@multi_rank_property("fsdp1", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
 def hybrid_shard(bench: Bench) -> None:
-    """With shards in a group and replicas across groups training is that of a single process."""
-    _strategy(bench, "HYBRID_SHARD")
+    """With shards within a group and replicas across groups, training equals the training of a single
+    process.
+    """
+    _check_strategy(bench, "HYBRID_SHARD")
 
 
-@together("fsdp1", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
+@multi_rank_property("fsdp1", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
 def full_shard_on_the_host(bench: Bench) -> None:
-    """With parameters that rest on the host training is that of a single process."""
-    answers = bench.values(fsdp1, dtype=bench.dtype, strategy="FULL_SHARD", offload=True)
-    held_against_one(bench, answers, alone(bench.dtype))
+    """With parameters offloaded to the host, training equals the training of a single process."""
+    replies = bench.values(train_fsdp1, dtype=bench.dtype, strategy="FULL_SHARD", offload=True)
+    compare_with_single_process(bench, replies, train_single_process(bench.dtype))
 
 
-def dtypes_of_results(net: nn.Module) -> list[str]:
-    """Return a list that grows by the dtype of each result of a linear module as the model runs."""
-    seen: list[str] = []
-    for part in net.modules():
-        if isinstance(part, nn.Linear):
-            part.register_forward_hook(lambda module, given, output: seen.append(str(output.dtype)))
-    return seen
+def record_linear_dtypes(net: nn.Module) -> list[str]:
+    """Return a list to which hooks append the output dtype of each linear module when the model runs."""
+    dtypes: list[str] = []
+    for submodule in net.modules():
+        if isinstance(submodule, nn.Linear):
+            submodule.register_forward_hook(lambda module, inputs, output: dtypes.append(str(output.dtype)))
+    return dtypes
 
 
 @program
-def fsdp1_mixed(rank: Rank) -> dict[str, Any]:
-    """Take one step under FSDP1 in mixed precision; return the dtypes of results and the parameters."""
+def step_fsdp1_mixed_precision(rank: Rank) -> dict[str, Any]:
+    """Take one FSDP1 step in mixed precision. Return the output dtypes and the parameters."""
     from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
 
     low = torch.bfloat16
     precision = MixedPrecision(param_dtype=low, reduce_dtype=torch.float32, buffer_dtype=low)
-    net = sharded_once(rank, model("float32"), "FULL_SHARD", mixed_precision=precision)
-    seen = dtypes_of_results(net)
+    net = wrap_in_fsdp1(rank, make_model("float32"), "FULL_SHARD", mixed_precision=precision)
+    dtypes = record_linear_dtypes(net)
     take_steps(net, Feed(rank.device, "float32", rank.rank, rank.size), steps=1)
     with FullyShardedDataParallel.summon_full_params(net):
-        return {"computed": sorted(set(seen)), "parameters": parameters(net)}
+        return {"computed": sorted(set(dtypes)), "parameters": parameters(net)}
 
 
-def _near(bench: Bench, answers: list[dict[str, Any]] | None) -> None:
-    for number, answer in enumerate(answers or ()):
-        assert answers is not None
-        bench.same(f"the dtype of results on rank {number}", answer["computed"], ["torch.bfloat16"])
+def _check_mixed_precision(bench: Bench, replies: list[dict[str, Any]] | None) -> None:
+    for number, reply in enumerate(replies or ()):
+        assert replies is not None
+        bench.same(f"the dtype of results on rank {number}", reply["computed"], ["torch.bfloat16"])
         bench.close(
-            f"rank {number}, against rank 0", answer["parameters"], answers[0]["parameters"], roundings=1.0
+            f"rank {number}, against rank 0", reply["parameters"], replies[0]["parameters"], roundings=1.0
         )
-        near_float32(bench, f"rank {number}", answer["parameters"])
+        compare_with_float32_step(bench, f"rank {number}", reply["parameters"])
 
 
-@together("fsdp1", capabilities=_NEEDS, accelerators=True)
+@multi_rank_property("fsdp1", capabilities=_NEEDS, accelerators=True)
 def full_shard_mixed_precision(bench: Bench) -> None:
-    """With computation in bfloat16 and sums in float32 parameters stay float32, near those of float32."""
-    _near(bench, bench.values(fsdp1_mixed))
+    """With bfloat16 computation and float32 reduction, parameters stay in float32, near the results in
+    float32.
+    """
+    _check_mixed_precision(bench, bench.values(step_fsdp1_mixed_precision))
 
 
 @program
-def fsdp1_states(rank: Rank, dtype: str, sharded: bool) -> dict[str, Any]:
-    """Train a model under FSDP1, and load its state dict into another one; return the parameters of both."""
+def reload_fsdp1_state_dict(rank: Rank, dtype: str, sharded: bool) -> dict[str, Any]:
+    """Train under FSDP1 and load the state dict into a second model. Return the parameters of both."""
     from torch.distributed.fsdp import FullyShardedDataParallel as Sharded
     from torch.distributed.fsdp import StateDictType
 
     kind = StateDictType.SHARDED_STATE_DICT if sharded else StateDictType.FULL_STATE_DICT
-    net = sharded_once(rank, model(dtype), "FULL_SHARD")
+    net = wrap_in_fsdp1(rank, make_model(dtype), "FULL_SHARD")
     take_steps(net, Feed(rank.device, dtype, rank.rank, rank.size))
-    fresh = sharded_once(rank, model(dtype), "FULL_SHARD")
+    loaded_net = wrap_in_fsdp1(rank, make_model(dtype), "FULL_SHARD")
     with Sharded.state_dict_type(net, kind):
         state = net.state_dict()
-    with Sharded.state_dict_type(fresh, kind):
-        fresh.load_state_dict(state)
-    with Sharded.summon_full_params(net), Sharded.summon_full_params(fresh):
-        return {"saved": parameters(net), "loaded": parameters(fresh)}
+    with Sharded.state_dict_type(loaded_net, kind):
+        loaded_net.load_state_dict(state)
+    with Sharded.summon_full_params(net), Sharded.summon_full_params(loaded_net):
+        return {"saved": parameters(net), "loaded": parameters(loaded_net)}
 
 
-def _states(bench: Bench, sharded: bool) -> None:
-    due = without_losses(alone(bench.dtype))
-    for number, answer in enumerate(bench.values(fsdp1_states, dtype=bench.dtype, sharded=sharded) or ()):
-        bench.close(f"what rank {number} saved", answer["saved"], due)
-        bench.close(f"what rank {number} loaded", answer["loaded"], answer["saved"], roundings=1.0)
+def _check_state_dicts(bench: Bench, sharded: bool) -> None:
+    expected = without_losses(train_single_process(bench.dtype))
+    for number, reply in enumerate(
+        bench.values(reload_fsdp1_state_dict, dtype=bench.dtype, sharded=sharded) or ()
+    ):
+        bench.close(f"the parameters that rank {number} saved", reply["saved"], expected)
+        bench.close(
+            f"the parameters that rank {number} loaded", reply["loaded"], reply["saved"], roundings=1.0
+        )
 
 
-@together("fsdp1", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
+@multi_rank_property("fsdp1", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
 def full_state_dicts(bench: Bench) -> None:
-    """A full state dict of a sharded model loads into another one."""
-    _states(bench, False)
+    """The full state dict of a sharded model loads into a second sharded model."""
+    _check_state_dicts(bench, False)
 
 
-@together("fsdp1", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
+@multi_rank_property("fsdp1", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
 def sharded_state_dicts(bench: Bench) -> None:
-    """A sharded state dict loads into another sharded model."""
-    _states(bench, True)
+    """The sharded state dict of a sharded model loads into a second sharded model."""
+    _check_state_dicts(bench, True)
 
 
-def sharded_twice(rank: Rank, net: nn.Sequential, **options: Any) -> nn.Module:
-    """Return the model under fully_shard, linear modules first and the whole last."""
+def shard_with_fsdp2(rank: Rank, net: nn.Sequential, **options: Any) -> nn.Module:
+    """Return the model under fully_shard: first each linear module, then the whole model."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     mesh = init_device_mesh(rank.device.type, (rank.size,))
     net = net.to(rank.device)
-    for part in net:
-        if isinstance(part, nn.Linear):
-            fully_shard(part, mesh=mesh, **options)
+    for submodule in net:
+        if isinstance(submodule, nn.Linear):
+            fully_shard(submodule, mesh=mesh, **options)
     fully_shard(net, mesh=mesh, **options)
     return net
 
 
 @program
-def fsdp2(
+def train_fsdp2(
     rank: Rank, dtype: str, options: dict[str, Any], accumulate: int = 1, offload: bool = False
 ) -> Losses:
-    """Train a model under fully_shard; ``offload`` keeps its parameters on the host."""
+    """Train a model under fully_shard. If ``offload`` is set, its parameters stay on the host."""
     if offload:
         from torch.distributed.fsdp import CPUOffloadPolicy
 
         options = {**options, "offload_policy": CPUOffloadPolicy(pin_memory=False)}
-    net = sharded_twice(rank, model(dtype), **options)
+    net = shard_with_fsdp2(rank, make_model(dtype), **options)
     feed = Feed(rank.device, dtype, rank.rank, rank.size)
     if accumulate == 1:
         return train(net, feed)
@@ -214,57 +224,65 @@ def fsdp2(
     return train(net, feed, accumulate=accumulate, pause=pause)
 
 
-def _fully(bench: Bench, accumulate: int = 1, offload: bool = False, **options: Any) -> None:
-    answers = bench.values(fsdp2, dtype=bench.dtype, options=options, accumulate=accumulate, offload=offload)
-    held_against_one(bench, answers, alone(bench.dtype, accumulate=accumulate))
+def _check_fully_shard(bench: Bench, accumulate: int = 1, offload: bool = False, **options: Any) -> None:
+    replies = bench.values(
+        train_fsdp2, dtype=bench.dtype, options=options, accumulate=accumulate, offload=offload
+    )
+    compare_with_single_process(bench, replies, train_single_process(bench.dtype, accumulate=accumulate))
 
 
-@together("fsdp2", level="training", dtypes=FLOATS, capabilities=_NEEDS)
+@multi_rank_property("fsdp2", level="training", dtypes=FLOATS, capabilities=_NEEDS)
 def fully_sharded(bench: Bench) -> None:
-    """With fully_shard training is that of a single process."""
-    _fully(bench)
+    """With fully_shard, training equals the training of a single process."""
+    _check_fully_shard(bench)
 
 
-@together("fsdp2", dtypes=FLOATS, capabilities=_NEEDS)
+@multi_rank_property("fsdp2", dtypes=FLOATS, capabilities=_NEEDS)
 def fully_sharded_kept_after_forward(bench: Bench) -> None:
-    """With parameters that stay whole between forward and backward training is that of a single process."""
-    _fully(bench, reshard_after_forward=False)
+    """With parameters that stay unsharded between forward and backward, training equals the training of a
+    single process.
+    """
+    _check_fully_shard(bench, reshard_after_forward=False)
 
 
-@together("fsdp2", dtypes=FLOATS, capabilities=_NEEDS)
+@multi_rank_property("fsdp2", dtypes=FLOATS, capabilities=_NEEDS)
 def fully_sharded_accumulation(bench: Bench) -> None:
-    """Gradients of batches without synchronisation are reduced with the next ones."""
-    _fully(bench, accumulate=2)
+    """Gradients of batches without synchronization are reduced together with the next gradients."""
+    _check_fully_shard(bench, accumulate=2)
 
 
-@together("fsdp2", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
+@multi_rank_property("fsdp2", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
 def fully_sharded_on_the_host(bench: Bench) -> None:
-    """With parameters and gradients that rest on the host training is that of a single process."""
-    _fully(bench, offload=True)
+    """With parameters and gradients offloaded to the host, training equals the training of a
+    single process.
+    """
+    _check_fully_shard(bench, offload=True)
 
 
 @program
-def fsdp2_mixed(rank: Rank) -> dict[str, Any]:
-    """Take one step under fully_shard in mixed precision; return the dtypes of results and the parameters."""
+def step_fsdp2_mixed_precision(rank: Rank) -> dict[str, Any]:
+    """Take one fully_shard step in mixed precision. Return the output dtypes and the parameters."""
     from torch.distributed.fsdp import MixedPrecisionPolicy
 
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    net = sharded_twice(rank, model("float32"), mp_policy=policy)
-    seen = dtypes_of_results(net)
+    net = shard_with_fsdp2(rank, make_model("float32"), mp_policy=policy)
+    dtypes = record_linear_dtypes(net)
     take_steps(net, Feed(rank.device, "float32", rank.rank, rank.size), steps=1)
-    return {"computed": sorted(set(seen)), "parameters": parameters(net)}
+    return {"computed": sorted(set(dtypes)), "parameters": parameters(net)}
 
 
-@together("fsdp2", capabilities=_NEEDS)
+@multi_rank_property("fsdp2", capabilities=_NEEDS)
 def fully_sharded_mixed_precision(bench: Bench) -> None:
-    """With computation in bfloat16 and sums in float32 parameters stay float32, near those of float32."""
-    _near(bench, bench.values(fsdp2_mixed))
+    """With bfloat16 computation and float32 reduction, parameters stay in float32, near the results in
+    float32.
+    """
+    _check_mixed_precision(bench, bench.values(step_fsdp2_mixed_precision))
 
 
 @program
-def clipped(rank: Rank, dtype: str) -> Losses:
-    """Clip the gradients of a model under fully_shard; return their norm and the gradients."""
-    net = sharded_twice(rank, model(dtype))
+def clipped_gradients(rank: Rank, dtype: str) -> Losses:
+    """Clip the gradients of a model under fully_shard. Return their norm and the gradients."""
+    net = shard_with_fsdp2(rank, make_model(dtype))
     inputs, targets = Feed(rank.device, dtype, rank.rank, rank.size).batch(0)
     backward(10 * nn.functional.mse_loss(net(inputs), targets))
     norm = nn.utils.clip_grad_norm_(net.parameters(), 0.5)
@@ -276,15 +294,15 @@ def clipped(rank: Rank, dtype: str) -> Losses:
     return results
 
 
-@together("fsdp2", dtypes=FLOATS, capabilities=_NEEDS)
+@multi_rank_property("fsdp2", dtypes=FLOATS, capabilities=_NEEDS)
 def fully_sharded_clipping(bench: Bench) -> None:
-    """Clipping takes the norm of all gradients together, wherever they are."""
-    net = model(bench.dtype)
+    """Clipping uses the norm of all gradients together, on whichever rank their shards are."""
+    net = make_model(bench.dtype)
     inputs, targets = Feed(torch.device("cpu"), bench.dtype).batch(0)
     backward(10 * nn.functional.mse_loss(net(inputs), targets))
-    due = {"norm": nn.utils.clip_grad_norm_(net.parameters(), 0.5).detach()}
+    expected = {"norm": nn.utils.clip_grad_norm_(net.parameters(), 0.5).detach()}
     for name, value in net.named_parameters():
         assert value.grad is not None
-        due[name] = value.grad
-    for number, answer in enumerate(bench.values(clipped, dtype=bench.dtype) or ()):
-        bench.close(f"rank {number}", answer, due)
+        expected[name] = value.grad
+    for number, reply in enumerate(bench.values(clipped_gradients, dtype=bench.dtype) or ()):
+        bench.close(f"rank {number}", reply, expected)

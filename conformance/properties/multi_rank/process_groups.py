@@ -1,4 +1,4 @@
-"""Process groups from start to end, and objects that travel in them."""
+"""Check process groups from creation to destruction, and objects that are sent in them."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from typing import Any
 import torch
 
 from conformance.distributed.rank_programs import Rank, program, total
-from conformance.properties.multi_rank._multi_rank_checks import Bench, together
+from conformance.properties.multi_rank._multi_rank_checks import Bench, multi_rank_property
 
 
-def total_of(size: int) -> float:
-    """Return the value of :func:`conformance.distributed.rank_programs.total` in a world of that size."""
+def total_of_ranks(size: int) -> float:
+    """Return the value of :func:`conformance.distributed.rank_programs.total` for ``size`` ranks."""
     return size * (size + 1) / 2
 
 
 @program
-def who_am_i(rank: Rank) -> dict[str, Any]:
-    """Return a rank's facts about itself and the world."""
+def facts_of_rank(rank: Rank) -> dict[str, Any]:
+    """Return the facts that a rank reads about itself and the default group."""
     import torch.distributed as dist
 
-    world: Any = dist.group.WORLD
+    default_group: Any = dist.group.WORLD
     return {
         "rank": dist.get_rank(),
         "size": dist.get_world_size(),
         "initialised": dist.is_initialized(),
         "backend": dist.get_backend() == rank.backend.rpartition(":")[2] or dist.get_backend(),
-        "ranks": dist.get_process_group_ranks(world),
-        "number of the last": dist.get_group_rank(world, rank.size - 1),
+        "ranks": dist.get_process_group_ranks(default_group),
+        "number of the last": dist.get_group_rank(default_group, rank.size - 1),
     }
 
 
-@together("groups", level="core")
+@multi_rank_property("groups", level="core")
 def group_facts(bench: Bench) -> None:
-    """Each rank knows its number, the size of the group, its backend and its members."""
-    answers = bench.values(who_am_i)
-    for number, facts in enumerate(answers or ()):
-        due = {
+    """Each rank can read its number, the size of the group, its backend and its members."""
+    replies = bench.values(facts_of_rank)
+    for number, facts in enumerate(replies or ()):
+        expected = {
             "rank": number,
             "size": bench.size,
             "initialised": True,
@@ -48,23 +48,23 @@ def group_facts(bench: Bench) -> None:
             "ranks": list(range(bench.size)),
             "number of the last": bench.size - 1,
         }
-        for name, value in due.items():
+        for name, value in expected.items():
             bench.same(f"{name} on rank {number}", facts[name], value)
 
 
 @program
-def default_backend(rank: Rank) -> list[Any]:
-    """Return the name of torch's default backend for the device, and whether torch has it."""
+def default_backend_of_device(rank: Rank) -> list[Any]:
+    """Return the name of torch's default backend for the device, and whether it is available."""
     import torch.distributed as dist
 
     name = dist.get_default_backend_for_device(rank.device.type)
     return [name, dist.is_backend_available(name)]
 
 
-@together("groups", level="core")
+@multi_rank_property("groups", level="core")
 def backend_of_device(bench: Bench) -> None:
-    """torch names a backend for the device, and has it."""
-    for number, (name, available) in enumerate(bench.values(default_backend) or ()):
+    """torch names a default backend for the device, and that backend is available."""
+    for number, (name, available) in enumerate(bench.values(default_backend_of_device) or ()):
         bench.fact(
             name != "undefined" and available,
             f"the default backend for the device is {name!r} on rank {number}, which torch does not have.",
@@ -72,8 +72,8 @@ def backend_of_device(bench: Bench) -> None:
 
 
 @program
-def membership(rank: Rank) -> dict[str, Any]:
-    """Make a group of the last rank alone; return each rank's facts about it."""
+def facts_of_last_group(rank: Rank) -> dict[str, Any]:
+    """Create a group of the last rank alone. Return the facts that each rank reads about it."""
     import torch.distributed as dist
 
     group = dist.new_group([rank.size - 1])
@@ -87,20 +87,20 @@ def membership(rank: Rank) -> dict[str, Any]:
     return facts
 
 
-@together("groups", level="core")
+@multi_rank_property("groups", level="core")
 def members_and_others(bench: Bench) -> None:
-    """A rank outside a group has the number -1 in it, its members are numbered from 0."""
+    """A rank outside a group has the number -1 in it. The members are numbered from 0."""
     last = bench.size - 1
-    for number, facts in enumerate(bench.values(membership) or ()):
-        due: dict[str, Any] = {"number": -1}
+    for number, facts in enumerate(bench.values(facts_of_last_group) or ()):
+        expected: dict[str, Any] = {"number": -1}
         if number == last:
-            due = {"number": 0, "size": 1, "global": last, "sum": float(bench.size)}
-        bench.same(f"the group of the last rank, seen from rank {number},", facts, due)
+            expected = {"number": 0, "size": 1, "global": last, "sum": float(bench.size)}
+        bench.same(f"the description of the last rank's group on rank {number}", facts, expected)
 
 
 @program
-def through_barrier(rank: Rank) -> tuple[float, float]:
-    """Return the seconds at which a rank entered a barrier and left it."""
+def barrier_times(rank: Rank) -> tuple[float, float]:
+    """Return the times in seconds at which a rank entered a barrier and left it."""
     import torch.distributed as dist
 
     dist.barrier()
@@ -111,44 +111,44 @@ def through_barrier(rank: Rank) -> tuple[float, float]:
     return entered, time.monotonic()
 
 
-@together("groups", level="core")
+@multi_rank_property("groups", level="core")
 def barrier_holds(bench: Bench) -> None:
-    """No rank leaves a barrier before the last one has entered it."""
-    times = bench.values(through_barrier)
+    """No rank leaves a barrier before the last rank has entered it."""
+    times = bench.values(barrier_times)
     if times is not None:
         last = max(entered for entered, _ in times)
-        for number, (_, left) in enumerate(times):
+        for number, (_, left_at) in enumerate(times):
             bench.fact(
-                left >= last,
-                f"rank {number} left the barrier {last - left:.3f} s before the last had entered.",
+                left_at >= last,
+                f"rank {number} left the barrier {last - left_at:.3f} s before the last rank entered it.",
             )
 
 
 @program
-def again_and_again(rank: Rank, name: str) -> list[float]:
-    """Destroy the default group and join a new one three times; return the sum in each."""
+def sums_of_rejoined_groups(rank: Rank, name: str) -> list[float]:
+    """Destroy the default group and join a new one, three times. Return the sum in each new group."""
     import torch.distributed as dist
 
     sums = []
-    for place in range(3):
+    for round_index in range(3):
         dist.barrier()
         dist.destroy_process_group()
         assert not dist.is_initialized()
-        rank.join(f"{rank.meeting}-{name}-{place}")
+        rank.join(f"{rank.meeting}-{name}-{round_index}")
         sums.append(total(rank))
     return sums
 
 
-@together("groups", level="core")
+@multi_rank_property("groups", level="core")
 def started_again(bench: Bench) -> None:
-    """After destroy_process_group a new group can be initialised in the same processes, again and again."""
-    for number, sums in enumerate(bench.values(again_and_again, name=uuid.uuid4().hex) or ()):
-        bench.same(f"the sums on rank {number}", sums, [total_of(bench.size)] * 3)
+    """After destroy_process_group, the same processes can repeatedly initialise a new group."""
+    for number, sums in enumerate(bench.values(sums_of_rejoined_groups, name=uuid.uuid4().hex) or ()):
+        bench.same(f"the sums on rank {number}", sums, [total_of_ranks(bench.size)] * 3)
 
 
 @program
-def many_groups(rank: Rank) -> list[float]:
-    """Return the sums in five groups of all ranks, and in the default group after their end."""
+def sums_of_several_groups(rank: Rank) -> list[float]:
+    """Return the sums in five groups of all ranks, and in the default group after they were destroyed."""
     import torch.distributed as dist
 
     groups = [dist.new_group(list(range(rank.size))) for _ in range(5)]
@@ -158,20 +158,22 @@ def many_groups(rank: Rank) -> list[float]:
     return [*sums, total(rank)]
 
 
-@together("groups")
+@multi_rank_property("groups")
 def groups_beside_each_other(bench: Bench) -> None:
-    """Groups of the same ranks are used side by side, and destroying one leaves the others."""
-    for number, sums in enumerate(bench.values(many_groups) or ()):
-        bench.same(f"the sums on rank {number}", sums, [total_of(bench.size)] * 6)
+    """Several groups of the same ranks can be used at the same time. Destroying one does not affect the
+    others.
+    """
+    for number, sums in enumerate(bench.values(sums_of_several_groups) or ()):
+        bench.same(f"the sums on rank {number}", sums, [total_of_ranks(bench.size)] * 6)
 
 
 @program
-def both_kinds_of_tensors(rank: Rank) -> list[float]:
+def sums_of_host_and_device_tensor(rank: Rank) -> list[float]:
     """Return the sums of a host tensor and of a device tensor in one group."""
     import torch.distributed as dist
 
-    words = f"cpu:gloo,{rank.device.type}:{rank.backend}"
-    group = dist.new_group(list(range(rank.size)), backend=words)
+    backends = f"cpu:gloo,{rank.device.type}:{rank.backend}"
+    group = dist.new_group(list(range(rank.size)), backend=backends)
     host = torch.full((3,), float(rank.rank + 1))
     dist.all_reduce(host, group=group)
     sums = [float(host.double().mean()), total(rank, group)]
@@ -179,52 +181,52 @@ def both_kinds_of_tensors(rank: Rank) -> list[float]:
     return sums
 
 
-@together("groups", accelerators=True)
+@multi_rank_property("groups", accelerators=True)
 def host_and_device_in_one_group(bench: Bench) -> None:
-    """A group with a backend for the host and one for the device takes tensors of both."""
-    for number, sums in enumerate(bench.values(both_kinds_of_tensors) or ()):
-        bench.same(f"the sums on rank {number}", sums, [total_of(bench.size)] * 2)
+    """A group with one backend for the host and one for the device accepts tensors of both."""
+    for number, sums in enumerate(bench.values(sums_of_host_and_device_tensor) or ()):
+        bench.same(f"the sums on rank {number}", sums, [total_of_ranks(bench.size)] * 2)
 
 
 @program
-def objects(rank: Rank) -> dict[str, Any]:
-    """Return the objects that a rank receives by each of the object collectives."""
+def received_objects(rank: Rank) -> dict[str, Any]:
+    """Return the objects that a rank receives from each object collective."""
     import torch.distributed as dist
 
-    mine = {"rank": rank.rank, "text": "é" * (rank.rank + 1), "none": None}
+    own_object = {"rank": rank.rank, "text": "é" * (rank.rank + 1), "none": None}
     last = rank.size - 1
     gathered: list[Any] = [None] * rank.size
-    dist.all_gather_object(gathered, mine)
+    dist.all_gather_object(gathered, own_object)
     at_last: list[Any] | None = [None] * rank.size if rank.rank == last else None
-    dist.gather_object(mine, at_last, dst=last)
-    broadcast = [mine if rank.rank == last else None, "x" if rank.rank == last else None]
+    dist.gather_object(own_object, at_last, dst=last)
+    broadcast = [own_object if rank.rank == last else None, "x" if rank.rank == last else None]
     dist.broadcast_object_list(broadcast, src=last)
-    given: list[Any] = [None]
+    scattered: list[Any] = [None]
     dist.scatter_object_list(
-        given, [[place] for place in range(rank.size)] if rank.rank == 0 else None, src=0
+        scattered, [[rank_index] for rank_index in range(rank.size)] if rank.rank == 0 else None, src=0
     )
-    return {"gathered": gathered, "at last": at_last, "broadcast": broadcast, "given": given}
+    return {"gathered": gathered, "at last": at_last, "broadcast": broadcast, "given": scattered}
 
 
-@together("objects", level="core")
+@multi_rank_property("objects", level="core")
 def objects_travel(bench: Bench) -> None:
-    """Picklable objects of other sizes on each rank are gathered, broadcast and scattered."""
-    answers = bench.values(objects)
+    """Picklable objects of different sizes on each rank are gathered, broadcast and scattered."""
+    replies = bench.values(received_objects)
     sent = [{"rank": r, "text": "é" * (r + 1), "none": None} for r in range(bench.size)]
-    for number, answer in enumerate(answers or ()):
-        due = {
+    for number, reply in enumerate(replies or ()):
+        expected = {
             "gathered": sent,
             "at last": sent if number == bench.size - 1 else None,
             "broadcast": [sent[-1], "x"],
             "given": [[number]],
         }
-        for name, value in due.items():
-            bench.same(f"{name} on rank {number}", answer[name], value)
+        for name, value in expected.items():
+            bench.same(f"{name} on rank {number}", reply[name], value)
 
 
 @program
-def tensors_as_objects(rank: Rank) -> list[Any]:
-    """Return device and values of the tensors that a rank gathers as objects."""
+def gathered_tensors(rank: Rank) -> list[Any]:
+    """Return the device and the values of each tensor that a rank gathers as an object."""
     import torch.distributed as dist
 
     gathered: list[Any] = [None] * rank.size
@@ -232,17 +234,19 @@ def tensors_as_objects(rank: Rank) -> list[Any]:
     return [[str(t.device), t.cpu().tolist()] for t in gathered]
 
 
-@together("objects", capabilities=("serialization",))
+@multi_rank_property("objects", capabilities=("serialization",))
 def tensors_travel_as_objects(bench: Bench) -> None:
-    """A tensor of the device that travels as an object arrives on a device of that kind."""
-    for number, tensors in enumerate(bench.values(tensors_as_objects) or ()):
-        due = [[bench.target.kind, [float(r)] * 2] for r in range(bench.size)]
-        bench.same(f"what arrives on rank {number}", [[d.partition(":")[0], v] for d, v in tensors], due)
+    """A device tensor that is sent as an object arrives on a device of the same type."""
+    for number, tensors in enumerate(bench.values(gathered_tensors) or ()):
+        expected = [[bench.target.kind, [float(r)] * 2] for r in range(bench.size)]
+        bench.same(
+            f"the tensors received on rank {number}", [[d.partition(":")[0], v] for d, v in tensors], expected
+        )
 
 
 @program
-def stored(rank: Rank, folder: str) -> list[Any]:
-    """Put a rank's number into a store; return the numbers of all ranks from it."""
+def values_from_store(rank: Rank, folder: str) -> list[Any]:
+    """Put a rank's number into a store. Return the numbers of all ranks from the store."""
     import torch.distributed as dist
 
     file_store: Any = dist.FileStore  # type: ignore[attr-defined]  # documented, but not in __all__
@@ -251,9 +255,9 @@ def stored(rank: Rank, folder: str) -> list[Any]:
     return [store.get(f"key-{number}").decode() for number in range(rank.size)]
 
 
-@together("objects")
+@multi_rank_property("objects")
 def stores_are_shared(bench: Bench) -> None:
-    """All ranks find what one rank puts into a store."""
+    """All ranks can read a value that one rank puts into a store."""
     with tempfile.TemporaryDirectory() as folder:
-        for number, values in enumerate(bench.values(stored, folder=folder) or ()):
-            bench.same(f"what rank {number} finds", values, [str(r) for r in range(bench.size)])
+        for number, values in enumerate(bench.values(values_from_store, folder=folder) or ()):
+            bench.same(f"the values that rank {number} reads", values, [str(r) for r in range(bench.size)])

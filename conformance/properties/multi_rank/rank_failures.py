@@ -1,4 +1,4 @@
-"""Ranks that stay away, die or make impossible calls: an error is due in time, and nothing may hang."""
+"""Check failures of ranks: an absent rank, a killed rank or an impossible call raises an error in time."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from conformance.distributed import patient
 from conformance.distributed.rank_programs import Rank, agree, program, total
 from conformance.distributed.rank_replies import Ending, RankReply
 from conformance.model.verdicts import Kind
-from conformance.properties.multi_rank._multi_rank_checks import Bench, together
-from conformance.properties.multi_rank.process_groups import total_of
+from conformance.properties.multi_rank._multi_rank_checks import Bench, multi_rank_property
+from conformance.properties.multi_rank.process_groups import total_of_ranks
 
-#: Seconds that a group of a test has for a collective, and that torch may take on top to report its timeout.
+#: Timeout in seconds of a test's group, and the further seconds in which torch must report the timeout.
 _TIMEOUT = 3.0
-_MORE = 20.0
+_GRACE = 20.0
 
 
-def impatient_group(rank: Rank, folder: str) -> Any:
-    """Return a group of all ranks whose collectives give up after ``_TIMEOUT`` seconds, used once.
+def group_with_short_timeout(rank: Rank, folder: str) -> Any:
+    """Return a group of all ranks with a timeout of ``_TIMEOUT`` seconds, after one use.
 
-    A file ``ready-RANK`` in the folder says that it works.
+    If the group works, create a file ``ready-RANK`` in the folder.
     """
     import torch.distributed as dist
 
     group = dist.new_group(list(range(rank.size)), timeout=datetime.timedelta(seconds=patient(_TIMEOUT)))
-    if total(rank, group) == total_of(rank.size):
+    if total(rank, group) == total_of_ranks(rank.size):
         (Path(folder) / f"ready-{rank.rank}").touch()
     return group
 
 
 @program
-def all_but_the_last(rank: Rank, folder: str, away: float) -> str | None:
-    """Return the message of the error of a collective without the last rank.
+def collective_without_last_rank(rank: Rank, folder: str, wait_limit: float) -> str | None:
+    """Return the error message of a collective in which the last rank does not take part.
 
-    The last rank waits until each of the others has put a file ``done-RANK`` into the folder.
+    The last rank waits until each remaining rank has created a file ``done-RANK`` in the folder.
     """
-    group = impatient_group(rank, folder)
-    signs = Path(folder)
+    group = group_with_short_timeout(rank, folder)
+    signal_folder = Path(folder)
     if rank.rank == rank.size - 1:
-        end = time.monotonic() + away
-        while len(list(signs.glob("done-*"))) < rank.size - 1 and time.monotonic() < end:
+        end = time.monotonic() + wait_limit
+        while len(list(signal_folder.glob("done-*"))) < rank.size - 1 and time.monotonic() < end:
             time.sleep(0.05)
         return None
     try:
@@ -56,71 +56,74 @@ def all_but_the_last(rank: Rank, folder: str, away: float) -> str | None:
     except RuntimeError as error:
         return str(error)
     finally:
-        (signs / f"done-{rank.rank}").touch()
+        (signal_folder / f"done-{rank.rank}").touch()
     return ""
 
 
-def ended_in_time(bench: Bench, answers: list[Any], what: str, sufferers: range) -> None:
-    """Check that each of these ranks has raised, or ended as the watchdogs of some backends do, and none is
-    late.
+def check_errors_in_time(bench: Bench, replies: list[Any], event: str, failing_ranks: range) -> None:
+    """Check that each of these ranks raised an error in time, or that its process ended.
+
+    The watchdogs of some backends end the process.
     """
-    for number in sufferers:
-        answer = answers[number]
+    for number in failing_ranks:
+        reply = replies[number]
         bench.fact(
-            answer.ending is not Ending.LATE,
-            f"rank {number} still waits {patient(_TIMEOUT + _MORE):.0f} s after {what} "
+            reply.ending is not Ending.LATE,
+            f"rank {number} is still waiting {patient(_TIMEOUT + _GRACE):.0f} s after {event} "
             f"(timeout {patient(_TIMEOUT):.0f} s).",
             Kind.TIMEOUT,
         )
         bench.fact(
-            not (answer.ok and answer.value == ""),
-            f"a sum on rank {number} ended without an error although {what}.",
+            not (reply.ok and reply.value == ""),
+            f"a sum on rank {number} ended without an error although {event}.",
         )
-        if answer.ok and answer.value:
+        if reply.ok and reply.value:
             bench.fact(
-                len(answer.value.split()) > 2, f"the error on rank {number} says only {answer.value!r}."
+                len(reply.value.split()) > 2, f"the error message on rank {number} is only {reply.value!r}."
             )
 
 
-def suffer(bench: Bench, program: Any, what: str) -> list[RankReply] | None:
-    """Return the answers of a program in which all but the last rank must end with an error, and in time.
+def replies_with_error_in_time(bench: Bench, program: Any, event: str) -> list[RankReply] | None:
+    """Return the replies of a rank program in which all ranks except the last must fail in time.
 
-    Only ranks whose group had worked before count: what else goes wrong is a failure of its own.
+    If the group did not work before the failure, record a different failure and return None.
     """
-    limit = _TIMEOUT + _MORE
+    limit = _TIMEOUT + _GRACE
     with tempfile.TemporaryDirectory() as folder:
-        answers = bench.answers(program, folder=folder, away=patient(limit), limit=limit + 2, grace=limit)
+        replies = bench.replies(
+            program, folder=folder, wait_limit=patient(limit), limit=limit + 2, grace=limit
+        )
         ready = len(list(Path(folder).glob("ready-*")))
-    if answers is None:
+    if replies is None:
         return None
     if not bench.fact(
         ready == bench.size,
-        f"a group with a short timeout did not work on {bench.size - ready} ranks before {what}: "
-        + "; ".join(answer.words() for answer in answers),
+        f"a group with a short timeout did not work on {bench.size - ready} ranks before {event}: "
+        + "; ".join(reply.words() for reply in replies),
     ):
         return None
-    ended_in_time(bench, answers, what, range(bench.size - 1))
-    return answers
+    check_errors_in_time(bench, replies, event, range(bench.size - 1))
+    return replies
 
 
-@together("failures", level="core")
+@multi_rank_property("failures", level="core")
 def a_rank_stays_away(bench: Bench) -> None:
-    """If a rank does not take part the others get an error after the timeout of the group."""
-    answers = suffer(bench, all_but_the_last, "the last rank stayed away")
-    if answers is not None:
-        last = answers[-1]
+    """If a rank does not take part, the remaining ranks get an error after the group's timeout."""
+    replies = replies_with_error_in_time(bench, collective_without_last_rank, "the last rank stayed away")
+    if replies is not None:
+        last = replies[-1]
         bench.fact(last.ok, f"the rank that stayed away had to end without an error, but {last.words()}.")
-        for answer in answers[:-1]:
+        for reply in replies[:-1]:
             bench.fact(
-                answer.seconds >= patient(_TIMEOUT) * 0.5 or answer.ending is Ending.GONE,
-                f"the sum on rank {answer.rank} failed after {answer.seconds:.1f} s, before its timeout.",
+                reply.seconds >= patient(_TIMEOUT) * 0.5 or reply.ending is Ending.GONE,
+                f"the sum on rank {reply.rank} failed after {reply.seconds:.1f} s, before its timeout.",
             )
 
 
 @program
-def the_last_dies(rank: Rank, folder: str, away: float) -> str | None:
-    """Return the message of the error of a collective while the last rank kills itself."""
-    group = impatient_group(rank, folder)
+def collective_while_last_rank_dies(rank: Rank, folder: str, wait_limit: float) -> str | None:
+    """Return the error message of a collective while the last rank kills itself."""
+    group = group_with_short_timeout(rank, folder)
     if rank.rank == rank.size - 1:
         os.kill(os.getpid(), signal.SIGKILL)
     try:
@@ -131,16 +134,16 @@ def the_last_dies(rank: Rank, folder: str, away: float) -> str | None:
     return ""
 
 
-@together("failures", level="core")
+@multi_rank_property("failures", level="core")
 def a_rank_dies(bench: Bench) -> None:
-    """If the process of a rank is killed the others get an error within the timeout of the group."""
-    answers = suffer(bench, the_last_dies, "the last rank was killed")
-    if answers is not None and answers[-1].ending is not Ending.GONE:
-        raise AssertionError(f"a rank had to be killed, but {answers[-1].words()}")
+    """If the process of a rank is killed, the remaining ranks get an error within the group's timeout."""
+    replies = replies_with_error_in_time(bench, collective_while_last_rank_dies, "the last rank was killed")
+    if replies is not None and replies[-1].ending is not Ending.GONE:
+        raise AssertionError(f"the last rank should have been killed, but {replies[-1].words()}")
 
 
 def wrong_calls(rank: Rank) -> dict[str, Any]:
-    """Return calls with impossible arguments, by what is wrong with them; the same on all ranks."""
+    """Return calls with impossible arguments, by a description. All ranks return the same calls."""
     import torch.distributed as dist
 
     def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -171,8 +174,8 @@ def wrong_calls(rank: Rank) -> dict[str, Any]:
 
 
 @program
-def wrongly_called(rank: Rank, name: str) -> bool:
-    """Return whether a wrong call was accepted as if it were a right one."""
+def accepts_wrong_call(rank: Rank, name: str) -> bool:
+    """Return whether a wrong call did not raise."""
     try:
         wrong_calls(rank)[name]()
         rank.synchronize()
@@ -187,37 +190,37 @@ def names_of_wrong_calls(rank: Rank) -> list[str]:
     return list(wrong_calls(rank))
 
 
-@together("failures", level="core")
+@multi_rank_property("failures", level="core")
 def wrong_calls_are_refused(bench: Bench) -> None:
-    """Calls whose arguments cannot fit are refused on every rank, and the group is as good as before."""
+    """Calls with impossible arguments are refused on every rank, and the group still works afterwards."""
     for name in (bench.values(names_of_wrong_calls) or [[]])[0]:
-        # Each by itself: ranks that disagree, or wait for each other, lose their world.
-        answers = bench.values(wrongly_called, name=name)
-        if answers is None:
+        # One rank program per call: if ranks disagree or wait for each other, the rank pool is lost.
+        replies = bench.values(accepts_wrong_call, name=name)
+        if replies is None:
             continue
-        for number, accepted in enumerate(answers):
+        for number, accepted in enumerate(replies):
             bench.fact(not accepted, f"{name} was accepted on rank {number}.", Kind.REFUSED)
-        for number, after in enumerate(bench.values(agree) or ()):
-            bench.same(f"the sum on rank {number} after {name}", after, total_of(bench.size))
+        for number, sum_after in enumerate(bench.values(agree) or ()):
+            bench.same(f"the sum on rank {number} after {name}", sum_after, total_of_ranks(bench.size))
 
 
 @program
-def without_a_group(rank: Rank) -> list[str]:
-    """Call a collective of a group that only rank 0 is in; return the tensor as text on the other ranks."""
+def collective_outside_group(rank: Rank) -> list[str]:
+    """Call a collective of a group of rank 0 alone. Return the tensor as text on the remaining ranks."""
     import torch.distributed as dist
 
-    alone = dist.new_group([0])
+    first_rank_group = dist.new_group([0])
     texts = []
     if rank.rank != 0:
         tensor = torch.ones(3, device=rank.device)
-        dist.all_reduce(tensor, group=alone)  # a warning, and nothing else
+        dist.all_reduce(tensor, group=first_rank_group)  # only warns
         texts.append(str(tensor.cpu().tolist()))
     return texts
 
 
-@together("failures")
+@multi_rank_property("failures")
 def calls_outside_of_a_group(bench: Bench) -> None:
-    """A collective that is called by a rank outside the group does nothing on that rank."""
-    for number, texts in enumerate(bench.values(without_a_group) or ()):
+    """A collective that is called by a rank outside the group does not change the tensor of that rank."""
+    for number, texts in enumerate(bench.values(collective_outside_group) or ()):
         if number:
             bench.same(f"the tensor on rank {number}", texts, ["[1.0, 1.0, 1.0]"])

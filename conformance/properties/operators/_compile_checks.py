@@ -10,19 +10,14 @@ from typing import Any
 import torch
 
 from conformance import torch_testing_internals
-from conformance.device.compilation import compiled
+from conformance.device.compilation import compile_with_log
 from conformance.framework.calls import CallOutcome, attempt, one_line
 from conformance.framework.recorder import Recorder
-from conformance.oracle.operators import Expected
+from conformance.oracle.reference import Reference
 from conformance.properties import mode_exclusions
-from conformance.properties.operators._common import (
-    _with_expected,
-    dtype_under_test,
-    failed_call,
-    pristine,
-    run,
-)
-from conformance.properties.operators._distributions import RAW
+from conformance.properties.shared.distribution_tests import RAW
+from conformance.properties.shared.dtypes import dtype_under_test, pristine
+from conformance.properties.shared.execution import _with_expected, report_failed_call, run
 from conformance.samples import sample_limit
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, samples_of
@@ -53,7 +48,7 @@ def is_seeded(subject: Subject) -> bool:
     return subject.name in _UNSEEDED
 
 
-def plain(subject: Subject) -> Callable[..., Any]:
+def unseeded_operator(subject: Subject) -> Callable[..., Any]:
     """Return the operator of an entry without the seeding around it; a test's broken one as it is."""
     op: Callable[..., Any] = subject.info.op
     return _UNSEEDED.get(subject.name, op) if op is pristine(subject).op else op
@@ -61,7 +56,7 @@ def plain(subject: Subject) -> Callable[..., Any]:
 
 def cases(
     target: Target, subject: Subject, recorder: Recorder, limit: int
-) -> Iterator[tuple[Sample, Expected]]:
+) -> Iterator[tuple[Sample, Reference]]:
     """Yield samples that differ in the form of the call, with the oracle's values."""
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
@@ -91,24 +86,24 @@ class Compiler:
         on_cpu: Callable[[Callable[..., Any]], Any],
         *,
         reference: Callable[..., Any] | None = None,
-        what: str = "the compiled operator",
+        label: str = "the compiled operator",
     ) -> CallOutcome | None:
         """Return the outcome of ``work`` with ``function`` compiled, or None if there is nothing to compare.
 
         If it raises, ``on_cpu`` shows whose fault it is: it does the same with ``reference`` (default:
         ``function``) captured on the CPU, no backend behind it. A failure there too is torch's own limit.
         """
-        call, log = compiled(self.target, function, fused=self.fused)
+        call, log = compile_with_log(self.target, function, fused=self.fused)
         outcome = attempt(lambda: work(call))
         if isinstance(outcome.value, CallOutcome):
             outcome = outcome.value
         if outcome.ok:
-            self.captured += log.seen
-            if not log.seen:
+            self.captured += log.ran_a_call
+            if not log.ran_a_call:
                 self.reasons.append("no graph with a call in it ran")
             return outcome
         assert outcome.error is not None
-        again, _ = compiled(None, reference or function)
+        again, _ = compile_with_log(None, reference or function)
         captured = attempt(lambda: on_cpu(again))
         if not captured.ok:
             assert captured.error is not None
@@ -116,7 +111,7 @@ class Compiler:
             self.recorder.note(text)
             self.reasons.append(text)
             return None
-        failed_call(self.target, self.recorder, sample, outcome, what)
+        report_failed_call(self.target, self.recorder, sample, outcome, label)
         return None
 
     def forward(

@@ -12,7 +12,8 @@ from conformance import torch_testing_internals
 from conformance.framework import trees, undeclared_dtypes
 from conformance.framework.calls import CallOutcome, attempt, is_refusal, report_error
 from conformance.framework.recorder import Recorder
-from conformance.properties.operators._common import pristine, run
+from conformance.properties.shared.dtypes import pristine
+from conformance.properties.shared.execution import run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, wrap
 from conformance.subjects.torch_databases import Subject, find
@@ -52,7 +53,7 @@ def outcomes(
         if missing and is_refusal(inputs.error):
             recorder.left_out(missing)
             return
-        report_error(target, recorder, inputs.error, what="making the wrong arguments on the device")
+        report_error(target, recorder, inputs.error, label="making the wrong arguments on the device")
         return
     for index, item in enumerate(inputs.value):
         recorder.samples(0, 1)
@@ -75,7 +76,7 @@ def _unclaimed_inputs(target: Target, subject: Subject, seed: int) -> frozenset[
         lambda: torch_testing_internals.error_inputs(find("operator", subject.name).info, "cpu", seed=seed)
     )
     wrong = [wrap([item.sample_input])[0].arguments for item in made.value] if made.ok else []
-    return undeclared_dtypes.unclaimed(target, wrong)
+    return undeclared_dtypes.undeclared_among(target, wrong)
 
 
 def _on_the_host(subject: Subject, sample: Sample) -> Any:

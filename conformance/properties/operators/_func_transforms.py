@@ -21,18 +21,16 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import Tolerance, rule, unit_of
 from conformance.oracle import relations
 from conformance.oracle.sensitivity import coarsest
-from conformance.properties.operators._common import (
-    WRITES_TWICE,
-    claimed,
+from conformance.properties.operators._gradients import derive, largest, noise, noise_for
+from conformance.properties.operators._transformed_samples import ABOUT_MEMORY
+from conformance.properties.shared.dtypes import (
     differentiable,
     dtype_under_test,
     dtypes_of,
-    failed_call,
     has_fixed_derivative,
     pristine,
 )
-from conformance.properties.operators._gradients import derive, largest, noise, noise_for
-from conformance.properties.operators._transformed_samples import ABOUT_MEMORY
+from conformance.properties.shared.execution import WRITES_TWICE, declares_call, report_failed_call
 from conformance.samples import sample_limit
 from conformance.samples.copies import to_device, to_host
 from conformance.samples.operators import Sample, samples_of
@@ -145,7 +143,7 @@ def cases(
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)
             continue
-        if not claimed(target, recorder, sample, derive if gradients else None):
+        if not declares_call(target, recorder, sample, derive if gradients else None):
             continue
         among = differentiated(sample) if gradients else None
         plain = pure(info.op, to_host(sample), wrapper, among)
@@ -175,7 +173,7 @@ def compare(
     plain: Callable[[Tensors], Sequence[torch.Tensor]],
     primals: Tensors,
     same: Callable[[], Any],
-    what: str,
+    label: str,
     *,
     size: float = 0.0,
 ) -> None:
@@ -189,28 +187,28 @@ def compare(
     expected = host(lambda: plain(primals))
     if expected.error is not None:
         recorder.note(
-            f"{what} of sample {sample.index} has no reference on the CPU: {one_line(expected.error)}"
+            f"{label} of sample {sample.index} has no reference on the CPU: {one_line(expected.error)}"
         )
         return
     with torch_testing_internals.quiet():
         outcome = attempt_on(target, call)
     if not outcome.ok:
         if host(same).ok:
-            failed_call(target, recorder, sample, outcome, what)
+            report_failed_call(target, recorder, sample, outcome, label)
         else:
-            recorder.note(f"{what} of sample {sample.index} is refused by the CPU as well")
+            recorder.note(f"{label} of sample {sample.index} is refused by the CPU as well")
             recorder.compared(1)
         return
     got, want = list(outcome.value), list(expected.value)
-    if not same_nesting(recorder, got, want, what=what, sample=sample.index):
+    if not same_nesting(recorder, got, want, label=label, sample=sample.index):
         return
     dtype = dtype_under_test(recorder)
     applied = rule(subject.name, dtype, "backward")
     elements = max([1, *(t.numel() for t in sample.tensors())])
     for place, (value, reference) in enumerate(zip(got, want, strict=True)):
-        name = f"part {place} of {what}"
+        name = f"part {place} of {label}"
         if not compare_metadata(
-            recorder, value, reference, what=name, sample=sample.index, device=target.torch_device
+            recorder, value, reference, label=name, sample=sample.index, device=target.torch_device
         ):
             continue
         bound = applied.tolerance(
@@ -224,7 +222,7 @@ def compare(
             value,
             reference,
             tolerance=bound.widened(4),
-            what=name,
+            label=name,
             sample=sample.index,
             spread=spread,
         )

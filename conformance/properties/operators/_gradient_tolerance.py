@@ -12,7 +12,7 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule, unit_of
 from conformance.oracle.precision import UP
 from conformance.properties.operators import _gradient_sensitivity, _gradients
-from conformance.properties.operators._common import dtype_under_test, pristine
+from conformance.properties.shared.dtypes import dtype_under_test, pristine
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -26,7 +26,7 @@ def judge(
     sample: Sample,
     actual: list[torch.Tensor | None],
     reference: _gradients.Derivative,
-    what: str = "the gradient",
+    label: str = "the gradient",
 ) -> bool:
     """Compare gradients with the CPU's; ``reference`` is its derivative in the same dtype."""
     applied = rule(subject.name, dtype_under_test(recorder), "backward")
@@ -42,7 +42,7 @@ def judge(
         sample,
         actual,
         expected.gradients,
-        what=what,
+        label=label,
         spreads=spreads,
         size=_gradients.natural_size(reference, logarithmic=applied.logarithmic),
     )

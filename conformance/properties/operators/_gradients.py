@@ -16,11 +16,12 @@ from conformance.framework.compare import compare_values
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule, unit_of
 from conformance.oracle import relations
-from conformance.oracle.operators import written_places
+from conformance.oracle.reference import written_tensors
 from conformance.oracle.sensitivity import coarsest
-from conformance.properties.operators import _arguments as arguments
-from conformance.properties.operators._arguments import memory
-from conformance.properties.operators._common import claimed, copy_in, dtype_under_test, failed_call, pristine
+from conformance.properties.shared import argument_integrity as arguments
+from conformance.properties.shared.argument_integrity import storage_bytes
+from conformance.properties.shared.dtypes import dtype_under_test, pristine
+from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call
 from conformance.samples import sample_limit
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, samples_of
@@ -115,7 +116,7 @@ def differentiate(
         cotangents = [noise_for(t, 17 + place) for place, t in enumerate(outputs)]
         if not outputs or not inputs:
             return Derivative(outputs, cotangents, inputs, [])
-        before = [memory(tensor) for tensor in [*outputs, *cotangents]] if watch else []
+        before = [storage_bytes(tensor) for tensor in [*outputs, *cotangents]] if watch else []
         gradients = torch.autograd.grad(
             outputs, inputs, cotangents, allow_unused=True, create_graph=create_graph
         )
@@ -126,8 +127,8 @@ def check_kept(
     recorder: Recorder, sample: Sample, copy: Sample, derivative: Derivative, written: frozenset[int]
 ) -> None:
     """Compare arguments, outputs and cotangents with what they were before a backward that was watched."""
-    arguments.check_kept(recorder, sample, copy, written, what="the backward")
-    arguments.check_same(
+    arguments.check_unwritten_arguments(recorder, sample, copy, written, label="the backward")
+    arguments.check_unchanged_bytes(
         recorder,
         derivative.before,
         [*derivative.outputs, *derivative.cotangents],
@@ -171,7 +172,7 @@ def cases(
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)
             continue
-        if not inputs_of(sample) or not claimed(target, recorder, sample, derive):
+        if not inputs_of(sample) or not declares_call(target, recorder, sample, derive):
             continue
         copy = copy_in(target, recorder, sample)
         if copy is not None:
@@ -185,7 +186,7 @@ def on_target(
     sample: Sample,
     call: Callable[[], Any],
     reference: CallOutcome,
-    what: str,
+    label: str,
 ) -> Any:
     """Return the value of ``call`` on the device, or None if it raised.
 
@@ -195,7 +196,7 @@ def on_target(
     if outcome.ok:
         return outcome.value
     if reference.ok:
-        failed_call(target, recorder, sample, outcome, what)
+        report_failed_call(target, recorder, sample, outcome, label)
     else:
         recorder.compared(1)  # both refuse
     return None
@@ -221,7 +222,7 @@ def compare_gradients(
     actual: list[torch.Tensor | None],
     expected: list[torch.Tensor | None],
     *,
-    what: str,
+    label: str,
     spreads: list[torch.Tensor | None] | None = None,
     size: float = 0.0,
 ) -> bool:
@@ -254,7 +255,7 @@ def compare_gradients(
             got,
             want,
             tolerance=bound,
-            what=f"{what} with respect to differentiable input {place}",
+            label=f"{label} with respect to differentiable input {place}",
             sample=sample.index,
             spread=spread,
         )
@@ -327,5 +328,5 @@ def reference(subject: Subject, recorder: Recorder, sample: Sample) -> CallOutco
     host = to_host(sample)
     outcome = on_cpu(recorder, sample, lambda: differentiate(info, info.op, host))
     if outcome.ok:
-        outcome.value.written = written_places(sample, host)
+        outcome.value.written = written_tensors(sample, host)
     return outcome

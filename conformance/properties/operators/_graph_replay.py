@@ -8,23 +8,18 @@ from typing import Any
 
 import torch
 
-from conformance.device.capture import Captured, captured
+from conformance.device.capture import Captured, capture_call
 from conformance.framework import refusals, trees
 from conformance.framework.calls import attempt, one_line
 from conformance.framework.compare import fact
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle.operators import Expected
+from conformance.oracle.reference import Reference
 from conformance.oracle.replay_data import copy_into, renewed_with_oracle
 from conformance.properties import mode_exclusions
-from conformance.properties.operators._common import (
-    _with_expected,
-    compare_result,
-    copy_in,
-    dtype_under_test,
-    failed_call,
-    pristine,
-)
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import dtype_under_test, pristine
+from conformance.properties.shared.execution import _with_expected, copy_in, report_failed_call
 from conformance.samples import sample_limit
 from conformance.samples.copies import to_host
 from conformance.samples.dispatched_kernels import asks_host, kernels_of
@@ -54,7 +49,7 @@ def can_graph(target: Target, subject: Subject) -> bool:
 
 def cases(
     target: Target, subject: Subject, recorder: Recorder, limit: int
-) -> Iterator[tuple[Sample, Expected]]:
+) -> Iterator[tuple[Sample, Reference]]:
     """Yield samples that differ in the form of the call and that need nothing of the host."""
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
@@ -98,7 +93,7 @@ class Replays:
         sample: Sample,
         function: Callable[[Sample], Any],
         *,
-        what: str = "capturing the operator",
+        label: str = "capturing the operator",
         grad: bool = False,
         given: Sample | None = None,
         reference: Callable[[Any, Sample], Any] = lambda info, sample: sample.call(info.op),
@@ -113,13 +108,13 @@ class Replays:
             return None
         outcome = attempt(quietly(lambda: function(warm), grad=grad))
         if outcome.ok:
-            outcome = attempt(quietly(lambda: captured(self.target, lambda: function(copy)), grad=grad))
+            outcome = attempt(quietly(lambda: capture_call(self.target, lambda: function(copy)), grad=grad))
         if outcome.ok:
             return copy, outcome.value
         assert outcome.error is not None
         info = pristine(self.subject)
         host = asks_host(quietly(lambda: reference(info, to_host(given or sample)), grad=grad))
-        if host and refusals.clean(outcome.error):
+        if host and refusals.is_deliberate_error(outcome.error):
             # Kernels of the CPU that ask the host inside may do so on a device: that is an answer, too.
             self.refused = True
             self.recorder.note(
@@ -127,17 +122,17 @@ class Replays:
             )
             clean_refusal(self.target, self.recorder, sample, outcome.error)
         else:
-            failed_call(self.target, self.recorder, sample, outcome, what)
+            report_failed_call(self.target, self.recorder, sample, outcome, label)
         return None
 
-    def replay(self, sample: Sample, graph: Captured, what: str = "replaying the operator") -> bool:
+    def replay(self, sample: Sample, graph: Captured, label: str = "replaying the operator") -> bool:
         """Replay and wait; return False if that failed, which is then recorded."""
         outcome = attempt(graph.replay)
         if not outcome.ok:
-            failed_call(self.target, self.recorder, sample, outcome, what)
+            report_failed_call(self.target, self.recorder, sample, outcome, label)
         return outcome.ok
 
-    def fresh_data(self, sample: Sample) -> tuple[Sample, Expected] | None:
+    def fresh_data(self, sample: Sample) -> tuple[Sample, Reference] | None:
         """Return other data for the sample's tensors with the oracle's values; None, which is noted, if there
         is none.
 
@@ -145,11 +140,11 @@ class Replays:
         be, if there is some: a mean of two close numbers, rounded, leaves nothing of their difference.
         """
 
-        def accurate(fresh: Sample, want: Expected) -> bool:
+        def accurate(fresh: Sample, want: Reference) -> bool:
             trial, cpu = self.recorder.trial(), self.target.on_cpu()
             # Copies: torch cannot compare a tensor of 8 bit floats with itself.
-            own = trees.tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, want.plain)
-            return compare_result(cpu, trial, self.subject, fresh, own, want, place=False)
+            own = trees.tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, want.outputs)
+            return compare_outputs(cpu, trial, self.subject, fresh, own, want, place=False)
 
         renewed = renewed_with_oracle(self.subject, dtype_under_test(self.recorder), sample, accurate)
         if renewed is None:
@@ -165,7 +160,9 @@ class Replays:
 
         outcome = attempt(work)
         if not outcome.ok:
-            failed_call(self.target, self.recorder, fresh, outcome, "copying new data into captured inputs")
+            report_failed_call(
+                self.target, self.recorder, fresh, outcome, "copying new data into captured inputs"
+            )
         return outcome.ok
 
     def spoil(self, copy: Sample, value: Any, constants: Sequence[torch.Tensor] = ()) -> bool:
@@ -214,7 +211,7 @@ def _overwrite(tensor: torch.Tensor) -> None:
 
 def clean_refusal(target: Target, recorder: Recorder, sample: Sample, error: Exception) -> bool:
     """Count whether an error at capture is an answer: of the right type, with words in it."""
-    good = refusals.clean(error) and bool(str(error).strip())
+    good = refusals.is_deliberate_error(error) and bool(str(error).strip())
     message = (
         f"capture is refused by {one_line(error)}, which is not a clean error (RuntimeError with a reason)."
     )

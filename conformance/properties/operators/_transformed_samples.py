@@ -11,9 +11,11 @@ from conformance import torch_testing_internals
 from conformance.framework import trees
 from conformance.framework.calls import attempt
 from conformance.framework.recorder import Recorder
-from conformance.oracle.operators import Expected
-from conformance.properties.operators._arguments import check_kept
-from conformance.properties.operators._common import compare_result, copy_in, failed_call, pristine, run
+from conformance.oracle.reference import Reference
+from conformance.properties.shared.argument_integrity import check_unwritten_arguments
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import pristine
+from conformance.properties.shared.execution import copy_in, report_failed_call, run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -60,8 +62,8 @@ def check_derived(
     recorder: Recorder,
     sample: Sample,
     derived: Sample,
-    want: Expected,
-    what: str,
+    want: Reference,
+    label: str,
     *,
     forms: Iterable[tuple[str, Callable[..., Any], Callable[..., Any]]] | None = None,
 ) -> None:
@@ -76,14 +78,16 @@ def check_derived(
             return
         outcome = run(target, form, copy)
         if outcome.ok:
-            compare_result(
-                target, recorder, subject, sample, outcome.value, want, what=f"the {name} of {what}"
+            compare_outputs(
+                target, recorder, subject, sample, outcome.value, want, label=f"the {name} of {label}"
             )
             in_place = {place for place, tensor in enumerate(copy.tensors()) if tensor is outcome.value}
-            check_kept(recorder, derived, copy, want.written | in_place, what=f"the {name} of {what}")
+            check_unwritten_arguments(
+                recorder, derived, copy, want.written | in_place, label=f"the {name} of {label}"
+            )
             continue
         if cpu_accepts(reference, derived):
-            failed_call(target, recorder, derived, outcome, f"the {name} of {what}")
+            report_failed_call(target, recorder, derived, outcome, f"the {name} of {label}")
         else:
             recorder.compared(1)
 

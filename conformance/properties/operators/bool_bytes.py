@@ -11,15 +11,10 @@ from conformance.framework import trees
 from conformance.framework.calls import attempt_on
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.operators._common import (
-    cases,
-    compare_result,
-    copy_in,
-    dtypes_of,
-    failed_call,
-    run,
-)
 from conformance.properties.operators._transformed_samples import ABOUT_MEMORY
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import dtypes_of
+from conformance.properties.shared.execution import cases, copy_in, report_failed_call, run
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -67,11 +62,11 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
         made = attempt_on(target, changed)
         if not made.ok:
-            failed_call(target, recorder, sample, made, "making booleans of bytes")
+            report_failed_call(target, recorder, sample, made, "making booleans of bytes")
             continue
         outcome = run(target, subject.info.op, made.value)
         if outcome.ok:
             what = "the result for booleans of other bytes"
-            compare_result(target, recorder, subject, sample, outcome.value, want, what=what, bits=True)
+            compare_outputs(target, recorder, subject, sample, outcome.value, want, label=what, bits=True)
         else:
-            failed_call(target, recorder, sample, outcome)
+            report_failed_call(target, recorder, sample, outcome)

@@ -16,17 +16,11 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle import relations
-from conformance.oracle.operators import Expected, compute
+from conformance.oracle.reference import Reference, reference_for
 from conformance.properties.operators import _compile_checks
-from conformance.properties.operators._common import (
-    claimed,
-    compare_result,
-    copy_in,
-    dtype_under_test,
-    failed_call,
-    first_dtypes,
-    run,
-)
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
+from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import Subject, find
@@ -123,38 +117,38 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    from conformance.device.compilation import compiled
+    from conformance.device.compilation import compile_with_log
 
-    reference = _compile_checks.plain(find("operator", subject.name))
+    reference = _compile_checks.unseeded_operator(find("operator", subject.name))
     for sizes in _sizes(target, subject, recorder):
-        call, log = compiled(target, _compile_checks.plain(subject), dynamic=True)
+        call, log = compile_with_log(target, _compile_checks.unseeded_operator(subject), dynamic=True)
         for sample, want in sizes:
             copy = copy_in(target, recorder, sample)
             if copy is None:
                 continue
             outcome = run(target, call, copy)
             if outcome.ok:
-                compare_result(target, recorder, subject, sample, outcome.value, want)
+                compare_outputs(target, recorder, subject, sample, outcome.value, want)
                 continue
             limit = _fails_on_cpu(reference, [sample for sample, _ in sizes])
             if limit is None:
-                failed_call(target, recorder, sample, outcome, "the compiled operator of another size")
+                report_failed_call(target, recorder, sample, outcome, "the compiled operator of another size")
             else:
                 recorder.note(f"not captured with dynamic sizes on the CPU either: {limit}")
             break
         message = f"{len(sizes)} sizes took {len(log.graphs)} graphs, expected at most 2."
         fact(recorder, len(log.graphs) <= 2, Kind.STATE, message)
         recorder.samples(len(sizes), 0)
-        if not log.seen:
+        if not log.ran_a_call:
             recorder.vacuous("nothing of the subject ran compiled with dynamic sizes")
         return
     recorder.vacuous("no sample can be made larger")
 
 
 def _fails_on_cpu(reference: Callable[..., Any], sizes: list[Sample]) -> str | None:
-    from conformance.device.compilation import compiled
+    from conformance.device.compilation import compile_with_log
 
-    call, _ = compiled(None, reference, dynamic=True)
+    call, _ = compile_with_log(None, reference, dynamic=True)
     for sample in sizes:
         with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
             outcome = attempt(functools.partial(to_host(sample).call, call))
@@ -164,7 +158,7 @@ def _fails_on_cpu(reference: Callable[..., Any], sizes: list[Sample]) -> str | N
     return None
 
 
-def _sizes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[list[tuple[Sample, Expected]]]:
+def _sizes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[list[tuple[Sample, Reference]]]:
     """Yield samples of one form in several sizes, with the oracle's values."""
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
@@ -172,10 +166,10 @@ def _sizes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[lis
         sample = samples[index]
         if relations.free_of_values(subject.name, sample) or not _can_grow(sample):
             continue
-        if not claimed(target, recorder, sample):
+        if not declares_call(target, recorder, sample):
             continue
         grown = [_grown(sample, factor) for factor in GROWTH]
-        expected = [compute(subject, dtype, larger) for larger in grown]
+        expected = [reference_for(subject, dtype, larger) for larger in grown]
         if all(want.ok for want in expected):
             yield list(zip(grown, expected, strict=True))
 

@@ -9,7 +9,9 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compile_checks, compile_gradient
-from conformance.properties.operators._common import compare_result, copy_in, differentiable, first_dtypes
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import differentiable, first_dtypes
+from conformance.properties.shared.execution import copy_in
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
@@ -69,14 +71,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     before = target.compiled()
     compiler = _compile_checks.Compiler(target, recorder, fused=True)
-    reference = _compile_checks.plain(find("operator", subject.name))
+    reference = _compile_checks.unseeded_operator(find("operator", subject.name))
     for sample, want in _compile_checks.cases(target, subject, recorder, LIMIT):
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
-        outcome = compiler.forward(sample, copy, _compile_checks.plain(subject), reference)
+        outcome = compiler.forward(sample, copy, _compile_checks.unseeded_operator(subject), reference)
         if outcome is not None:
-            compare_result(target, recorder, subject, sample, outcome.value, want, what="the fused result")
+            compare_outputs(target, recorder, subject, sample, outcome.value, want, label="the fused result")
     if recorder.id.dtype in differentiable(target, subject, (recorder.id.dtype,)):
         compile_gradient.gradients(target, subject, recorder, compiler, 1)
     compiler.settle()

@@ -11,7 +11,8 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties import mode_exclusions
 from conformance.properties.operators import _compile_checks, _gradient_tolerance, _gradients
-from conformance.properties.operators._common import copy_in, differentiable
+from conformance.properties.shared.dtypes import differentiable
+from conformance.properties.shared.execution import copy_in
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject, find
@@ -77,16 +78,16 @@ def gradients(
 
         outcome = compiler.call(
             sample,
-            _compile_checks.plain(subject),
+            _compile_checks.unseeded_operator(subject),
             work,
             on_cpu,
-            reference=_compile_checks.plain(find("operator", subject.name)),
-            what="the compiled backward",
+            reference=_compile_checks.unseeded_operator(find("operator", subject.name)),
+            label="the compiled backward",
         )
         if outcome is None:
             continue
         actual, expected = outcome.value, reference.value
         what = "the differentiable result"
-        if same_nesting(recorder, actual.outputs, expected.outputs, what=what, sample=sample.index):
+        if same_nesting(recorder, actual.outputs, expected.outputs, label=what, sample=sample.index):
             _gradient_tolerance.judge(target, recorder, subject, sample, actual.gradients, expected)
     return tried

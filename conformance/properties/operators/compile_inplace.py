@@ -10,10 +10,12 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle.operators import Expected
+from conformance.oracle.reference import Reference
 from conformance.properties import mode_exclusions
 from conformance.properties.operators import _compile_checks
-from conformance.properties.operators._common import compare_result, copy_in, first_dtypes, pristine
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import first_dtypes, pristine
+from conformance.properties.shared.execution import copy_in
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -41,9 +43,9 @@ def changes_metadata(name: str) -> bool:
     return any(torch.Tag.inplace_view in getattr(packet, overload).tags for overload in overloads)
 
 
-def fits(sample: Sample, want: Expected) -> bool:
+def fits(sample: Sample, want: Reference) -> bool:
     """Return whether the result can be written to the first input."""
-    given, result = sample.input, want.plain
+    given, result = sample.input, want.outputs
     return (
         isinstance(given, torch.Tensor)
         and isinstance(result, torch.Tensor)
@@ -78,7 +80,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         form, reference = subject.info.inplace_variant, pristine(subject).inplace_variant
         again = copy_in(target, recorder, sample)
         outcome = compiler.forward(
-            sample, copy, form, reference, again=again, what="the compiled in-place form"
+            sample, copy, form, reference, again=again, label="the compiled in-place form"
         )
         if outcome is None:
             continue
@@ -88,7 +90,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         message = "the compiled form has moved its input to other memory."
         fact(recorder, given.data_ptr() == address, Kind.ALIASING, message, sample=index)
         what = "the input after the compiled in-place form"
-        compare_result(target, recorder, subject, sample, given, want, what=what)
+        compare_outputs(target, recorder, subject, sample, given, want, label=what)
     if fitting:
         compiler.settle()
     else:

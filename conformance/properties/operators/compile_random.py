@@ -14,8 +14,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compile_checks
-from conformance.properties.operators._common import dtype_under_test, first_dtypes
-from conformance.properties.operators._distributions import (
+from conformance.properties.shared.distribution_tests import (
     CONTINUOUS,
     COUNT,
     DISCRETE,
@@ -24,6 +23,7 @@ from conformance.properties.operators._distributions import (
     moments,
     operator_of,
 )
+from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target

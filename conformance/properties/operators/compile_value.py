@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _compile_checks
-from conformance.properties.operators._common import compare_result, copy_in, dtypes_of
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import dtypes_of
+from conformance.properties.shared.execution import copy_in
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
@@ -36,14 +38,16 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     compiler = _compile_checks.Compiler(target, recorder)
     first = recorder.id.dtype == applies(target, subject)[0]
-    reference = _compile_checks.plain(find("operator", subject.name))
+    reference = _compile_checks.unseeded_operator(find("operator", subject.name))
     for sample, want in _compile_checks.cases(target, subject, recorder, FIRST_LIMIT if first else LIMIT):
         copy, again = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
         if copy is None or again is None:
             continue
-        outcome = compiler.forward(sample, copy, _compile_checks.plain(subject), reference, again=again)
+        outcome = compiler.forward(
+            sample, copy, _compile_checks.unseeded_operator(subject), reference, again=again
+        )
         if outcome is not None:
             assert compiler.first is not None
-            compare_result(target, recorder, subject, sample, compiler.first.value, want)
-            compare_result(target, recorder, subject, sample, outcome.value, want)
+            compare_outputs(target, recorder, subject, sample, compiler.first.value, want)
+            compare_outputs(target, recorder, subject, sample, outcome.value, want)
     compiler.settle()

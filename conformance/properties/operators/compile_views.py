@@ -14,10 +14,12 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compile_checks
-from conformance.properties.operators._common import compare_result, copy_in, first_dtypes
 from conformance.properties.operators._transformed_samples import ABOUT_MEMORY, cpu_accepts, transformed
 from conformance.properties.operators.layout import gapped, reversed_order, shifted
 from conformance.properties.operators.views import aliases, may_alias
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import first_dtypes
+from conformance.properties.shared.execution import copy_in
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject, find
@@ -66,7 +68,7 @@ def awkward(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _inputs(target: Target, subject: Subject, recorder: Recorder, compiler: _compile_checks.Compiler) -> bool:
-    reference = _compile_checks.plain(find("operator", subject.name))
+    reference = _compile_checks.unseeded_operator(find("operator", subject.name))
     for sample, want in _compile_checks.cases(target, subject, recorder, LIMIT):
         derived = transformed(sample, awkward)
         copy = None if derived is None else copy_in(target, recorder, derived)
@@ -77,11 +79,11 @@ def _inputs(target: Target, subject: Subject, recorder: Recorder, compiler: _com
         what = "the compiled operator on strided inputs"
         again = copy_in(target, recorder, derived)
         outcome = compiler.forward(
-            derived, copy, _compile_checks.plain(subject), reference, again=again, what=what
+            derived, copy, _compile_checks.unseeded_operator(subject), reference, again=again, label=what
         )
         if outcome is not None:
             what = "the compiled result of strided inputs"
-            compare_result(target, recorder, subject, sample, outcome.value, want, what=what)
+            compare_outputs(target, recorder, subject, sample, outcome.value, want, label=what)
         return True
     return recorder.failed
 
@@ -110,7 +112,7 @@ def _writable(tensor: torch.Tensor) -> bool:
 def _outputs(
     target: Target, subject: Subject, recorder: Recorder, compiler: _compile_checks.Compiler
 ) -> None:
-    reference = _compile_checks.plain(find("operator", subject.name))
+    reference = _compile_checks.unseeded_operator(find("operator", subject.name))
     # Functionalisation knows the memory behind an argument only as far as its elements reach.
     about_memory = subject.name in ABOUT_MEMORY
     for sample, want in _compile_checks.cases(target, subject, recorder, 3 * LIMIT):
@@ -120,7 +122,7 @@ def _outputs(
         strided = isinstance(given, torch.Tensor) and given.layout is torch.strided and bool(given.numel())
         host = to_host(sample)
         reference_call = attempt(lambda host=host: host.call(writing(reference)))  # type: ignore[misc]
-        results = trees.tensors(want.plain)
+        results = trees.tensors(want.outputs)
         if (
             not strided
             or not reference_call.ok
@@ -133,18 +135,18 @@ def _outputs(
             if copy is not None:
                 again = copy_in(target, recorder, sample)
                 outcome = compiler.forward(
-                    sample, copy, _compile_checks.plain(subject), reference, again=again
+                    sample, copy, _compile_checks.unseeded_operator(subject), reference, again=again
                 )
                 if outcome is not None:
-                    compare_result(target, recorder, subject, sample, outcome.value, want)
+                    compare_outputs(target, recorder, subject, sample, outcome.value, want)
             continue
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
         what = "the compiled operator with a write to its result"
-        written = writing(_compile_checks.plain(subject))
+        written = writing(_compile_checks.unseeded_operator(subject))
         again = copy_in(target, recorder, sample)
-        outcome = compiler.forward(sample, copy, written, writing(reference), again=again, what=what)
+        outcome = compiler.forward(sample, copy, written, writing(reference), again=again, label=what)
         if outcome is not None:
             _compare(recorder, sample, host, copy, reference_call.value, outcome.value)
 
@@ -158,6 +160,6 @@ def _compare(
         word = "shares no memory" if shared else "shares memory"
         message = f"compiled, output {place} {word} with the input, unlike on the CPU."
         if fact(recorder, shared == is_shared, Kind.ALIASING, message, sample=index) and shared:
-            compare_metadata(recorder, got, want, what=f"output {place}", sample=index, stride=True)
+            compare_metadata(recorder, got, want, label=f"output {place}", sample=index, stride=True)
     what = "the input after a compiled write to its view"
-    compare_exact(recorder, copy.input, on_host(host.input), what=what, sample=index)
+    compare_exact(recorder, copy.input, on_host(host.input), label=what, sample=index)

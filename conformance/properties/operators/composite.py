@@ -17,8 +17,9 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule
 from conformance.model.verdicts import Kind
 from conformance.oracle import relations
-from conformance.oracle.operators import Expected
-from conformance.properties.operators._common import cases, copy_in, first_dtypes
+from conformance.oracle.reference import Reference
+from conformance.properties.shared.dtypes import first_dtypes
+from conformance.properties.shared.execution import cases, copy_in
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -59,20 +60,20 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         index = sample.index
 
         def equal(
-            actual: Any, expected: Any, free: bool = free, index: int = index, want: Expected = want
+            actual: Any, expected: Any, free: bool = free, index: int = index, want: Reference = want
         ) -> None:
             if free or not isinstance(expected, torch.Tensor) or expected.is_meta:
                 return
             applied = rule(subject.name, expected.dtype)
             bound = applied.tolerance(
-                expected.dtype, want.computed, elements=want.elements, precision=target.precision
+                expected.dtype, want.coarsest_dtype, elements=want.elements, precision=target.precision
             )
             compare_values(
                 recorder,
                 actual,
                 expected,
                 tolerance=bound.widened(2),
-                what="the result with a subclass",
+                label="the result with a subclass",
                 sample=index,
                 spread=_spread(want, expected),
             )
@@ -94,18 +95,18 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             if outcome.error is not None and "could not run '" in str(outcome.error).lower():
                 # A kernel is missing, which says nothing about how the operator is made of others.
                 recorder.compared(1)
-                report_error(target, recorder, outcome.error, what=name, sample=index)
+                report_error(target, recorder, outcome.error, label=name, sample=index)
                 continue
             message = "" if outcome.error is None else f"{name}: {one_line(outcome.error, 600)}"
             fact(recorder, outcome.ok, Kind.METADATA, message, sample=index)
 
 
-def _spread(want: Expected, expected: torch.Tensor) -> torch.Tensor | None:
+def _spread(want: Reference, expected: torch.Tensor) -> torch.Tensor | None:
     """Return the condition term of the part of the oracle's result that has the form of ``expected``.
 
     A subclass may lead the operator through other kernels, which round elsewhere.
     """
-    for part, spread in zip(trees.tensors(want.plain), want.spread, strict=False):
+    for part, spread in zip(trees.tensors(want.outputs), want.sensitivity, strict=False):
         if spread is not None and part.shape == expected.shape:
             return spread
     return None

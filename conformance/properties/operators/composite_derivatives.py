@@ -17,7 +17,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
-from conformance.properties.operators._common import differentiable, pristine
+from conformance.properties.shared.dtypes import differentiable, pristine
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -48,7 +48,7 @@ def _check(
     target: Target,
     subject: Subject,
     recorder: Recorder,
-    what: str,
+    label: str,
     run: Callable[[Any, Sample, Callable[..., None]], None],
 ) -> None:
     for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
@@ -71,16 +71,16 @@ def _check(
                 sample,
                 [*trees.tensors(actual)],
                 [*trees.tensors(expected)],
-                what=f"{what} with a subclass, against that without,",
+                label=f"{label} with a subclass, against that without,",
             )
 
         outcome = attempt(functools.partial(_quiet, run, subject.info, copy, equal))
         if outcome.error is not None and "could not run '" in str(outcome.error).lower():
             # A kernel is missing, which says nothing about how the operator is made of others.
             trial.compared(1)
-            report_error(target, trial, outcome.error, what=what, sample=sample.index)
+            report_error(target, trial, outcome.error, label=label, sample=sample.index)
         else:
-            message = "" if outcome.error is None else f"{what}: {one_line(outcome.error, 600)}"
+            message = "" if outcome.error is None else f"{label}: {one_line(outcome.error, 600)}"
             fact(trial, outcome.ok, Kind.METADATA, message, sample=sample.index)
         host = functools.partial(_quiet, run, pristine(subject), to_host(sample), _ignore)
         if trial.failed and not attempt(host).ok:

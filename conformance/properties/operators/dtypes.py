@@ -12,11 +12,12 @@ from conformance.framework.calls import attempt, one_line
 from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.framework.refusals import clean
+from conformance.framework.refusals import is_deliberate_error
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
-from conformance.oracle.operators import through_float64
-from conformance.properties.operators._common import claimed, compare_result, copy_in, run
+from conformance.oracle.reference import reference_through_float64
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.execution import copy_in, declares_call, run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, dtype_name, wrap
 from conformance.subjects.torch_databases import Subject, find
@@ -76,7 +77,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder.samples(0, 1)
         if not declared and dtype_name(dtype) not in target.dtypes:
             continue  # the device may not even hold such tensors
-        if not claimed(target, recorder, sample):
+        if not declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 0)
         copy = copy_in(target, recorder, sample)
@@ -93,10 +94,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         assert outcome.error is not None
         if declared:
             message = f"declared dtype {name} is refused: {one_line(outcome.error)}"
-            kind = Kind.REFUSED if clean(outcome.error) else Kind.EXCEPTION
+            kind = Kind.REFUSED if is_deliberate_error(outcome.error) else Kind.EXCEPTION
             fact(recorder, False, kind, message, sample=sample.index)
         else:
-            answer = clean(outcome.error) or isinstance(outcome.error, (TypeError, ValueError, IndexError))
+            answer = is_deliberate_error(outcome.error) or isinstance(
+                outcome.error, (TypeError, ValueError, IndexError)
+            )
             message = f"undeclared dtype {name} is not refused cleanly: {one_line(outcome.error)}"
             fact(recorder, answer, Kind.EXCEPTION, message, sample=sample.index)
 
@@ -105,9 +108,9 @@ def _values(
     target: Target, recorder: Recorder, subject: Subject, dtype: torch.dtype, sample: Sample, value: object
 ) -> None:
     """Compare what a device computes in a dtype that the CPU does not take."""
-    want = through_float64(subject, dtype, sample)
+    want = reference_through_float64(subject, dtype, sample)
     if want.ok:
         what = f"the result in {dtype_name(dtype)}"
-        compare_result(
-            target, recorder, subject, sample, value, want, what=what, dtypes=False, place=False, dtype=dtype
+        compare_outputs(
+            target, recorder, subject, sample, value, want, label=what, dtypes=False, place=False, dtype=dtype
         )

@@ -9,16 +9,10 @@ import torch
 from conformance import torch_testing_internals
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.oracle.operators import compute
-from conformance.properties.operators._common import (
-    claimed,
-    compare_result,
-    copy_in,
-    dtype_under_test,
-    dtypes_of,
-    failed_call,
-    run,
-)
+from conformance.oracle.reference import reference_for
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import dtype_under_test, dtypes_of
+from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run
 from conformance.samples import sample_limit
 from conformance.samples.operators import Sample, reference_samples_of
 from conformance.subjects.torch_databases import Subject
@@ -59,8 +53,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     samples = reference_samples_of(subject, dtype)
     recorder.samples(0, samples.available)
     for sample in samples.chosen(sample_limit.limit(LIMIT)):
-        want = compute(subject, dtype, sample)
-        if not want.ok or not claimed(target, recorder, sample):
+        want = reference_for(subject, dtype, sample)
+        if not want.ok or not declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 0)
         copy = copy_in(target, recorder, sample)
@@ -68,9 +62,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         outcome = run(target, subject.info.op, copy)
         if outcome.ok:
-            compare_result(target, recorder, subject, sample, outcome.value, want, bits=True)
+            compare_outputs(target, recorder, subject, sample, outcome.value, want, bits=True)
         else:
-            failed_call(target, recorder, sample, outcome)
+            report_failed_call(target, recorder, sample, outcome)
     for sample in _outside(subject, dtype, samples.available):
         _check_outside(target, subject, recorder, sample)
 
@@ -90,10 +84,10 @@ def _outside(subject: Subject, dtype: torch.dtype, index: int) -> Iterator[Sampl
 
 
 def _check_outside(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
-    want = compute(subject, dtype_under_test(recorder), sample)
-    if not want.ok or not isinstance(want.plain, torch.Tensor) or not want.plain.isnan().all():
+    want = reference_for(subject, dtype_under_test(recorder), sample)
+    if not want.ok or not isinstance(want.outputs, torch.Tensor) or not want.outputs.isnan().all():
         return
-    if not claimed(target, recorder, sample):
+    if not declares_call(target, recorder, sample):
         return
     recorder.samples(1, 1)
     copy = copy_in(target, recorder, sample)
@@ -101,6 +95,6 @@ def _check_outside(target: Target, subject: Subject, recorder: Recorder, sample:
         return
     outcome = run(target, subject.info.op, copy)
     if outcome.ok:
-        compare_result(target, recorder, subject, sample, outcome.value, want, bits=True)
+        compare_outputs(target, recorder, subject, sample, outcome.value, want, bits=True)
     else:
-        failed_call(target, recorder, sample, outcome)
+        report_failed_call(target, recorder, sample, outcome)

@@ -16,7 +16,8 @@ from conformance.framework.compare import compare_metadata, fact, same_nesting
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators._common import cases, copy_in, failed_call, first_dtypes, run
+from conformance.properties.shared.dtypes import first_dtypes
+from conformance.properties.shared.execution import cases, copy_in, report_failed_call, run
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -50,7 +51,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         outcome = run(target, subject.info.op, copy)
         if not outcome.ok:
-            failed_call(target, recorder, sample, outcome)
+            report_failed_call(target, recorder, sample, outcome)
             continue
         again = copy_in(target, recorder, sample)
         if again is None:
@@ -90,7 +91,7 @@ def _compare(
     recorder: Recorder, sample: Sample, real: Sample, actual: Any, fake: Sample, promised: Any
 ) -> None:
     index = sample.index
-    if not same_nesting(recorder, actual, promised, what="the result", sample=index):
+    if not same_nesting(recorder, actual, promised, label="the result", sample=index):
         return
     for place, (got, want) in enumerate(zip(trees.leaves(actual), trees.leaves(promised), strict=False)):
         what = f"output {place}, compared with its fake,"
@@ -98,7 +99,7 @@ def _compare(
             recorder.compared(1)
             continue
         if not compare_metadata(
-            recorder, got, want, what=what, sample=index, stride=True, device=want.device
+            recorder, got, want, label=what, sample=index, stride=True, device=want.device
         ):
             continue
         if want.layout is torch.strided:

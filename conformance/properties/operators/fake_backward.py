@@ -17,8 +17,9 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
-from conformance.properties.operators._common import copy_in, differentiable, pristine
 from conformance.properties.operators.fake import about_data
+from conformance.properties.shared.dtypes import differentiable, pristine
+from conformance.properties.shared.execution import copy_in
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -71,14 +72,14 @@ def _compare(recorder: Recorder, real: list[list[Any]], fake: CallOutcome, index
         fact(recorder, refused, Kind.EXCEPTION, message, sample=index)
         return
     for word, actual, promised in zip(("output", "gradient"), real, fake.value, strict=True):
-        if not same_nesting(recorder, actual, promised, what=f"the {word}s", sample=index):
+        if not same_nesting(recorder, actual, promised, label=f"the {word}s", sample=index):
             continue
         for place, (got, want) in enumerate(zip(actual, promised, strict=True)):
             if got is None or want is None:
                 recorder.compared(1)
                 continue
             what = f"{word} {place}, compared with its fake,"
-            compare_metadata(recorder, got, want, what=what, sample=index, device=want.device)
+            compare_metadata(recorder, got, want, label=what, sample=index, device=want.device)
 
 
 def _derive(info: Any, sample: Sample) -> list[list[Any]]:

@@ -13,8 +13,9 @@ from conformance.framework.compare import compare_metadata, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators._common import cases, copy_in, first_dtypes, run
 from conformance.properties.operators.fake import predict
+from conformance.properties.shared.dtypes import first_dtypes
+from conformance.properties.shared.execution import cases, copy_in, run
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -46,8 +47,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sample, want in cases(target, subject, recorder, LIMIT):
         if not isinstance(sample.input, torch.Tensor):
             continue
-        fits = isinstance(want.plain, torch.Tensor) and want.plain.dtype == sample.input.dtype
-        if not fits or want.plain.shape != sample.input.shape:
+        fits = isinstance(want.outputs, torch.Tensor) and want.outputs.dtype == sample.input.dtype
+        if not fits or want.outputs.shape != sample.input.shape:
             recorder.compared(1)  # the result does not fit into the input, which another property checks
             continue
         copy, again = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
@@ -74,5 +75,5 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         fact(recorder, outcome.value is copy.input, Kind.ALIASING, message, sample=sample.index)
         what = "the input after the in-place form, compared with its fake,"
         compare_metadata(
-            recorder, copy.input, given, what=what, sample=sample.index, stride=True, device=given.device
+            recorder, copy.input, given, label=what, sample=sample.index, stride=True, device=given.device
         )

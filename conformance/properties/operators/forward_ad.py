@@ -19,13 +19,8 @@ from conformance.framework.tolerances import rule
 from conformance.model.verdicts import Kind
 from conformance.oracle.sensitivity import coarsest
 from conformance.properties.operators import _gradients
-from conformance.properties.operators._common import (
-    WRITES_TWICE,
-    dtype_under_test,
-    dtypes_of,
-    has_fixed_derivative,
-    pristine,
-)
+from conformance.properties.shared.dtypes import dtype_under_test, dtypes_of, has_fixed_derivative, pristine
+from conformance.properties.shared.execution import WRITES_TWICE
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -111,7 +106,7 @@ def _compare(
     copy: Sample,
     reference_op: _gradients.Operator,
     op: _gradients.Operator,
-    what: str,
+    label: str,
 ) -> list[torch.Tensor] | None:
     """Compare the device's tangents with the CPU's, and return the latter if both are there."""
     applied = rule(subject.name, dtype_under_test(recorder), "backward")
@@ -129,7 +124,7 @@ def _compare(
     if tangents is None or not reference.ok:
         return None
     expected: list[torch.Tensor] = reference.value
-    if not same_nesting(recorder, tangents, expected, what="the result", sample=sample.index):
+    if not same_nesting(recorder, tangents, expected, label="the result", sample=sample.index):
         return None
     elements = max([1, *(t.numel() for t in sample.tensors())])
     for place, (got, want) in enumerate(zip(tangents, expected, strict=False)):
@@ -140,7 +135,7 @@ def _compare(
             tolerance=applied.tolerance(
                 want.dtype, coarsest(sample, want.dtype), elements=elements, precision=target.precision
             ).widened(2),
-            what=f"{what} of output {place}",
+            label=f"{label} of output {place}",
             sample=sample.index,
             spread=torch.full(want.shape, _gradients.largest(want), dtype=torch.float64),
         )

@@ -15,7 +15,7 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import unit_of
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradient_sensitivity, _gradients
-from conformance.properties.operators._common import differentiable, dtype_under_test, pristine
+from conformance.properties.shared.dtypes import differentiable, dtype_under_test, pristine
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -64,7 +64,7 @@ def _second(
     copy: Sample,
     reference_op: _gradients.Operator,
     op: _gradients.Operator,
-    what: str,
+    label: str,
 ) -> None:
     info = pristine(subject)
 
@@ -78,14 +78,14 @@ def _second(
     call = functools.partial(second, subject.info, op, copy)
     if _is_missing(reference):
         outcome = attempt_on(target, call)
-        message = f"{what} is not refused, although torch has none for the operator."
+        message = f"{label} is not refused, although torch has none for the operator."
         fact(recorder, not outcome.ok, Kind.ERROR_TYPE, message, sample=sample.index)
         return
     actual = _gradients.on_target(target, recorder, sample, call, reference, "the backward of the backward")
     if actual is None or not reference.ok:
         return
     gradients, expected = actual.gradients, reference.value
-    if same_nesting(recorder, gradients, expected.gradients, what=what, sample=sample.index):
+    if same_nesting(recorder, gradients, expected.gradients, label=label, sample=sample.index):
         compare = functools.partial(
             _gradients.compare_gradients,
             target,
@@ -93,7 +93,7 @@ def _second(
             sample=sample,
             actual=gradients,
             expected=expected.gradients,
-            what=what,
+            label=label,
             size=_gradients.natural_size(expected),
         )
         trial = recorder.trial()

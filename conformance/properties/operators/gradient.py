@@ -11,7 +11,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
-from conformance.properties.operators._common import differentiable, pristine
+from conformance.properties.shared.dtypes import differentiable, pristine
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -65,7 +65,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         expected = reference.value
         if not same_nesting(
-            recorder, actual.outputs, expected.outputs, what="the differentiable result", sample=sample.index
+            recorder, actual.outputs, expected.outputs, label="the differentiable result", sample=sample.index
         ):
             continue
         good = _gradients.compare_gradients(
@@ -75,7 +75,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             sample,
             actual.gradients,
             expected.gradients,
-            what="the gradient",
+            label="the gradient",
             size=_gradients.natural_size(expected),
         )
         _gradients.check_kept(recorder, sample, copy, actual, expected.written)

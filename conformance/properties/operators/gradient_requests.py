@@ -16,12 +16,8 @@ from conformance.framework.calls import CallOutcome
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _gradients
-from conformance.properties.operators._common import (
-    WRITES_TWICE,
-    copy_in,
-    differentiable,
-    pristine,
-)
+from conformance.properties.shared.dtypes import differentiable, pristine
+from conformance.properties.shared.execution import WRITES_TWICE, copy_in
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -164,7 +160,7 @@ def _compare(
     size: float,
 ) -> None:
     _gradients.compare_gradients(
-        target, recorder, subject, sample, actual, due, what=f"the gradient {way.words}", size=size
+        target, recorder, subject, sample, actual, due, label=f"the gradient {way.words}", size=size
     )
 
 

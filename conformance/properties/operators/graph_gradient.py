@@ -12,7 +12,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.replay_data import renewed
 from conformance.properties.operators import _compile_checks, _gradient_tolerance, _gradients, _graph_replay
-from conformance.properties.operators._common import differentiable, dtype_under_test
+from conformance.properties.shared.dtypes import differentiable, dtype_under_test
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -58,7 +58,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         cotangents = [cotangent.to(device, copy=True) for cotangent in reference.value.cotangents]
         function = forward_and_backward(subject, cotangents)
         what = "capturing forward and backward"
-        capture = replays.capture(sample, function, grad=True, what=what, reference=_reference)
+        capture = replays.capture(sample, function, grad=True, label=what, reference=_reference)
         if capture is None:
             tried -= replays.refused  # another form of the call may be free of the host
             continue
@@ -80,7 +80,7 @@ def forward_and_backward(subject: Subject, cotangents: list[torch.Tensor]) -> Ca
 
     def call(sample: Sample) -> Any:
         inputs = _gradients.inputs_of(sample)
-        outputs = _gradients.outputs_of(subject.info, _compile_checks.plain(subject), sample)
+        outputs = _gradients.outputs_of(subject.info, _compile_checks.unseeded_operator(subject), sample)
         if len(outputs) != len(cotangents) or not inputs:
             return outputs, []
         return outputs, list(torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True))
@@ -105,7 +105,7 @@ def _round(
 ) -> None:
     outputs, gradients = graph.value
     what = "the captured differentiable result"
-    if not same_nesting(recorder, outputs, expected.outputs, what=what, sample=sample.index):
+    if not same_nesting(recorder, outputs, expected.outputs, label=what, sample=sample.index):
         return
     given = [gradient for gradient in gradients if gradient is not None]
     spoilt = replays.spoil(copy, given, cotangents)
@@ -115,5 +115,5 @@ def _round(
         return
     back = any(not torch.equal(on_host(t), was) for t, was in lost)
     what = "the replayed gradient"
-    good = _gradient_tolerance.judge(target, recorder, subject, sample, gradients, expected, what=what)
+    good = _gradient_tolerance.judge(target, recorder, subject, sample, gradients, expected, label=what)
     replays.proved(good and (spoilt or back))

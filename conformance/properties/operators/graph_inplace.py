@@ -9,9 +9,10 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compile_checks, _graph_replay
-from conformance.properties.operators._common import compare_result, first_dtypes
 from conformance.properties.operators._transformed_samples import ABOUT_MEMORY
 from conformance.properties.operators.compile_inplace import changes_metadata, fits
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import first_dtypes
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -50,7 +51,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not fits(sample, want):
             continue
         fitting += 1
-        capture = replays.capture(sample, lambda copy: copy.call(form), what="capturing the in-place form")
+        capture = replays.capture(sample, lambda copy: copy.call(form), label="capturing the in-place form")
         if capture is None:
             continue
         copy, graph = capture
@@ -61,7 +62,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             if data is None or not replays.give(copy, data[0]) or not replays.replay(sample, graph):
                 continue
             what = "the input after replaying the in-place form"
-            good = compare_result(target, recorder, subject, data[0], given, data[1], what=what)
+            good = compare_outputs(target, recorder, subject, data[0], given, data[1], label=what)
             replays.proved(good)
         message = "replaying the in-place form has moved its input to other memory."
         fact(recorder, given.data_ptr() == address, Kind.ALIASING, message, sample=sample.index)

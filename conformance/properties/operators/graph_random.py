@@ -12,8 +12,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _graph_replay, compile_random
-from conformance.properties.operators._common import dtype_under_test, first_dtypes
-from conformance.properties.operators._distributions import (
+from conformance.properties.shared.distribution_tests import (
     CONTINUOUS,
     COUNT,
     DISCRETE,
@@ -21,6 +20,7 @@ from conformance.properties.operators._distributions import (
     kolmogorov_smirnov,
     moments,
 )
+from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -58,7 +58,7 @@ def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
     replays = _graph_replay.Replays(target, subject, recorder)
     draw = compile_random.drawing(subject)
     sample = Sample(0, torch.zeros(COUNT, dtype=dtype_under_test(recorder)))
-    capture = replays.capture(sample, lambda copy: draw(copy.input), what="capturing the random operator")
+    capture = replays.capture(sample, lambda copy: draw(copy.input), label="capturing the random operator")
     if capture is None:
         return
     copy, graph = capture

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.device.capture import captured
+from conformance.device.capture import capture_call
 from conformance.framework.calls import attempt, one_line
 from conformance.framework.compare import fact
 from conformance.framework.property import register
@@ -14,15 +14,9 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.replay_data import copy_into, renewed_with_oracle
 from conformance.properties.operators import _compile_checks, _graph_replay
-from conformance.properties.operators._common import (
-    _with_expected,
-    compare_result,
-    copy_in,
-    dtype_under_test,
-    first_dtypes,
-    pristine,
-    run,
-)
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes, pristine
+from conformance.properties.shared.execution import _with_expected, copy_in, run
 from conformance.samples import sample_limit
 from conformance.samples.dispatched_kernels import kernels_of
 from conformance.samples.operators import Sample, samples_of
@@ -59,7 +53,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
-    op, tried = _compile_checks.plain(subject), 0
+    op, tried = _compile_checks.unseeded_operator(subject), 0
     for sample, _ in _with_expected(
         target, subject, recorder, dtype, samples, samples.chosen(sample_limit.limit(8))
     ):
@@ -71,7 +65,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         warm, copy = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
         if warm is None or copy is None or not run(target, op, warm).ok:
             continue  # eager mode judges that
-        outcome = attempt(_graph_replay.quietly(lambda copy=copy: captured(target, lambda: copy.call(op))))  # type: ignore[misc]
+        outcome = attempt(
+            _graph_replay.quietly(lambda copy=copy: capture_call(target, lambda: copy.call(op)))
+        )  # type: ignore[misc]
         if outcome.ok:
             tried += _follows(target, subject, recorder, sample, copy, outcome.value)
             continue
@@ -101,7 +97,7 @@ def _follows(
         return True
     value = graph.value  # type: ignore[attr-defined]
     what = "the result of a capture that was not refused, replayed on other data"
-    compare_result(target, recorder, subject, fresh[0], value, fresh[1], what=what)
+    compare_outputs(target, recorder, subject, fresh[0], value, fresh[1], label=what)
     return True
 
 
@@ -109,7 +105,7 @@ def _still_captures(target: Target, recorder: Recorder, sample: Sample) -> None:
     x = torch.zeros(4, device=target.device)
 
     def work() -> list[float]:
-        graph = captured(target, lambda: x + 1)
+        graph = capture_call(target, lambda: x + 1)
         x.fill_(2)
         graph.replay()
         values: list[float] = graph.value.tolist()

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _compile_checks, _graph_replay
-from conformance.properties.operators._common import compare_result, dtypes_of
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import dtypes_of
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -33,7 +34,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     replays = _graph_replay.Replays(target, subject, recorder)
-    op = _compile_checks.plain(subject)
+    op = _compile_checks.unseeded_operator(subject)
     for sample, want in _graph_replay.cases(target, subject, recorder, LIMIT):
         capture = replays.capture(sample, lambda copy: copy.call(op))
         if capture is None:
@@ -43,7 +44,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not replays.replay(sample, graph):
             continue
         what = "the replayed result"
-        good = compare_result(target, recorder, subject, sample, graph.value, want, what=what)
+        good = compare_outputs(target, recorder, subject, sample, graph.value, want, label=what)
         replays.proved(good and spoilt)
         fresh = replays.fresh_data(sample)
         if fresh is None or not replays.give(copy, fresh[0]):
@@ -51,6 +52,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         replays.spoil(copy, graph.value)
         if replays.replay(sample, graph):
             what = "the result replayed on other data"
-            good = compare_result(target, recorder, subject, fresh[0], graph.value, fresh[1], what=what)
+            good = compare_outputs(target, recorder, subject, fresh[0], graph.value, fresh[1], label=what)
             replays.proved(good)
     replays.settle()

@@ -10,12 +10,13 @@ import torch
 from conformance.framework.compare import compare_exact, on_host
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.oracle.operators import compute
+from conformance.oracle.reference import reference_for
 from conformance.oracle.replay_data import memory
 from conformance.properties.operators import _compile_checks, _graph_replay
-from conformance.properties.operators._common import compare_result, dtype_under_test, first_dtypes
 from conformance.properties.operators._transformed_samples import ABOUT_MEMORY, cpu_accepts, transformed
 from conformance.properties.operators.compile_views import awkward
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
@@ -72,9 +73,9 @@ def _strided(
     derived: Sample,
     want: object,
 ) -> None:
-    op = _compile_checks.plain(subject)
+    op = _compile_checks.unseeded_operator(subject)
     capture = replays.capture(
-        sample, lambda copy: copy.call(op), given=derived, what="capturing strided inputs"
+        sample, lambda copy: copy.call(op), given=derived, label="capturing strided inputs"
     )
     if capture is None:
         return
@@ -89,11 +90,11 @@ def _strided(
         if not replays.replay(sample, graph):
             continue
         what = "the result replayed on strided inputs"
-        good = compare_result(target, recorder, subject, data[0], graph.value, data[1], what=what)  # type: ignore[arg-type]
+        good = compare_outputs(target, recorder, subject, data[0], graph.value, data[1], label=what)  # type: ignore[arg-type]
         replays.proved(good and (spoilt or data is fresh))
         for was, tensor in zip(before, inputs, strict=True):
             what = "the memory between the elements of an input after replay"
-            compare_exact(recorder, _between(tensor), was, what=what, sample=sample.index)
+            compare_exact(recorder, _between(tensor), was, label=what, sample=sample.index)
 
 
 def calling(op: Callable[..., Any]) -> Callable[[Sample], Any]:
@@ -119,18 +120,18 @@ def _twice(target: Target, subject: Subject, recorder: Recorder, replays: _graph
         if given.shape != second.shape or given.dtype != second.dtype or not given.numel():
             return 0
         double = sample.replace(args=(given, *sample.args[1:]))
-        want = compute(subject, dtype_under_test(recorder), double)
+        want = reference_for(subject, dtype_under_test(recorder), double)
         if not want.ok or not cpu_accepts(find("operator", subject.name).info.op, double):
             return 0
-        op = _compile_checks.plain(subject)
-        capture = replays.capture(double, calling(op), what="capturing one tensor given twice")
+        op = _compile_checks.unseeded_operator(subject)
+        capture = replays.capture(double, calling(op), label="capturing one tensor given twice")
         if capture is None:
             return 1
         copy, graph = capture
         spoilt = replays.spoil(copy, graph.value)
         if replays.replay(double, graph):
             what = "the replayed result of one tensor given twice"
-            good = compare_result(target, recorder, subject, double, graph.value, want, what=what)
+            good = compare_outputs(target, recorder, subject, double, graph.value, want, label=what)
             replays.proved(good and spoilt)
         return 1
     return 0

@@ -11,9 +11,10 @@ from conformance.framework import trees
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule
-from conformance.oracle.operators import compute
-from conformance.properties.operators._common import cases, dtype_under_test, first_dtypes
+from conformance.oracle.reference import reference_for
 from conformance.properties.operators._transformed_samples import ABOUT_MEMORY, check_derived, transformed
+from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
+from conformance.properties.shared.execution import cases
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -107,7 +108,7 @@ def _expanded(target: Target, subject: Subject, recorder: Recorder, sample: Samp
         return
     derived = sample.replace(input=given[:1].clone().expand(given.shape))
     dense = sample.replace(input=derived.input.contiguous())  # the oracle's own kernels see ordinary memory
-    want = compute(subject, dtype_under_test(recorder), dense)
+    want = reference_for(subject, dtype_under_test(recorder), dense)
     if want.ok:
         check_derived(target, subject, recorder, derived, derived, want, "an expanded input")
 
@@ -134,6 +135,6 @@ def _sliced_to_one(target: Target, subject: Subject, recorder: Recorder, sample:
         host = to_host(derived)
         dense = transformed(host, lambda tensor: tensor.clone(memory_format=torch.contiguous_format))
         assert dense is not None
-        want = compute(subject, dtype_under_test(recorder), dense)
+        want = reference_for(subject, dtype_under_test(recorder), dense)
         if want.ok:
             check_derived(target, subject, recorder, derived, derived, want, "a slice of one row")

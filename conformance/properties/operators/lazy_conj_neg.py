@@ -9,9 +9,10 @@ import torch
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.operators._common import cases, dtypes_of, pristine
 from conformance.properties.operators._transformed_samples import ABOUT_MEMORY, check_derived, transformed
 from conformance.properties.operators.variants import forms
+from conformance.properties.shared.dtypes import dtypes_of, pristine
+from conformance.properties.shared.execution import cases
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -64,7 +65,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             if derived is None:
                 recorder.compared(1)  # no tensor that could be lazy
                 continue
-            plain = want.plain
+            plain = want.outputs
             inplace = (
                 isinstance(plain, torch.Tensor)
                 and isinstance(sample.input, torch.Tensor)

@@ -13,16 +13,11 @@ from conformance.framework.compare import compare_exact, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle.operators import Expected
-from conformance.properties.operators._arguments import check_kept
-from conformance.properties.operators._common import (
-    cases,
-    compare_result,
-    copy_in,
-    failed_call,
-    first_dtypes,
-    run,
-)
+from conformance.oracle.reference import Reference
+from conformance.properties.shared.argument_integrity import check_unwritten_arguments
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import first_dtypes
+from conformance.properties.shared.execution import cases, copy_in, report_failed_call, run
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -69,11 +64,11 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         _strided(target, subject, recorder, sample, want, parts)
 
 
-def parts_of(recorder: Recorder, sample: Sample, want: Expected) -> list[torch.Tensor]:
+def parts_of(recorder: Recorder, sample: Sample, want: Reference) -> list[torch.Tensor]:
     """Return the results of a sample, one for each tensor of out=; none if it has no out= of this form."""
     if sample.kwargs.get("as_tuple"):
         return []
-    parts = list(trees.leaves(want.plain))
+    parts = list(trees.leaves(want.outputs))
     if parts and all(isinstance(p, torch.Tensor) and p.layout is torch.strided for p in parts):
         return parts
     recorder.note(f"sample {sample.index} returns something other than strided tensors")
@@ -99,7 +94,7 @@ def call(
     given = copy.replace(kwargs={**copy.kwargs, "out": wrapped})
     outcome = run(target, subject.info.op, given, grad=grad)
     if outcome.ok:
-        check_kept(recorder, sample, copy, written, what="the operator with out=")
+        check_unwritten_arguments(recorder, sample, copy, written, label="the operator with out=")
     return outcome
 
 
@@ -108,15 +103,15 @@ def _write(
     subject: Subject,
     recorder: Recorder,
     sample: Sample,
-    want: Expected,
+    want: Reference,
     out: list[torch.Tensor],
-    what: str,
+    label: str,
 ) -> bool:
-    outcome = call(target, subject, recorder, sample, out, want.plain, written=want.written)
+    outcome = call(target, subject, recorder, sample, out, want.outputs, written=want.written)
     if outcome is None:
         return False
     if not outcome.ok:
-        failed_call(target, recorder, sample, outcome, f"the operator with {what}")
+        report_failed_call(target, recorder, sample, outcome, f"the operator with {label}")
         return False
     returned = list(trees.leaves(outcome.value))
     if outcome.value is None:  # declared without a result
@@ -126,11 +121,11 @@ def _write(
         recorder,
         same,
         Kind.ALIASING,
-        f"with {what} the operator returns another tensor.",
+        f"with {label} the operator returns another tensor.",
         sample=sample.index,
     )
-    value = out[0] if isinstance(want.plain, torch.Tensor) else tuple(out)
-    return compare_result(target, recorder, subject, sample, value, want, what=what)
+    value = out[0] if isinstance(want.outputs, torch.Tensor) else tuple(out)
+    return compare_outputs(target, recorder, subject, sample, value, want, label=label)
 
 
 def _place(out: list[torch.Tensor]) -> list[tuple[int, tuple[int, ...]]]:
@@ -142,7 +137,7 @@ def _resized(
     subject: Subject,
     recorder: Recorder,
     sample: Sample,
-    want: Expected,
+    want: Reference,
     parts: list[torch.Tensor],
 ) -> None:
     out = [torch.empty(0, dtype=p.dtype, device=target.torch_device) for p in parts]
@@ -154,7 +149,7 @@ def _reused(
     subject: Subject,
     recorder: Recorder,
     sample: Sample,
-    want: Expected,
+    want: Reference,
     parts: list[torch.Tensor],
 ) -> None:
     out = [torch.empty(p.shape, dtype=p.dtype, device=target.torch_device).fill_(1) for p in parts]
@@ -170,7 +165,7 @@ def _strided(
     subject: Subject,
     recorder: Recorder,
     sample: Sample,
-    want: Expected,
+    want: Reference,
     parts: list[torch.Tensor],
 ) -> None:
     if not target.capable("non_contiguous") or not any(p.dim() and p.numel() for p in parts):
@@ -189,5 +184,5 @@ def _strided(
     for base in bases:
         untouched = torch.ones(base.shape[:-1], dtype=base.dtype)
         compare_exact(
-            recorder, base[..., 1], untouched, what="the memory in the gaps of out=", sample=sample.index
+            recorder, base[..., 1], untouched, label="the memory in the gaps of out=", sample=sample.index
         )

@@ -12,7 +12,9 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import out
-from conformance.properties.operators._common import cases, first_dtypes, is_factory
+from conformance.properties.shared.comparison import is_factory
+from conformance.properties.shared.dtypes import first_dtypes
+from conformance.properties.shared.execution import cases
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -44,7 +46,7 @@ def _refused(
     recorder: Recorder,
     fits: Fits,
     make: Make,
-    what: str,
+    label: str,
     grad: bool = False,
 ) -> None:
     """Give the first sample that fits tensors for its results that must be refused."""
@@ -53,24 +55,24 @@ def _refused(
         if not parts or not fits(target, sample, parts):
             continue
         given = [make(target, part) for part in parts]
-        outcome = out.call(target, subject, recorder, sample, given, want.plain, grad=grad)
+        outcome = out.call(target, subject, recorder, sample, given, want.outputs, grad=grad)
         if outcome is not None:
-            _judge(recorder, sample, outcome, what)
+            _judge(recorder, sample, outcome, label)
         return
     recorder.compared(1)
     recorder.note("no sample has a result for which such an out= could be wrong")
 
 
-def _judge(recorder: Recorder, sample: Sample, outcome: CallOutcome, what: str) -> None:
+def _judge(recorder: Recorder, sample: Sample, outcome: CallOutcome, label: str) -> None:
     if outcome.error is None:
         recorder.compared(1)
-        recorder.fail(Kind.ERROR_TYPE, f"{what} is accepted; RuntimeError is due.", sample=sample.index)
+        recorder.fail(Kind.ERROR_TYPE, f"{label} is accepted; RuntimeError is due.", sample=sample.index)
         return
     fact(
         recorder,
         isinstance(outcome.error, (RuntimeError, TypeError, ValueError)),
         Kind.ERROR_TYPE,
-        f"{what} raises {type(outcome.error).__name__}; RuntimeError is due: {one_line(outcome.error)}",
+        f"{label} raises {type(outcome.error).__name__}; RuntimeError is due: {one_line(outcome.error)}",
         sample=sample.index,
     )
 

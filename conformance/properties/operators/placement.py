@@ -15,7 +15,8 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind, Placement
 from conformance.properties.operators import _kernel_origin
-from conformance.properties.operators._common import cases, copy_in, failed_call, first_dtypes, run
+from conformance.properties.shared.dtypes import first_dtypes
+from conformance.properties.shared.execution import cases, copy_in, report_failed_call, run
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -118,7 +119,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             assert outcome.error is not None
             if is_refusal(outcome.error):
                 seen.append(Placement.REFUSED)
-            failed_call(target, recorder, sample, outcome)
+            report_failed_call(target, recorder, sample, outcome)
             continue
         after = target.fallbacks()
         counted = 0 if before is None or after is None else after - before

@@ -14,7 +14,8 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
-from conformance.properties.operators._common import claimed, copy_in, declared, failed_call, pristine, run
+from conformance.properties.shared.dtypes import declared, pristine
+from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -57,7 +58,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     reference = pristine(subject)
     for sample in _samples(subject.info):
-        if not claimed(target, recorder, sample):
+        if not declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 1)
 
@@ -72,10 +73,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         outcome = run(target, subject.info.op, copy)
         if want.ok and outcome.ok:
             what = f"the result of ({sample.describe()})"
-            compare_metadata(recorder, outcome.value, want.value, what=what, sample=sample.index)
+            compare_metadata(recorder, outcome.value, want.value, label=what, sample=sample.index)
             _documented(recorder, subject, sample, outcome.value)
         elif want.ok:
-            failed_call(target, recorder, sample, outcome)
+            report_failed_call(target, recorder, sample, outcome)
         else:
             recorder.compared(1)
             if outcome.ok:

@@ -16,15 +16,7 @@ from conformance.framework.compare import fact, on_host
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators._common import (
-    claimed,
-    copy_in,
-    dtype_under_test,
-    failed_call,
-    first_dtypes,
-    run,
-)
-from conformance.properties.operators._distributions import (
+from conformance.properties.shared.distribution_tests import (
     CONTINUOUS,
     COUNT,
     DISCRETE,
@@ -34,6 +26,8 @@ from conformance.properties.operators._distributions import (
     moments,
     operator_of,
 )
+from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
+from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run
 from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -79,7 +73,7 @@ def _draw(target: Target, recorder: Recorder, op: Any, sample: Sample, seed: int
         torch.rand(spent)
     outcome = run(target, op, copy)
     if not outcome.ok:
-        failed_call(target, recorder, sample, outcome)
+        report_failed_call(target, recorder, sample, outcome)
         return None
     return [on_host(t) for t in trees.tensors(outcome.value)]
 
@@ -96,7 +90,7 @@ def _reproducible(target: Target, subject: Subject, recorder: Recorder) -> None:
     recorder.samples(len(chosen), samples.available)
     op = operator_of(subject)
     for sample in chosen:
-        if not claimed(target, recorder, sample):
+        if not declares_call(target, recorder, sample):
             continue
         index = sample.index
         first = _draw(target, recorder, op, sample, 11)
@@ -139,7 +133,7 @@ def _distribution(target: Target, subject: Subject, recorder: Recorder) -> None:
         if outcome.ok:
             values: torch.Tensor = outcome.value
             return values
-        failed_call(target, recorder, Sample(-1, None), outcome, f"drawing {COUNT} values")
+        report_failed_call(target, recorder, Sample(-1, None), outcome, f"drawing {COUNT} values")
         return None
 
     values, others = draw(11), draw(12)

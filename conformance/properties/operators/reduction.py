@@ -13,15 +13,10 @@ from conformance.framework.compare import compare_values, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle.operators import compute
-from conformance.properties.operators._common import (
-    compare_result,
-    copy_in,
-    dtype_under_test,
-    failed_call,
-    first_dtypes,
-    run,
-)
+from conformance.oracle.reference import reference_for
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
+from conformance.properties.shared.execution import copy_in, report_failed_call, run
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -52,16 +47,16 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     dtype = dtype_under_test(recorder)
     for sample in _samples(subject.info, dtype):
         recorder.samples(1, 1)
-        want = compute(subject, dtype, sample)
+        want = reference_for(subject, dtype, sample)
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
         outcome = run(target, subject.info.op, copy)
         if want.ok and outcome.ok:
-            compare_result(target, recorder, subject, sample, outcome.value, want, bits=True)
+            compare_outputs(target, recorder, subject, sample, outcome.value, want, bits=True)
             _shape(recorder, sample, outcome.value)
         elif want.ok:
-            failed_call(target, recorder, sample, outcome)
+            report_failed_call(target, recorder, sample, outcome)
         else:
             message = f"({sample.describe()}) is accepted, but the CPU raises {one_line(want.error)}"  # type: ignore[arg-type]
             fact(recorder, not outcome.ok, Kind.ERROR_TYPE, message, sample=sample.index)
@@ -129,7 +124,7 @@ def _identity(target: Target, subject: Subject, recorder: Recorder, dtype: torch
         return
     outcome = run(target, subject.info.op, copy)
     if not outcome.ok:
-        failed_call(target, recorder, sample, outcome)
+        report_failed_call(target, recorder, sample, outcome)
         return
     want = torch.full((2,), identity, dtype=torch.float64)
-    compare_values(recorder, outcome.value, want, what="the reduction of nothing", sample=99)
+    compare_values(recorder, outcome.value, want, label="the reduction of nothing", sample=99)

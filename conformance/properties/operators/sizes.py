@@ -9,22 +9,15 @@ import torch
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.oracle.operators import Expected, compute
+from conformance.oracle.reference import Reference, reference_for
 from conformance.properties.operators import out
-from conformance.properties.operators._arguments import check_kept
-from conformance.properties.operators._common import (
-    claimed,
-    compare_result,
-    copy_in,
-    dtype_under_test,
-    failed_call,
-    first_dtypes,
-    pristine,
-    run,
-)
-from conformance.properties.operators._enlarged import Enlargement, ways
 from conformance.properties.operators._transformed_samples import ABOUT_MEMORY, cpu_accepts
 from conformance.properties.operators.variants import forms
+from conformance.properties.shared.argument_integrity import check_unwritten_arguments
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes, pristine
+from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run
+from conformance.samples.enlarged import Enlargement, enlargements
 from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -107,7 +100,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             recorder.note(f"the CPU has no result of {size} elements")
             continue
         sample, want = found
-        if not claimed(target, recorder, sample):
+        if not declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 0)
         trial = recorder.trial()
@@ -128,17 +121,17 @@ class Grown:
         self._subject = subject
         self._dtype = dtype_under_test(recorder)
         samples = samples_of(subject, self._dtype).varied(_TRIED)
-        found = (way for sample in samples for way in ways(subject, sample))
+        found = (way for sample in samples for way in enlargements(subject, sample))
         self._new = itertools.islice(found, _WAYS)
         self._known: list[Enlargement] = []
 
-    def at(self, size: int) -> tuple[Sample, Expected] | None:
+    def at(self, size: int) -> tuple[Sample, Reference] | None:
         """Return the first sample of that size for which the CPU has a result, with it."""
         for way in self._ways():
             sample = way.at(size)
             if sample is None:
                 continue
-            want = compute(self._subject, self._dtype, sample)
+            want = reference_for(self._subject, self._dtype, sample)
             if want.ok:
                 return sample, want
         return None
@@ -151,28 +144,28 @@ class Grown:
 
 
 def _holds_on_the_cpu(
-    target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Expected
+    target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Reference
 ) -> bool:
     """Return whether the CPU's own result in the dtype is within the tolerance that others are held to."""
     scratch = recorder.trial()
-    return compare_result(target, scratch, subject, sample, want.plain, want, place=False)
+    return compare_outputs(target, scratch, subject, sample, want.outputs, want, place=False)
 
 
-def _function(target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Expected) -> None:
+def _function(target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Reference) -> None:
     copy = copy_in(target, recorder, sample)
     if copy is None:
         return
     outcome = run(target, subject.info.op, copy)
     if not outcome.ok:
-        failed_call(target, recorder, sample, outcome)
+        report_failed_call(target, recorder, sample, outcome)
         return
     what = f"the result for ({sample.describe()})"
-    compare_result(target, recorder, subject, sample, outcome.value, want, what=what, bits=True)
-    check_kept(recorder, sample, copy, want.written)
+    compare_outputs(target, recorder, subject, sample, outcome.value, want, label=what, bits=True)
+    check_unwritten_arguments(recorder, sample, copy, want.written)
 
 
-def _in_place(target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Expected) -> None:
-    expected = want.plain
+def _in_place(target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Reference) -> None:
+    expected = want.outputs
     if not target.capable("inplace") or not isinstance(sample.input, torch.Tensor):
         return
     if not isinstance(expected, torch.Tensor) or expected.shape != sample.input.shape:
@@ -187,26 +180,26 @@ def _in_place(target: Target, subject: Subject, recorder: Recorder, sample: Samp
         outcome = run(target, form, copy)
         if outcome.ok:
             what = f"the input of ({sample.describe()}) after the {name}"
-            compare_result(target, recorder, subject, sample, copy.input, want, what=what, bits=True)
-            check_kept(recorder, sample, copy, {0, *want.written}, what=f"the {name}")
+            compare_outputs(target, recorder, subject, sample, copy.input, want, label=what, bits=True)
+            check_unwritten_arguments(recorder, sample, copy, {0, *want.written}, label=f"the {name}")
         elif cpu_accepts(reference[name], sample):
-            failed_call(target, recorder, sample, outcome, f"the {name}")
+            report_failed_call(target, recorder, sample, outcome, f"the {name}")
         break
 
 
-def _out(target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Expected) -> None:
+def _out(target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Reference) -> None:
     if not target.capable("out_variants") or not out.has_out(subject):
         return
     parts = out.parts_of(recorder, sample, want)
     if not parts:
         return
     given = [torch.empty(p.shape, dtype=p.dtype, device=target.torch_device).fill_(1) for p in parts]
-    outcome = out.call(target, subject, recorder, sample, given, want.plain, written=want.written)
+    outcome = out.call(target, subject, recorder, sample, given, want.outputs, written=want.written)
     if outcome is None:
         return
     if not outcome.ok:
-        failed_call(target, recorder, sample, outcome, "the operator with out=")
+        report_failed_call(target, recorder, sample, outcome, "the operator with out=")
         return
-    value = given[0] if isinstance(want.plain, torch.Tensor) else tuple(given)
+    value = given[0] if isinstance(want.outputs, torch.Tensor) else tuple(given)
     what = f"out= for ({sample.describe()})"
-    compare_result(target, recorder, subject, sample, value, want, what=what, bits=True)
+    compare_outputs(target, recorder, subject, sample, value, want, label=what, bits=True)

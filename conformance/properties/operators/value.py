@@ -6,15 +6,10 @@ from collections.abc import Sequence
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.operators._arguments import check_kept
-from conformance.properties.operators._common import (
-    cases,
-    compare_result,
-    copy_in,
-    dtypes_of,
-    failed_call,
-    run,
-)
+from conformance.properties.shared.argument_integrity import check_unwritten_arguments
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import dtypes_of
+from conformance.properties.shared.execution import cases, copy_in, report_failed_call, run
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -44,7 +39,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         outcome = run(target, subject.info.op, copy)
         if outcome.ok:
-            compare_result(target, recorder, subject, sample, outcome.value, want)
-            check_kept(recorder, sample, copy, want.written)
+            compare_outputs(target, recorder, subject, sample, outcome.value, want)
+            check_unwritten_arguments(recorder, sample, copy, want.written)
         else:
-            failed_call(target, recorder, sample, outcome)
+            report_failed_call(target, recorder, sample, outcome)

@@ -16,19 +16,12 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle import relations
-from conformance.oracle.operators import Expected
+from conformance.oracle.reference import Reference
 from conformance.properties.operators import _gradients
-from conformance.properties.operators._arguments import check_kept
-from conformance.properties.operators._common import (
-    cases,
-    compare_result,
-    copy_in,
-    differentiable,
-    failed_call,
-    first_dtypes,
-    pristine,
-    run,
-)
+from conformance.properties.shared.argument_integrity import check_unwritten_arguments
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import differentiable, first_dtypes, pristine
+from conformance.properties.shared.execution import cases, copy_in, report_failed_call, run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -86,12 +79,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 continue
             outcome = run(target, form, copy)
             if outcome.ok:
-                compare_result(
-                    target, recorder, subject, sample, outcome.value, want, what=f"the {name}'s result"
+                compare_outputs(
+                    target, recorder, subject, sample, outcome.value, want, label=f"the {name}'s result"
                 )
-                check_kept(recorder, sample, copy, want.written, what=f"the {name}")
+                check_unwritten_arguments(recorder, sample, copy, want.written, label=f"the {name}")
             elif _cpu(subject, name, sample, inplace=False).ok:
-                failed_call(target, recorder, sample, outcome, f"the {name}")
+                report_failed_call(target, recorder, sample, outcome, f"the {name}")
             else:
                 recorder.compared(1)  # the form takes no such arguments anywhere
         if target.capable("inplace"):
@@ -117,13 +110,13 @@ def _in_place(
     subject: Subject,
     recorder: Recorder,
     sample: Sample,
-    want: Expected,
+    want: Reference,
     name: str,
     form: Callable[..., Any],
 ) -> None:
     if not isinstance(sample.input, torch.Tensor):
         return
-    expected = want.plain
+    expected = want.outputs
     fits = (
         isinstance(expected, torch.Tensor)
         and expected.dtype == sample.input.dtype
@@ -141,7 +134,7 @@ def _in_place(
     index = sample.index
     if not outcome.ok:
         if _cpu(subject, name, sample, inplace=True).ok:
-            failed_call(target, recorder, sample, outcome, f"the {name}")
+            report_failed_call(target, recorder, sample, outcome, f"the {name}")
         else:
             recorder.compared(1)
         return
@@ -152,8 +145,10 @@ def _in_place(
         message = f"the {name} has not raised the version counter of its input."
         written = given._version > before[1] or not given.numel() or _may_write_nothing(subject.name)
         fact(recorder, written, Kind.STATE, message, sample=index)
-        compare_result(target, recorder, subject, sample, given, want, what=f"the input after the {name}")
-    check_kept(recorder, sample, copy, {_place_of(copy, given), *want.written}, what=f"the {name}")
+        compare_outputs(target, recorder, subject, sample, given, want, label=f"the input after the {name}")
+    check_unwritten_arguments(
+        recorder, sample, copy, {_place_of(copy, given), *want.written}, label=f"the {name}"
+    )
 
 
 def _place_of(sample: Sample, tensor: torch.Tensor) -> int:
@@ -183,7 +178,7 @@ def _gradients_agree(target: Target, subject: Subject, recorder: Recorder) -> No
 
             outcome = attempt_on(target, backward)
             if not outcome.ok:
-                failed_call(target, recorder, sample, outcome, f"the backward of the {name}")
+                report_failed_call(target, recorder, sample, outcome, f"the backward of the {name}")
                 continue
             _gradients.compare_gradients(
                 target,
@@ -192,7 +187,7 @@ def _gradients_agree(target: Target, subject: Subject, recorder: Recorder) -> No
                 sample,
                 outcome.value.gradients,
                 reference.value.gradients,
-                what=f"the {name}'s gradient",
+                label=f"the {name}'s gradient",
                 size=_gradients.natural_size(reference.value),
             )
 

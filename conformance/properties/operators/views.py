@@ -15,7 +15,8 @@ from conformance.framework.compare import compare_exact, compare_metadata, fact,
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators._common import cases, copy_in, failed_call, first_dtypes, pristine, run
+from conformance.properties.shared.dtypes import first_dtypes, pristine
+from conformance.properties.shared.execution import cases, copy_in, report_failed_call, run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -86,7 +87,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         outcome = run(target, subject.info.op, copy)
         if not outcome.ok:
-            failed_call(target, recorder, sample, outcome)
+            report_failed_call(target, recorder, sample, outcome)
             continue
         _compare(recorder, sample, host, copy, reference_call.value, outcome.value)
 
@@ -109,7 +110,7 @@ def _compare(
         message = f"{what} {word} with the input, unlike on the CPU."
         if not fact(recorder, shared == is_shared, Kind.ALIASING, message, sample=index) or not shared:
             continue
-        compare_metadata(recorder, got, want, what=what, sample=index, stride=True)
+        compare_metadata(recorder, got, want, label=what, sample=index, stride=True)
         message = f"{what} is at offset {got.storage_offset()}, expected {want.storage_offset()}."
         same = got.storage_offset() == want.storage_offset() or not got.numel()
         fact(recorder, same, Kind.METADATA, message, sample=index)
@@ -135,5 +136,5 @@ def _compare(
     message = "writing to a view has not raised the version counter of its base."
     fact(recorder, copy.input._version > before, Kind.STATE, message, sample=index)
     compare_exact(
-        recorder, copy.input, on_host(host.input), what="the base after writing to its view", sample=index
+        recorder, copy.input, on_host(host.input), label="the base after writing to its view", sample=index
     )

@@ -25,7 +25,7 @@ def check(
     recorder: Recorder,
     plain: Transform,
     transformed: Transform,
-    what: str,
+    label: str,
     *,
     order: int = 1,
 ) -> None:
@@ -45,7 +45,7 @@ def check(
 
         size = transforms.natural_size(reference, order)
         transforms.compare(
-            target, recorder, subject, sample, call, expected, reference.primals, same, what, size=size
+            target, recorder, subject, sample, call, expected, reference.primals, same, label, size=size
         )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _gradient_tolerance, _gradients
-from conformance.properties.operators._common import differentiable
+from conformance.properties.shared.dtypes import differentiable
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 

@@ -12,16 +12,10 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle.operators import compute
-from conformance.properties.operators._common import (
-    claimed,
-    compare_result,
-    copy_in,
-    dtype_under_test,
-    failed_call,
-    first_dtypes,
-    run,
-)
+from conformance.oracle.reference import reference_for
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
+from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -58,18 +52,18 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     dtype = dtype_under_test(recorder)
     for sample in _samples(subject, dtype):
-        if not claimed(target, recorder, sample):
+        if not declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 1)
-        want = compute(subject, dtype, sample)
+        want = reference_for(subject, dtype, sample)
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
         outcome = run(target, subject.info.op, copy)
         if want.ok and outcome.ok:
-            compare_result(target, recorder, subject, sample, outcome.value, want)
+            compare_outputs(target, recorder, subject, sample, outcome.value, want)
         elif want.ok:
-            failed_call(target, recorder, sample, outcome)
+            report_failed_call(target, recorder, sample, outcome)
         else:
             got = "a result" if outcome.error is None else one_line(outcome.error)
             message = f"the operator on ({sample.describe()}) gives {got}; {one_line(want.error)} is due."  # type: ignore[arg-type]

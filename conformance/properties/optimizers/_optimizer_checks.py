@@ -14,7 +14,7 @@ from conformance.framework.tolerances import Tolerance, rule
 from conformance.model.verdicts import Kind
 from conformance.oracle.optimizers import (
     Observation,
-    OptimizerExpected,
+    OptimizerReference,
     Procedure,
     expected,
     for_loop,
@@ -78,11 +78,11 @@ def on_target(target: Target, call: Callable[[], Any]) -> CallOutcome:
 
 
 def succeeded(
-    target: Target, recorder: Recorder, outcome: CallOutcome, what: str, sample: int | None = None
+    target: Target, recorder: Recorder, outcome: CallOutcome, label: str, sample: int | None = None
 ) -> bool:
     """Return whether the work on the target succeeded; its error is recorded."""
     if outcome.error is not None:
-        report_error(target, recorder, outcome.error, what=what, sample=sample)
+        report_error(target, recorder, outcome.error, label=label, sample=sample)
     return outcome.error is None
 
 
@@ -112,7 +112,7 @@ def cases(
     own_limit: int | None = None,
     *,
     such_that: Callable[[OptimizerSample], bool] = lambda sample: True,
-) -> Iterator[tuple[OptimizerSample, OptimizerExpected]]:
+) -> Iterator[tuple[OptimizerSample, OptimizerReference]]:
     """Yield the chosen samples with the oracle's values; those without an oracle are noted and left out."""
     for sample in chosen(target, subject, recorder, own_limit, such_that=such_that):
         want = expected(subject, sample, procedure)
@@ -165,29 +165,29 @@ def compare_observation(
     subject: Subject,
     sample: OptimizerSample,
     actual: Observation,
-    want: OptimizerExpected,
+    want: OptimizerReference,
     *,
-    what: str,
+    label: str,
 ) -> bool:
     """Compare parameters and states with the oracle: names, metadata, values."""
-    plain = want.plain if want.plain is not None else want.precise
-    text = f"{sample.describe()} ({what}) shows {', '.join(actual)}, expected {', '.join(plain)}."
+    plain = want.outputs if want.outputs is not None else want.high_precision
+    text = f"{sample.describe()} ({label}) shows {', '.join(actual)}, expected {', '.join(plain)}."
     if not fact(recorder, set(actual) == set(plain), Kind.STATE, text, sample=sample.index):
         return False
     good = True
     for name, base in plain.items():
-        label = f"{name} of {sample.describe()} ({what})"
-        value, precise = actual[name], want.precise[name]
+        part_label = f"{name} of {sample.describe()} ({label})"
+        value, precise = actual[name], want.high_precision[name]
         if name.startswith(("step of", "n_iter")) or not isinstance(base, torch.Tensor) or base.dim() == 0:
-            good &= _compare_number(recorder, subject, target, sample, value, precise, label)
+            good &= _compare_number(recorder, subject, target, sample, value, precise, part_label)
             continue
         place = target.torch_device
-        if not compare_metadata(recorder, value, base, what=label, sample=sample.index, device=place):
+        if not compare_metadata(recorder, value, base, label=part_label, sample=sample.index, device=place):
             good = False
             continue
         bound, spread = allowance(target, subject, sample, value, want, name)
         good &= compare_values(
-            recorder, value, precise, tolerance=bound, what=label, sample=sample.index, spread=spread
+            recorder, value, precise, tolerance=bound, label=part_label, sample=sample.index, spread=spread
         )
     return good
 
@@ -203,13 +203,13 @@ def allowance(
     subject: Subject,
     sample: OptimizerSample,
     value: torch.Tensor,
-    want: OptimizerExpected,
+    want: OptimizerReference,
     name: str,
 ) -> tuple[Tolerance, torch.Tensor]:
     """Return the bound of one result, and the magnitude in addition to the expected value's (float64)."""
     bound = bound_of(subject, target, _computed(subject, sample), value.dtype, max(1, value.numel()))
-    precise = want.precise[name]
-    spread = want.spread.get(name, torch.zeros(precise.shape, dtype=torch.float64))
+    precise = want.high_precision[name]
+    spread = want.sensitivity.get(name, torch.zeros(precise.shape, dtype=torch.float64))
     if name.startswith("gradient") and precise.numel():  # sums over paths, hence compared in the norm
         spread = spread + float(precise.abs().max())
     if name.startswith("parameter") and precise.numel():
@@ -226,19 +226,19 @@ def _compare_number(
     sample: OptimizerSample,
     value: Any,
     precise: Any,
-    what: str,
+    label: str,
 ) -> bool:
     """Compare step counts and other single numbers, which may be on the CPU or the device."""
     if not isinstance(value, (torch.Tensor, int, float)):
         return fact(
-            recorder, False, Kind.METADATA, f"{what} is a {type(value).__name__}.", sample=sample.index
+            recorder, False, Kind.METADATA, f"{label} is a {type(value).__name__}.", sample=sample.index
         )
     dtype = _computed(subject, sample)
     wide = dtype if isinstance(precise, torch.Tensor) and precise.is_floating_point() else torch.float64
     bound = bound_of(subject, target, dtype, wide, 1)
     spread = torch.as_tensor(abs(float(torch.as_tensor(precise).abs())) * (1 + amplification(sample)))
     return compare_values(
-        recorder, value, precise, tolerance=bound, what=what, sample=sample.index, spread=spread
+        recorder, value, precise, tolerance=bound, label=label, sample=sample.index, spread=spread
     )
 
 

@@ -87,4 +87,4 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         outcome = common.run_on(target, sample, procedure, options)
         what = "differentiable"
         if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
-            common.compare_observation(target, recorder, subject, sample, outcome.value, want, what=what)
+            common.compare_observation(target, recorder, subject, sample, outcome.value, want, label=what)

@@ -54,7 +54,7 @@ def _check_one(
     target: Target, recorder: Recorder, subject: Subject, item: Any, index: int, dtype: torch.dtype
 ) -> None:
     arguments = item.optimizer_error_input
-    if missing := undeclared_dtypes.unclaimed(target, arguments.params):
+    if missing := undeclared_dtypes.undeclared_among(target, arguments.params):
         recorder.left_out(missing)
         return
     device = target.torch_device

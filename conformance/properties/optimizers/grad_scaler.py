@@ -55,7 +55,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                         continue
                 if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
                     shown, before, after, scales = outcome.value
-                    common.compare_observation(target, recorder, subject, sample, shown, want, what=what)
+                    common.compare_observation(target, recorder, subject, sample, shown, want, label=what)
                     _left_out(recorder, sample, before, after, scales, what)
 
 
@@ -107,12 +107,12 @@ def _left_out(
     before: Observation,
     after: Observation,
     scales: list[float],
-    what: str,
+    label: str,
 ) -> None:
     for name, value in before.items():
         if isinstance(value, torch.Tensor):
-            label = f"{name} of {sample.describe()} after a step to be left out ({what})"
-            compare_exact(recorder, after.get(name), value, what=label, sample=sample.index)
+            part_label = f"{name} of {sample.describe()} after a step to be left out ({label})"
+            compare_exact(recorder, after.get(name), value, label=part_label, sample=sample.index)
     due = [_SCALE, _SCALE / 2, _SCALE / 2]
-    text = f"the scales of {sample.describe()} ({what}) are {scales}, expected {due}."
+    text = f"the scales of {sample.describe()} ({label}) are {scales}, expected {due}."
     fact(recorder, scales == due, Kind.STATE, text, sample=sample.index)

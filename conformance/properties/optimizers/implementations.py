@@ -10,7 +10,7 @@ from conformance.framework.compare import compare_metadata, compare_values, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle.optimizers import Observation, OptimizerExpected
+from conformance.oracle.optimizers import Observation, OptimizerReference
 from conformance.properties.optimizers import _optimizer_checks as common
 from conformance.samples.optimizers import OptimizerSample
 from conformance.subjects.torch_databases import Subject
@@ -73,7 +73,7 @@ def _agree(
     word: str,
     actual: Observation,
     reference: Observation,
-    want: OptimizerExpected,
+    want: OptimizerReference,
 ) -> None:
     names = f"{', '.join(actual)}, but the for-loop keeps {', '.join(reference)}"
     text = f"{sample.describe()} ({word}) keeps {names}."
@@ -83,14 +83,14 @@ def _agree(
         label = f"{name} of {sample.describe()} ({word} beside the for-loop)"
         if not isinstance(base, torch.Tensor):
             fact(recorder, actual[name] == base, Kind.VALUE, f"{label} is {actual[name]}, not {base}.")
-        elif compare_metadata(recorder, actual[name], base, what=label, sample=sample.index):
+        elif compare_metadata(recorder, actual[name], base, label=label, sample=sample.index):
             bound, spread = common.allowance(target, subject, sample, actual[name], want, name)
             compare_values(
                 recorder,
                 actual[name],
                 base,
                 tolerance=bound.widened(2),
-                what=label,
+                label=label,
                 sample=sample.index,
                 spread=spread,
             )

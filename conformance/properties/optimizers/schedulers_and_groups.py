@@ -74,9 +74,9 @@ def check_tensor(target: Target, subject: Subject, recorder: Recorder) -> None:
                 what = f"{word}, lr on {place}"
                 if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
                     shown, rate = outcome.value
-                    common.compare_observation(target, recorder, subject, sample, shown, want, what=what)
+                    common.compare_observation(target, recorder, subject, sample, shown, want, label=what)
                     text = f"the learning rate of {sample.describe()} ({what})"
-                    compare_values(recorder, rate, torch.tensor(_RATE), what=text, sample=sample.index)
+                    compare_values(recorder, rate, torch.tensor(_RATE), label=text, sample=sample.index)
 
 
 def applies_scheduler(target: Target, subject: Subject) -> Sequence[str]:
@@ -124,7 +124,7 @@ def check_scheduler(target: Target, subject: Subject, recorder: Recorder) -> Non
                 what = f"{word}, with schedulers"
                 if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
                     common.compare_observation(
-                        target, recorder, subject, sample, outcome.value, want, what=what
+                        target, recorder, subject, sample, outcome.value, want, label=what
                     )
 
 
@@ -165,7 +165,7 @@ def check_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
             outcome = common.run_on(target, sample, GROUPS, options)
             what = f"{word}, three groups"
             if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
-                common.compare_observation(target, recorder, subject, sample, outcome.value, want, what=what)
+                common.compare_observation(target, recorder, subject, sample, outcome.value, want, label=what)
 
 
 def applies_missing(target: Target, subject: Subject) -> Sequence[str]:
@@ -221,11 +221,13 @@ def check_missing(target: Target, subject: Subject, recorder: Recorder) -> None:
             fact(recorder, early or not any(known[1:]), Kind.STATE, text, sample=sample.index)
             for index, parameter in enumerate(parameters[1:], 1):
                 label = f"parameter {index} without a gradient of {what}"
-                compare_values(recorder, parameter, sample.parameters[index], what=label, sample=sample.index)
+                compare_values(
+                    recorder, parameter, sample.parameters[index], label=label, sample=sample.index
+                )
             moved = not torch.equal(parameters[0].detach().cpu(), sample.parameters[0])
             fact(recorder, moved, Kind.VALUE, f"{what} does not move the parameter with a gradient.")
             if fact(recorder, zeros is not None, Kind.STATE, f"{what}: zero_grad(set_to_none=False) clears."):
                 compare_values(
-                    recorder, zeros, torch.zeros_like(sample.parameters[0]), what=f"zero_grad of {what}"
+                    recorder, zeros, torch.zeros_like(sample.parameters[0]), label=f"zero_grad of {what}"
                 )
             fact(recorder, cleared is None, Kind.STATE, f"{what}: zero_grad() leaves a gradient.")

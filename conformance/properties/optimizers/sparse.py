@@ -70,5 +70,5 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 target, recorder, outcome, f"sparse steps of {sample.describe()}", sample.index
             ):
                 common.compare_observation(
-                    target, recorder, subject, sample, outcome.value, want, what="sparse gradients"
+                    target, recorder, subject, sample, outcome.value, want, label="sparse gradients"
                 )

@@ -58,7 +58,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 what = f"{word}, {route}"
                 if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
                     shown, untouched = outcome.value
-                    common.compare_observation(target, recorder, subject, sample, shown, want, what=what)
+                    common.compare_observation(target, recorder, subject, sample, shown, want, label=what)
                     _compare_saved(recorder, sample, untouched, what)
 
 
@@ -93,13 +93,15 @@ def _interrupted(
     return observed(rest, resumed), (untouched, optimizer.state_dict())
 
 
-def _compare_saved(recorder: Recorder, sample: OptimizerSample, dicts: tuple[Any, Any], what: str) -> None:
+def _compare_saved(recorder: Recorder, sample: OptimizerSample, dicts: tuple[Any, Any], label: str) -> None:
     """Check that the tensors read are bit for bit those written."""
     read, written = dicts
-    text = f"the state dict of {sample.describe()} ({what}) lists other parameters after loading."
+    text = f"the state dict of {sample.describe()} ({label}) lists other parameters after loading."
     fact(recorder, set(read["state"]) == set(written["state"]), Kind.STATE, text, sample=sample.index)
     for index, states in written["state"].items():
         for key, value in states.items():
             if isinstance(value, torch.Tensor) and index in read["state"]:
-                label = f"the saved {key} of parameter {index} of {sample.describe()} ({what})"
-                compare_exact(recorder, read["state"][index][key], value, what=label, sample=sample.index)
+                part_label = f"the saved {key} of parameter {index} of {sample.describe()} ({label})"
+                compare_exact(
+                    recorder, read["state"][index][key], value, label=part_label, sample=sample.index
+                )

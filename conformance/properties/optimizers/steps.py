@@ -34,5 +34,5 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             what = f"four steps of {sample.describe()} ({word})"
             if common.succeeded(target, recorder, outcome, what, sample.index):
                 common.compare_observation(
-                    target, recorder, subject, sample, outcome.value, want, what=f"{word}, four steps"
+                    target, recorder, subject, sample, outcome.value, want, label=f"{word}, four steps"
                 )

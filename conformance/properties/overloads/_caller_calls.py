@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import torch
 
-from conformance.properties.operators._enlarged import ways
 from conformance.properties.overloads._modified_calls import mapped
 from conformance.samples import recorded_calls
 from conformance.samples.dispatched_kernels import base_name
+from conformance.samples.enlarged import enlargements
 from conformance.samples.handmade_calls import calls
 from conformance.samples.handmade_calls.empty import EMPTY
 from conformance.samples.operators import Sample, SampleSet
@@ -60,7 +60,7 @@ def _made(subject: Subject, dtype: str) -> Iterator[Sample]:
         for changed in _smaller(sample) if subject.name not in _UNSAFE else ():
             made = itertools.islice(recorded_calls.made_by(subject, operator, dtype, changed), 1)
             yield from (call for call in made if any(t.numel() == 0 for t in call.tensors()))
-        way = next(ways(operator, sample), None) if not grown else None
+        way = next(enlargements(operator, sample), None) if not grown else None
         for size in _SIZES[: 1 if subject.name in SLOW else None]:
             larger = None if way is None else way.at(size)
             if larger is None:

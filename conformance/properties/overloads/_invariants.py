@@ -132,7 +132,7 @@ def agree(
     sample: Sample,
     actual: Sequence[torch.Tensor],
     cpu: Sequence[torch.Tensor],
-    what: str,
+    label: str,
 ) -> bool:
     """Hold the results of an overload, on any device, to what they must give."""
     parts = [on_host(one) for one in actual]
@@ -142,7 +142,7 @@ def agree(
         size = max(1.0, _largest(pair.want), pair.size)
         bound = _ROUNDINGS * torch.finfo(floating).eps * max((1, *pair.want.shape)) * size
         off = _largest(pair.got - pair.want)
-        text = f"{pair.words} of {what} is off by {off:.3g}, allowed is {bound:.3g}."
+        text = f"{pair.words} of {label} is off by {off:.3g}, allowed is {bound:.3g}."
         good &= fact(recorder, off <= bound, Kind.VALUE, text, sample=sample.index)
     return good
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
-from conformance.properties.overloads._answers import Answer
 from conformance.properties.overloads._modified_calls import mapped, reference_of_modified_call
+from conformance.properties.overloads._references import OverloadReference
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.handmade_calls.calls import Maker
 from conformance.samples.operators import dtype_name
@@ -30,7 +30,7 @@ _SHAPES: Mapping[str, Sequence[str]] = {
 }
 
 
-def long_products(known: Sequence[Answer]) -> Iterator[Answer]:
+def long_products(known: Sequence[OverloadReference]) -> Iterator[OverloadReference]:
     """Yield the answers to a product with sums of each length, and with many matrices; none if it is none."""
     for found in known[:1]:
         shapes = _SHAPES.get(base_name(found.subject.name), ())
@@ -45,17 +45,17 @@ def long_products(known: Sequence[Answer]) -> Iterator[Answer]:
 
 
 def _with_sizes(
-    found: Answer, shapes: Sequence[str], sizes: Mapping[str, int], *, few: bool
-) -> Answer | None:
-    make = Maker(f"{found.subject.name} {dict(sizes)}", dtype_name(found.dtype))
-    tensors = found.sample.tensors()
+    reference: OverloadReference, shapes: Sequence[str], sizes: Mapping[str, int], *, few: bool
+) -> OverloadReference | None:
+    make = Maker(f"{reference.subject.name} {dict(sizes)}", dtype_name(reference.dtype))
+    tensors = reference.sample.tensors()
     if len(tensors) != len(shapes):
         return None
     new: dict[int, torch.Tensor] = {}
     for tensor, shape in zip(tensors, shapes, strict=True):
         values = make.values(*(sizes.get(word) or int(word) for word in shape), low=-1, high=1)
         new[id(tensor)] = _few(values, shape.index("k")) if few and "k" in shape else values
-    return reference_of_modified_call(found, mapped(found.sample, lambda tensor: new[id(tensor)]))
+    return reference_of_modified_call(reference, mapped(reference.sample, lambda tensor: new[id(tensor)]))
 
 
 def _few(values: torch.Tensor, dimension: int) -> torch.Tensor:

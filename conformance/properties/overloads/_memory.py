@@ -18,7 +18,7 @@ from conformance.framework.calls import attempt
 from conformance.framework.compare import fact
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators._common import run
+from conformance.properties.shared.execution import run
 from conformance.samples.operators import Sample
 from conformance.target.target import Target
 
@@ -120,7 +120,7 @@ class KeptMemory:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._allocated = memory.allocated(target)
+        self._allocated = memory.allocated_bytes_counter(target)
         self._counts: list[int] = []
 
     def count(self) -> None:

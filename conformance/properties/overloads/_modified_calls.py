@@ -10,15 +10,20 @@ import torch
 
 from conformance.framework import trees
 from conformance.framework.compare import same_bits
-from conformance.properties.overloads._answers import Answer, Comparison, answer, trusts_its_callers
+from conformance.properties.overloads._references import (
+    Agreement,
+    OverloadReference,
+    is_unchecked,
+    overload_reference,
+)
 from conformance.samples.operators import Sample, dtype_name
 
 
 def reference_of_modified_call(
-    found: Answer, sample: Sample, comparison: Comparison = Comparison.VALUES
-) -> Answer | None:
+    reference: OverloadReference, sample: Sample, agreement: Agreement = Agreement.TOLERANCE
+) -> OverloadReference | None:
     """Return the CPU's answer to a changed call of the same overload; None if it raises."""
-    return answer(found.subject, dtype_name(found.dtype), sample, comparison)
+    return overload_reference(reference.subject, dtype_name(reference.dtype), sample, agreement)
 
 
 def with_tensor(sample: Sample, place: int, tensor: torch.Tensor) -> Sample:
@@ -35,20 +40,20 @@ def mapped(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) -> Sa
     return sample.replace(input=input, args=args, kwargs=kwargs)
 
 
-def arguments(found: Answer) -> Iterator[tuple[Any, Any]]:
+def arguments(reference: OverloadReference) -> Iterator[tuple[Any, Any]]:
     """Yield the arguments of the schema with their values, defaults for those that the call leaves out."""
-    given = [found.sample.input, *found.sample.args]
-    for position, argument in enumerate(found.overload.op._schema.arguments):
+    given = [reference.sample.input, *reference.sample.args]
+    for position, argument in enumerate(reference.overload.op._schema.arguments):
         if position < len(given):
             yield argument, given[position]
         else:
-            yield argument, found.sample.kwargs.get(argument.name, argument.default_value)
+            yield argument, reference.sample.kwargs.get(argument.name, argument.default_value)
 
 
-def with_argument(found: Answer, name: str, value: Any) -> Sample:
+def with_argument(reference: OverloadReference, name: str, value: Any) -> Sample:
     """Return the call with another value of one argument."""
-    sample = found.sample
-    names = [argument.name for argument in found.overload.op._schema.arguments]
+    sample = reference.sample
+    names = [argument.name for argument in reference.overload.op._schema.arguments]
     position = names.index(name)
     given = [sample.input, *sample.args]
     if position < len(given):
@@ -73,36 +78,39 @@ def backwards(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().reshape(-1)[order].reshape(tensor.shape)
 
 
-def place_of(found: Answer, tensor: torch.Tensor) -> int:
+def place_of(reference: OverloadReference, tensor: torch.Tensor) -> int:
     """Return the place of one of the call's tensors, counted as ``Sample.tensors`` does."""
-    return next(place for place, one in enumerate(found.sample.tensors()) if one is tensor)
+    return next(place for place, one in enumerate(reference.sample.tensors()) if one is tensor)
 
 
-def argument_at(found: Answer, place: int) -> str:
+def argument_at(reference: OverloadReference, place: int) -> str:
     """Return the name of the argument that holds the tensor at a place, with its number in a list."""
-    names = [argument.name for argument in found.overload.op._schema.arguments]
-    given = dict(zip(names, (found.sample.input, *found.sample.args), strict=False)) | found.sample.kwargs
+    names = [argument.name for argument in reference.overload.op._schema.arguments]
+    given = (
+        dict(zip(names, (reference.sample.input, *reference.sample.args), strict=False))
+        | reference.sample.kwargs
+    )
     holders = [f"{name} {index}" for name in given for index, _ in enumerate(trees.tensors(given[name]))]
     return holders[place]
 
 
-def differ(one: Answer, other: Answer) -> bool:
+def differ(one: OverloadReference, other: OverloadReference) -> bool:
     """Return whether two answers have other bits or shapes."""
-    pairs = zip(trees.tensors(one.plain), trees.tensors(other.plain), strict=False)
+    pairs = zip(trees.tensors(one.outputs), trees.tensors(other.outputs), strict=False)
     return any(a.shape != b.shape or a.dtype != b.dtype or not same_bits(a, b, zeros=True) for a, b in pairs)
 
 
-def values_affect_result(found: Answer, place: int) -> bool:
+def values_affect_result(reference: OverloadReference, place: int) -> bool:
     """Return whether other values of a tensor give other results; True if none can be tried."""
-    if place not in found.mattering:
-        found.mattering[place] = _matters(found, place)
-    return found.mattering[place]
+    if place not in reference.values_that_affect_result:
+        reference.values_that_affect_result[place] = _matters(reference, place)
+    return reference.values_that_affect_result[place]
 
 
-def _matters(found: Answer, place: int) -> bool:
-    tensor = found.sample.tensors()[place]
+def _matters(reference: OverloadReference, place: int) -> bool:
+    tensor = reference.sample.tensors()[place]
     counts = not (tensor.is_floating_point() or tensor.is_complex())
-    if counts and trusts_its_callers(found.subject):
+    if counts and is_unchecked(reference.subject):
         return True  # other indices could be undefined
     others = (
         backwards,
@@ -113,17 +121,19 @@ def _matters(found: Answer, place: int) -> bool:
     tried = False
     for change in others:
         changed = reference_of_modified_call(
-            found, with_tensor(found.sample, place, change(tensor).to(tensor.dtype))
+            reference, with_tensor(reference.sample, place, change(tensor).to(tensor.dtype))
         )
-        if changed is not None and differ(found, changed):
+        if changed is not None and differ(reference, changed):
             return True
         tried = tried or changed is not None
     return not tried
 
 
-def reshaped(found: Answer, change: Callable[[torch.Tensor], torch.Tensor]) -> Answer | None:
+def reshaped(
+    reference: OverloadReference, change: Callable[[torch.Tensor], torch.Tensor]
+) -> OverloadReference | None:
     """Return the answer to a call with all tensors changed, else those of the first one's shape, else it."""
-    tensors = found.sample.tensors()
+    tensors = reference.sample.tensors()
     if not tensors:
         return None
     for scope in (tensors, [t for t in tensors if t.shape == tensors[0].shape], tensors[:1]):
@@ -133,16 +143,16 @@ def reshaped(found: Answer, change: Callable[[torch.Tensor], torch.Tensor]) -> A
             return change(tensor) if id(tensor) in places else tensor
 
         try:
-            sample = mapped(found.sample, leaf)
+            sample = mapped(reference.sample, leaf)
         except (RuntimeError, IndexError):
             continue
-        changed = reference_of_modified_call(found, sample)
+        changed = reference_of_modified_call(reference, sample)
         if changed is not None:
             return changed
     return None
 
 
-def in_dimensions(found: Answer, rank: int) -> Answer | None:
+def in_dimensions(reference: OverloadReference, rank: int) -> OverloadReference | None:
     """Return the answer to a call with tensors of so many dimensions at least; None if the CPU takes none."""
 
     def deeper(tensor: torch.Tensor) -> torch.Tensor:
@@ -152,19 +162,19 @@ def in_dimensions(found: Answer, rank: int) -> Answer | None:
         sizes = [2] * min(missing, 2) + [1] * (missing - 2)  # batch and channels
         return tensor.detach().expand((*sizes, *tensor.shape)).clone()
 
-    changed = reshaped(found, deeper)
-    if changed is not None or not found.sample.tensors():
+    changed = reshaped(reference, deeper)
+    if changed is not None or not reference.sample.tensors():
         return changed
-    behind = _with_dim_behind(found, rank - found.sample.tensors()[0].dim())
+    behind = _with_dim_behind(reference, rank - reference.sample.tensors()[0].dim())
     return None if behind is None else reshaped(behind, deeper)
 
 
-def _with_dim_behind(found: Answer, missing: int) -> Answer | None:
+def _with_dim_behind(reference: OverloadReference, missing: int) -> OverloadReference | None:
     """Return the call with the dimension that it names moved behind new ones; None if it names none.
 
     Indices along it stay within its size.
     """
-    for argument, value in arguments(found):
+    for argument, value in arguments(reference):
         if argument.name == "dim" and type(value) is int and value >= 0 and missing > 0:
-            return dataclasses.replace(found, sample=with_argument(found, "dim", value + missing))
+            return dataclasses.replace(reference, sample=with_argument(reference, "dim", value + missing))
     return None

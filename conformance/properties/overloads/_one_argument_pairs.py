@@ -14,12 +14,12 @@ import torch
 
 from conformance.framework import trees
 from conformance.framework.compare import same_bits
-from conformance.properties.overloads._answers import Answer, answer, trusts_its_callers
 from conformance.properties.overloads._modified_calls import (
     arguments,
     reference_of_modified_call,
     with_argument,
 )
+from conformance.properties.overloads._references import OverloadReference, is_unchecked, overload_reference
 from conformance.samples import recorded_calls
 from conformance.samples.operators import Sample, SampleSet
 from conformance.subjects.overloads import TAKEN_FROM_OUT
@@ -44,37 +44,39 @@ _WORDS = {"reduction": 2, "interpolation_mode": 2, "padding_mode": 2, "mode": 2}
 OF_SIZES = frozenset({"N", "C", "HxW", "out_dtype", "compute_mode", *TAKEN_FROM_OUT})
 
 
-def neighbouring_numbers(found: Answer) -> Iterator[tuple[str, Answer]]:
+def neighbouring_numbers(reference: OverloadReference) -> Iterator[tuple[str, OverloadReference]]:
     """Yield the name of an argument and the answer to the call with another number there, if it differs.
 
     Calls that only operators may make have none: see :func:`pairs_of_callers`. Nor have scalars that are
     values: another property gives them others.
     """
-    if trusts_its_callers(found.subject):
+    if is_unchecked(reference.subject):
         return
-    for argument, value in arguments(found):
+    for argument, value in arguments(reference):
         name = argument.name
-        if name in OF_SIZES or f"{found.subject.name}.{name}" in _NO_OTHERS_OF:
+        if name in OF_SIZES or f"{reference.subject.name}.{name}" in _NO_OTHERS_OF:
             continue
         if str(argument.type) == "number" and not PLACES.match(name):
             continue
         for other in _others(value) if isinstance(value, float) else _beside(value, argument.name):
-            changed = reference_of_modified_call(found, with_argument(found, argument.name, other))
-            if changed is not None and results_differ(found, changed) and changed.reproducible:
+            changed = reference_of_modified_call(reference, with_argument(reference, argument.name, other))
+            if changed is not None and results_differ(reference, changed) and changed.reproducible:
                 yield argument.name, changed
                 break
 
 
-def pairs_of_callers(subject: Subject, dtype: str) -> Iterator[tuple[str, Answer, Answer]]:
+def pairs_of_callers(
+    subject: Subject, dtype: str
+) -> Iterator[tuple[str, OverloadReference, OverloadReference]]:
     """Yield the name of an argument and the answers to two calls of operators that differ by it alone."""
-    if not trusts_its_callers(subject):
+    if not is_unchecked(subject):
         return
     known = calls_alike(subject, dtype)
     seen: set[str] = set()
     for name, one, other in pairs([known[index] for index in range(known.available)], subject):
         if name in seen or name == "accumulate" or not _are_words(name, one, other, subject):
             continue
-        first, second = answer(subject, dtype, one), answer(subject, dtype, other)
+        first, second = overload_reference(subject, dtype, one), overload_reference(subject, dtype, other)
         if first is not None and second is not None and results_differ(first, second):
             seen.add(name)
             yield name, first, second
@@ -174,8 +176,8 @@ def _described(sample: Sample, schema: Any) -> dict[str, str]:
     return words
 
 
-def results_differ(one: Answer, other: Answer) -> bool:
+def results_differ(one: OverloadReference, other: OverloadReference) -> bool:
     """Return whether the results of two calls differ, in number, dtype, shape or bits; 0.0 is -0.0."""
-    parts = [trees.tensors(found.plain) for found in (one, other)]
+    parts = [trees.tensors(found.outputs) for found in (one, other)]
     kinds = [[(part.shape, part.dtype) for part in group] for group in parts]
     return kinds[0] != kinds[1] or not all(same_bits(a, b) for a, b in zip(*parts, strict=True))

@@ -13,9 +13,9 @@ import random
 import zlib
 from collections.abc import Iterator, Sequence
 
-from conformance.properties.overloads._answers import Answer
-from conformance.properties.overloads._forms import Laid
-from conformance.properties.overloads._layouts import LAYOUTS
+from conformance.properties.overloads._call_forms import ArgumentLayout
+from conformance.properties.overloads._references import OverloadReference
+from conformance.properties.shared.memory_layouts import LAYOUTS
 
 #: Around vectors of 16 and 32, around a block of threads, one and a half blocks of 512, and large.
 FURTHER = (15, 16, 31, 32, 255, 256, 769, 32_769, 70_000)
@@ -45,12 +45,12 @@ def assignments_for(overload: str, dtypes: Sequence[str], dtype: str) -> list[Si
     return sorted(everything[place :: len(dtypes)], key=lambda one: one.size)
 
 
-def laid(found: Answer, word: str | None) -> Iterator[Laid]:
+def laid(reference: OverloadReference, word: str | None) -> Iterator[ArgumentLayout]:
     """Yield the layout for the largest tensor of a call that can have it, if there is one."""
     if word is None:
         return
-    tensors = found.sample.tensors()
+    tensors = reference.sample.tensors()
     for place in sorted(range(len(tensors)), key=lambda number: -tensors[number].numel()):
         if LAYOUTS[word](tensors[place].detach()) is not None:
-            yield Laid(LAYOUTS[word], word, place)
+            yield ArgumentLayout(LAYOUTS[word], word, place)
             return

@@ -15,27 +15,27 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators._common import copy_in, failed_call, run
-from conformance.properties.overloads._answers import (
-    Answer,
-    agree,
-    answer,
-    answers,
-    answers_of,
-    dtypes,
-    with_writes,
-)
-from conformance.properties.overloads._forms import (
+from conformance.properties.overloads._call_forms import (
     FUNCTION,
     OUT,
-    as_returned,
+    check_call,
     forms_of,
-    held,
-    hold,
-    new_outs,
+    in_structure_of,
+    new_out_tensors,
+    with_cpu_control,
     with_outs,
 )
+from conformance.properties.overloads._references import (
+    OverloadReference,
+    compare_overload_outputs,
+    dtypes,
+    outputs_with_hidden_writes,
+    overload_reference,
+    references,
+    references_of_table,
+)
 from conformance.properties.overloads._result_strides import hold_strides
+from conformance.properties.shared.execution import copy_in, report_failed_call, run
 from conformance.samples.handmade_calls.identity import NEUTRAL
 from conformance.samples.operators import dtype_name
 from conformance.subjects.overloads import Overload
@@ -65,47 +65,51 @@ _COUNTS_EITHER_WAY = re.compile(r"_(log_)?softmax(_backward_data)?$")
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     inferred: set[str] = set()
-    for found in answers(target, subject, recorder, _LIMIT):
-        for form in forms_of(target, found):
-            hold(target, recorder, found, form)
+    for reference in references(target, subject, recorder, _LIMIT):
+        for form in forms_of(target, reference):
+            check_call(target, recorder, reference, form)
             if form not in inferred:
                 with torch.inference_mode():  # without autograd between, which returns arguments itself
-                    if hold(target, recorder, found, form):
+                    if check_call(target, recorder, reference, form):
                         inferred.add(form)
             if form == OUT and subject.name not in _NEVER_RESIZED:
-                held(target, recorder, found, functools.partial(_resized, found=found))
-        held(target, recorder, found, functools.partial(_aliasing, found=found))
-        hold_strides(target, recorder, found)
-        for wrapped in _negative(found):
+                with_cpu_control(
+                    target, recorder, reference, functools.partial(_resized, reference=reference)
+                )
+        with_cpu_control(target, recorder, reference, functools.partial(_aliasing, reference=reference))
+        hold_strides(target, recorder, reference)
+        for wrapped in _negative(reference):
             for form in forms_of(target, wrapped):
-                hold(target, recorder, wrapped, form)
-    for unchanged in answers_of(target, subject, recorder.id.dtype, NEUTRAL):
-        hold(target, recorder, unchanged, FUNCTION)
+                check_call(target, recorder, wrapped, form)
+    for unchanged in references_of_table(target, subject, recorder.id.dtype, NEUTRAL):
+        check_call(target, recorder, unchanged, FUNCTION)
 
 
-def _resized(target: Target, recorder: Recorder, overload: Overload, found: Answer) -> None:
-    copy = copy_in(target, recorder, found.sample)
+def _resized(target: Target, recorder: Recorder, overload: Overload, reference: OverloadReference) -> None:
+    copy = copy_in(target, recorder, reference.sample)
     if copy is None:
         return
-    outs = [one.new_empty(0) for one in new_outs(target, recorder, found)]
+    outs = [one.new_empty(0) for one in new_out_tensors(target, recorder, reference)]
     named = dict(zip(overload.outs, outs, strict=True))
-    outcome = run(target, overload.out, with_outs(found.overload.out, copy, named))
+    outcome = run(target, overload.out, with_outs(reference.overload.out, copy, named))
     if outcome.ok:
-        into = with_writes(found.overload.op, copy, as_returned(found.returned, outs))
-        agree(target, recorder, found, into, "an out= that was empty")
+        into = outputs_with_hidden_writes(
+            reference.overload.op, copy, in_structure_of(reference.returned, outs)
+        )
+        compare_overload_outputs(target, recorder, reference, into, "an out= that was empty")
     else:
-        failed_call(target, recorder, found.sample, outcome, "the form with an empty out=")
+        report_failed_call(target, recorder, reference.sample, outcome, "the form with an empty out=")
 
 
-def _aliasing(target: Target, recorder: Recorder, overload: Overload, found: Answer) -> None:
+def _aliasing(target: Target, recorder: Recorder, overload: Overload, reference: OverloadReference) -> None:
     """Results share memory with arguments as the schema says, and as they do on the CPU."""
-    returns = found.overload.op._schema.returns
+    returns = reference.overload.op._schema.returns
     if any(r.alias_info is not None and r.alias_info.is_write for r in returns):
         return
     viewed = any(r.alias_info is not None for r in returns)
     if viewed and not target.capable("views"):
         return
-    copy = copy_in(target, recorder, found.sample)
+    copy = copy_in(target, recorder, reference.sample)
     outcome = None if copy is None else run(target, overload.op, copy)
     if copy is None or outcome is None or not outcome.ok:
         return
@@ -114,7 +118,7 @@ def _aliasing(target: Target, recorder: Recorder, overload: Overload, found: Ans
             shared = any(torch_testing_internals.shares_memory(value, one) for one in copy.tensors())
             text = "shares memory with an argument" if shared else "is a copy, not a view"
             message = f"part {number} of the result {text}."
-            fact(recorder, shared == viewed, Kind.ALIASING, message, sample=found.sample.index)
+            fact(recorder, shared == viewed, Kind.ALIASING, message, sample=reference.sample.index)
 
 
 def counts_from_the_start(name: str) -> bool:
@@ -122,14 +126,14 @@ def counts_from_the_start(name: str) -> bool:
     return name.startswith("_") and not _COUNTS_EITHER_WAY.match(name)
 
 
-def _negative(found: Answer) -> Iterator[Answer]:
+def _negative(reference: OverloadReference) -> Iterator[OverloadReference]:
     """The same call with its dimensions counted from the end, or from the start if they were."""
-    schema = found.overload.op._schema
-    tensors = found.sample.tensors()
-    if not tensors or counts_from_the_start(found.subject.name):
+    schema = reference.overload.op._schema
+    tensors = reference.sample.tensors()
+    if not tensors or counts_from_the_start(reference.subject.name):
         return
     rank = tensors[0].dim()
-    given = [found.sample.input, *found.sample.args]
+    given = [reference.sample.input, *reference.sample.args]
     changed = False
     for position, argument in enumerate(schema.arguments[: len(given)]):
         if argument.name not in ("dim", "dim0", "dim1", "dims", "axis") or rank == 0:
@@ -140,12 +144,12 @@ def _negative(found: Answer) -> Iterator[Answer]:
         elif isinstance(value, (list, tuple)) and value:
             given[position], changed = [_other(one, rank) for one in value], True
     if changed:
-        other = answer(
-            found.subject,
-            dtype_name(found.dtype),
-            found.sample.replace(input=given[0], args=tuple(given[1:])),
+        other = overload_reference(
+            reference.subject,
+            dtype_name(reference.dtype),
+            reference.sample.replace(input=given[0], args=tuple(given[1:])),
         )
-        if other is not None and _same_shapes(other.plain, found.plain):
+        if other is not None and _same_shapes(other.outputs, reference.outputs):
             yield other
 
 

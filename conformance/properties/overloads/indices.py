@@ -9,9 +9,9 @@ import torch
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.overloads._answers import Answer, answers, dtypes
-from conformance.properties.overloads._forms import forms_of
+from conformance.properties.overloads._call_forms import forms_of
 from conformance.properties.overloads._modified_calls import arguments, with_argument
+from conformance.properties.overloads._references import OverloadReference, dtypes, references
 from conformance.properties.overloads.errors import refused
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample
@@ -51,16 +51,16 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    for found in answers(target, subject, recorder, _LIMIT):
+    for reference in references(target, subject, recorder, _LIMIT):
         recorder.idle("the CPU takes every index in these calls")
-        for form in forms_of(target, found):
-            for sample in _far(found):
-                refused(target, recorder, found, form, sample, None)
+        for form in forms_of(target, reference):
+            for sample in _far(reference):
+                refused(target, recorder, reference, form, sample, None)
 
 
-def _far(found: Answer) -> Iterator[Sample]:
+def _far(reference: OverloadReference) -> Iterator[Sample]:
     """Yield the call with one index far out of range, at the first and at the last place."""
-    for argument, value in arguments(found):
+    for argument, value in arguments(reference):
         if argument.name not in _NAMES:
             continue
         several = isinstance(value, (list, tuple))
@@ -71,4 +71,4 @@ def _far(found: Answer) -> Iterator[Sample]:
                 wrong = index.detach().clone(memory_format=torch.contiguous_format)
                 wrong.view(-1)[place] = far
                 changed = [wrong if i == number else one for i, one in enumerate(value)] if several else wrong
-                yield with_argument(found, argument.name, changed)
+                yield with_argument(reference, argument.name, changed)

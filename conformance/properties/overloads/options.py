@@ -12,8 +12,7 @@ import torch
 from conformance.framework.compare import same_bits
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.overloads._answers import Answer, answers, dtypes, is_declared, trusts_its_callers
-from conformance.properties.overloads._forms import forms_of, hold
+from conformance.properties.overloads._call_forms import check_call, forms_of
 from conformance.properties.overloads._modified_calls import (
     arguments,
     backwards,
@@ -28,6 +27,13 @@ from conformance.properties.overloads._one_argument_pairs import (
     other_float,
     pairs_of_callers,
     results_differ,
+)
+from conformance.properties.overloads._references import (
+    OverloadReference,
+    dtypes,
+    is_declared,
+    is_unchecked,
+    references,
 )
 from conformance.properties.overloads.values import with_special_values
 from conformance.samples.dispatched_kernels import base_name
@@ -100,7 +106,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     tried: dict[str, bool] = {}
-    calls = list(answers(target, subject, recorder, _SEARCHED))
+    calls = list(references(target, subject, recorder, _SEARCHED))
     for found in calls[:_LIMIT]:
         recorder.idle("the calls have no options")
         others = list(_changed(found))
@@ -123,14 +129,16 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         _hold_after(target, recorder, *telling)
 
 
-def _hold_after(target: Target, recorder: Recorder, found: Answer, others: Sequence[Answer]) -> None:
+def _hold_after(
+    target: Target, recorder: Recorder, reference: OverloadReference, others: Sequence[OverloadReference]
+) -> None:
     """Compare calls after one that they differ from in one argument alone: what a device keeps of that one
     for its sizes must not count in them.
     """
-    declared = [one for one in (found, *others) if is_declared(target, one)]
+    declared = [one for one in (reference, *others) if is_declared(target, one)]
     for one in declared if len(declared) > 1 else ():
         for form in forms_of(target, one):
-            hold(target, recorder, one, form)
+            check_call(target, recorder, one, form)
 
 
 def _no_values(subject: Subject) -> set[str]:
@@ -138,7 +146,9 @@ def _no_values(subject: Subject) -> set[str]:
     return {name.removeprefix(prefix) for name in NO_VALUES}
 
 
-def _telling(target: Target, calls: Sequence[Answer], name: str) -> Iterator[tuple[Answer, list[Answer]]]:
+def _telling(
+    target: Target, calls: Sequence[OverloadReference], name: str
+) -> Iterator[tuple[OverloadReference, list[OverloadReference]]]:
     """Yield calls with those of another value of an option that changes the CPU's result."""
     special = (one for found in calls[:_LIMIT] for one in with_special_values(target, found))
     for found in itertools.chain(calls[_LIMIT:], special):
@@ -147,38 +157,40 @@ def _telling(target: Target, calls: Sequence[Answer], name: str) -> Iterator[tup
                 yield found, [changed]
 
 
-def _changed(found: Answer, only: str | None = None) -> Iterator[tuple[str, Answer]]:
+def _changed(
+    reference: OverloadReference, only: str | None = None
+) -> Iterator[tuple[str, OverloadReference]]:
     """Yield the answers to the call with other values of one argument, or of each in turn, by its name."""
-    for argument, value in arguments(found):
+    for argument, value in arguments(reference):
         if only not in (None, argument.name):
             continue
-        others = [*_others(found, argument, value)]
+        others = [*_others(reference, argument, value)]
         if only is not None:
-            others += _more(found, argument, value)
+            others += _more(reference, argument, value)
         for other in others:
-            changed = reference_of_modified_call(found, with_argument(found, argument.name, other))
+            changed = reference_of_modified_call(reference, with_argument(reference, argument.name, other))
             if changed is not None:
                 yield argument.name, changed
     if only is not None:
         return
-    exchanged = None if trusts_its_callers(found.subject) else _distinct(found)
+    exchanged = None if is_unchecked(reference.subject) else _distinct(reference)
     if exchanged is not None:
-        changed = reference_of_modified_call(found, exchanged)
+        changed = reference_of_modified_call(reference, exchanged)
         if changed is not None:
             yield "the order of arguments", changed
 
 
-def others(found: Answer, name: str) -> Iterator[Sample]:
+def others(reference: OverloadReference, name: str) -> Iterator[Sample]:
     """Yield the call with other values of an option."""
-    argument, value = next((one, value) for one, value in arguments(found) if one.name == name)
-    for other in _others(found, argument, value):
-        yield with_argument(found, name, other)
+    argument, value = next((one, value) for one, value in arguments(reference) if one.name == name)
+    for other in _others(reference, argument, value):
+        yield with_argument(reference, name, other)
 
 
-def _others(found: Answer, argument: Any, value: Any) -> Iterator[Any]:
+def _others(reference: OverloadReference, argument: Any, value: Any) -> Iterator[Any]:
     """Values of an argument that are unlike the given one."""
     kind, name = str(argument.type), argument.name
-    if trusts_its_callers(found.subject) and not _is_safe(argument):
+    if is_unchecked(reference.subject) and not _is_safe(argument):
         return
     if name in TAKEN_FROM_OUT or name in NO_OTHERS:
         return
@@ -197,7 +209,7 @@ def _others(found: Answer, argument: Any, value: Any) -> Iterator[Any]:
     elif PLACES.match(name) or "Tensor" in kind:
         return
     elif kind in ("number", "float", "Optional[float]", "Optional[number]"):
-        integral = not (found.dtype.is_floating_point or found.dtype.is_complex)
+        integral = not (reference.dtype.is_floating_point or reference.dtype.is_complex)
         base = 0 if value is None else value
         if isinstance(base, complex):
             yield base * 2 + 1
@@ -221,24 +233,24 @@ def _is_safe(argument: Any) -> bool:
     return kind == "List[bool]" or name in ("maximize", "nesterov", "zero_infinity")
 
 
-def _more(found: Answer, argument: Any, value: Any) -> Iterator[Any]:
+def _more(reference: OverloadReference, argument: Any, value: Any) -> Iterator[Any]:
     """Values that some options need to show: below zero, an index that occurs, an element of the input."""
-    if trusts_its_callers(found.subject) or PLACES.match(argument.name) or isinstance(value, bool):
+    if is_unchecked(reference.subject) or PLACES.match(argument.name) or isinstance(value, bool):
         return
     if str(argument.type) == "int":
         yield from (0, 1)
     elif str(argument.type) in ("number", "float", "Scalar"):
         yield -2
-        tensors = found.sample.tensors()
+        tensors = reference.sample.tensors()
         if tensors and tensors[0].numel():
             yield tensors[0].reshape(-1)[0].item()
 
 
-def _distinct(found: Answer) -> Sample | None:
+def _distinct(reference: OverloadReference) -> Sample | None:
     """The call with a second tensor of the first one's shape and other values; None without a second."""
-    tensors = found.sample.tensors()
+    tensors = reference.sample.tensors()
     if len(tensors) < 2 or tensors[0].dtype != tensors[1].dtype or tensors[0].numel() < 2:
         return None
     if tensors[0].shape == tensors[1].shape and not same_bits(tensors[0], tensors[1]):
         return None
-    return with_tensor(found.sample, 1, backwards(tensors[0]))
+    return with_tensor(reference.sample, 1, backwards(tensors[0]))

@@ -18,19 +18,7 @@ from conformance.framework.compare import fact, on_host, same_bits
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators._common import copy_in, failed_call, run
-from conformance.properties.operators._distributions import generators_restored
-from conformance.properties.operators._enlarged import ways
-from conformance.properties.overloads._answers import (
-    Answer,
-    answers,
-    answers_of,
-    calls_in,
-    hidden_writes,
-    trusts_its_callers,
-    with_writes,
-)
-from conformance.properties.overloads._forms import (
+from conformance.properties.overloads._call_forms import (
     FUNCTION,
     IN_PLACE,
     OUT,
@@ -38,7 +26,6 @@ from conformance.properties.overloads._forms import (
     has_both_kernels,
     with_outs,
 )
-from conformance.properties.overloads._layouts import at_offset
 from conformance.properties.overloads._memory import keeps_no_memory
 from conformance.properties.overloads._modified_calls import (
     arguments,
@@ -47,7 +34,20 @@ from conformance.properties.overloads._modified_calls import (
     with_argument,
 )
 from conformance.properties.overloads._one_argument_pairs import other_float
+from conformance.properties.overloads._references import (
+    OverloadReference,
+    dtypes_with_checks,
+    hidden_writes,
+    is_unchecked,
+    outputs_with_hidden_writes,
+    references,
+    references_of_table,
+)
+from conformance.properties.shared.distribution_tests import generators_restored
+from conformance.properties.shared.execution import copy_in, report_failed_call, run
+from conformance.properties.shared.memory_layouts import at_offset
 from conformance.samples.copies import to_host
+from conformance.samples.enlarged import enlargements
 from conformance.samples.handmade_calls.calls import DRAWN
 from conformance.subjects.overloads import Overload
 from conformance.subjects.torch_databases import Subject
@@ -70,7 +70,7 @@ _SURPRISE_OF_DISTINCT = 15.0
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     draws = subject.info.random or subject.name in DRAWN
-    return calls_in("overload-random", target, subject) if draws else []
+    return dtypes_with_checks("overload-random", target, subject) if draws else []
 
 
 @register(
@@ -96,25 +96,26 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             if has_both_kernels(target, found):
                 _draws(target, recorder, found, FUNCTION, inference=True)
             overload: Overload = subject.info
-            if target.capable("inplace") and (found.fits_in_place or _also_writes_noise(overload)):
+            if target.capable("inplace") and (found.has_in_place_reference or _also_writes_noise(overload)):
                 _draws(target, recorder, found, IN_PLACE)
             if OUT in forms_of(target, found):
                 _draws(target, recorder, found, OUT)
             _numbers_count(target, recorder, found)
 
 
-def _calls(target: Target, subject: Subject, recorder: Recorder) -> Iterator[Answer]:
+def _calls(target: Target, subject: Subject, recorder: Recorder) -> Iterator[OverloadReference]:
     """Yield some calls, and the first of them that can be larger, enlarged."""
-    yield from answers_of(target, subject, recorder.id.dtype, DRAWN)
+    yield from references_of_table(target, subject, recorder.id.dtype, DRAWN)
     if not subject.info.random:
         return
     larger = None
-    for found in answers(target, subject, recorder, _LIMIT, drawn=True):
-        yield found
+    for reference in references(target, subject, recorder, _LIMIT, drawn=True):
+        yield reference
         if larger is None:
-            grown = (way.at(_SIZE) for way in ways(subject, found.sample) if way.grows)
+            grown = (way.at(_SIZE) for way in enlargements(subject, reference.sample) if way.grows)
             larger = next(
-                (reference_of_modified_call(found, sample) for sample in grown if sample is not None), None
+                (reference_of_modified_call(reference, sample) for sample in grown if sample is not None),
+                None,
             )
     if larger is not None:
         yield larger
@@ -125,11 +126,13 @@ def _also_writes_noise(overload: Overload) -> bool:
     return overload.in_place is not None and bool(hidden_writes(overload.op))
 
 
-def _draws(target: Target, recorder: Recorder, found: Answer, form: str, *, inference: bool = False) -> None:
-    copy = copy_in(target, recorder, found.sample)
+def _draws(
+    target: Target, recorder: Recorder, reference: OverloadReference, form: str, *, inference: bool = False
+) -> None:
+    copy = copy_in(target, recorder, reference.sample)
     if copy is None:
         return
-    op = _form(found.subject.info, form)
+    op = _form(reference.subject.info, form)
     drawn: list[list[torch.Tensor]] = []
     for seed in (_SEED, None, _SEED, None):
         if seed is not None:
@@ -139,29 +142,29 @@ def _draws(target: Target, recorder: Recorder, found: Answer, form: str, *, infe
         if inside is not None:
             given = given.replace(input=inside.view)
         if form == OUT:
-            parts = zip(found.overload.outs, trees.tensors(found.returned), strict=True)
+            parts = zip(reference.overload.outs, trees.tensors(reference.returned), strict=True)
             outs = {name: torch.zeros_like(part, device=target.torch_device) for name, part in parts}
-            given = with_outs(found.overload.out, given, outs)
+            given = with_outs(reference.overload.out, given, outs)
         with torch.inference_mode() if inference else contextlib.nullcontext():
             outcome = run(target, op, given)
         if not outcome.ok:
-            failed_call(target, recorder, found.sample, outcome, f"the {form}")
+            report_failed_call(target, recorder, reference.sample, outcome, f"the {form}")
             return
-        if form == IN_PLACE and not hidden_writes(found.overload.op):
+        if form == IN_PLACE and not hidden_writes(reference.overload.op):
             text = f"the {form} returns another tensor than its input."
-            fact(recorder, outcome.value is given.input, Kind.ALIASING, text, sample=found.sample.index)
+            fact(recorder, outcome.value is given.input, Kind.ALIASING, text, sample=reference.sample.index)
         if inside is not None:
             text = f"the {form} has changed memory beside the tensor that it was given."
-            fact(recorder, inside.kept(whole=False), Kind.STATE, text, sample=found.sample.index)
-        value = with_writes(_form(found.overload, form), given, outcome.value)
+            fact(recorder, inside.kept(whole=False), Kind.STATE, text, sample=reference.sample.index)
+        value = outputs_with_hidden_writes(_form(reference.overload, form), given, outcome.value)
         drawn.append([on_host(tensor) for tensor in trees.tensors(value)])
     if form == FUNCTION:
         keeps_no_memory(target, recorder, op, copy)
-    index = found.sample.index
+    index = reference.sample.index
     for first, second, words in ((0, 2, "first"), (1, 3, "second")):
         same = _equal(drawn[first], drawn[second])
         fact(recorder, same, Kind.STATE, f"the {words} draw after one seed gives other values.", sample=index)
-    hosts = trees.tensors(found.plain)
+    hosts = trees.tensors(reference.outputs)
     for place, (one, other, host) in enumerate(zip(drawn[0], drawn[1], hosts, strict=True)):
         # If the CPU draws values that are all distinct, a constant is no draw.
         if _values(host) == host.numel() >= _FEWEST:
@@ -171,7 +174,7 @@ def _draws(target: Target, recorder: Recorder, found: Answer, form: str, *, infe
         elif _is_no_constant(host):
             text = f"all {one.numel()} elements are the same."
             fact(recorder, _values(one) > 1, Kind.VALUE, text, sample=index)
-        repeated = _repeated(one, other, functools.partial(_draws_of_the_cpu, found, place))
+        repeated = _repeated(one, other, functools.partial(_draws_of_the_cpu, reference, place))
         text = ""
         if repeated is not None:
             shift, met = repeated
@@ -179,33 +182,33 @@ def _draws(target: Target, recorder: Recorder, found: Answer, form: str, *, infe
         fact(recorder, repeated is None, Kind.STATE, text, sample=index)
 
 
-def _numbers_count(target: Target, recorder: Recorder, found: Answer) -> None:
+def _numbers_count(target: Target, recorder: Recorder, reference: OverloadReference) -> None:
     """Draw twice after one seed, the second time with another number, if that shows on the CPU."""
-    for name, changed in _with_other_numbers(found):
+    for name, changed in _with_other_numbers(reference):
         for form in (FUNCTION, IN_PLACE, OUT):
-            if form == IN_PLACE and not (target.capable("inplace") and found.fits_in_place):
+            if form == IN_PLACE and not (target.capable("inplace") and reference.has_in_place_reference):
                 continue
-            if form == OUT and OUT not in forms_of(target, found):
+            if form == OUT and OUT not in forms_of(target, reference):
                 continue
-            draws = [_drawn(target, recorder, one, form) for one in (found, changed)]
+            draws = [_drawn(target, recorder, one, form) for one in (reference, changed)]
             if draws[0] is None or draws[1] is None:
                 continue  # a failure that is recorded
             text = f"with another {name} the {form} draws the same numbers after one seed."
             differs = not _equal(draws[0], draws[1])
-            fact(recorder, differs, Kind.VALUE, text, sample=found.sample.index)
+            fact(recorder, differs, Kind.VALUE, text, sample=reference.sample.index)
 
 
-def _with_other_numbers(found: Answer) -> Iterator[tuple[str, Answer]]:
+def _with_other_numbers(reference: OverloadReference) -> Iterator[tuple[str, OverloadReference]]:
     """Yield the name of an argument and the call with another value of it, if the CPU then draws so much else
     after one seed that equal draws are no accident. Other numbers of calls that only operators may make could
     mean nothing.
     """
-    if trusts_its_callers(found.subject):
+    if is_unchecked(reference.subject):
         return
-    for argument, value in arguments(found):
+    for argument, value in arguments(reference):
         for other in _other_numbers(value):
-            changed = reference_of_modified_call(found, with_argument(found, argument.name, other))
-            if changed is not None and _surely_differ(found, changed):
+            changed = reference_of_modified_call(reference, with_argument(reference, argument.name, other))
+            if changed is not None and _surely_differ(reference, changed):
                 yield argument.name, changed
                 break
 
@@ -219,9 +222,9 @@ def _other_numbers(value: Any) -> Iterator[Any]:
         yield from (other_float(value), value + 1.5)
 
 
-def _surely_differ(found: Answer, changed: Answer) -> bool:
+def _surely_differ(reference: OverloadReference, changed: OverloadReference) -> bool:
     count, differing = 1, 0
-    for one, other in zip(_draws_of_the_cpu(found, 0), _draws_of_the_cpu(changed, 0), strict=True):
+    for one, other in zip(_draws_of_the_cpu(reference, 0), _draws_of_the_cpu(changed, 0), strict=True):
         if one.shape != other.shape:
             return one.numel() != other.numel()
         count += one.numel()
@@ -229,19 +232,21 @@ def _surely_differ(found: Answer, changed: Answer) -> bool:
     return -(count // _DRAWS) * math.log(1 - differing / count) >= _SURPRISE
 
 
-def _drawn(target: Target, recorder: Recorder, found: Answer, form: str) -> list[torch.Tensor] | None:
+def _drawn(
+    target: Target, recorder: Recorder, reference: OverloadReference, form: str
+) -> list[torch.Tensor] | None:
     """Return what a call draws after the seed; None if it fails."""
-    copy = copy_in(target, recorder, found.sample)
+    copy = copy_in(target, recorder, reference.sample)
     if copy is None:
         return None
     if form == OUT:
-        parts = zip(found.overload.outs, trees.tensors(found.returned), strict=True)
+        parts = zip(reference.overload.outs, trees.tensors(reference.returned), strict=True)
         outs = {name: torch.zeros_like(part, device=target.torch_device) for name, part in parts}
-        copy = with_outs(found.overload.out, copy, outs)
+        copy = with_outs(reference.overload.out, copy, outs)
     torch.manual_seed(_SEED)
-    outcome = run(target, _form(found.subject.info, form), copy)
+    outcome = run(target, _form(reference.subject.info, form), copy)
     if not outcome.ok:
-        failed_call(target, recorder, found.sample, outcome, f"the {form}")
+        report_failed_call(target, recorder, reference.sample, outcome, f"the {form}")
         return None
     return [on_host(tensor) for tensor in trees.tensors(outcome.value)]
 
@@ -321,12 +326,12 @@ def _surprise(met: int, count: int, chance: float) -> float:
     return count * (share * math.log(share / chance) + rest)
 
 
-def _draws_of_the_cpu(found: Answer, place: int) -> list[torch.Tensor]:
+def _draws_of_the_cpu(reference: OverloadReference, place: int) -> list[torch.Tensor]:
     """Return draws of the CPU, each from a seed of its own."""
     draws = []
     for seed in range(_DRAWS):
-        host = to_host(found.sample)
+        host = to_host(reference.sample)
         with torch_testing_internals.torch_seeded(seed), torch_testing_internals.quiet(), torch.no_grad():
-            value = with_writes(found.overload.op, host, host.call(found.overload.op))
+            value = outputs_with_hidden_writes(reference.overload.op, host, host.call(reference.overload.op))
         draws.append(trees.tensors(value)[place])
     return draws

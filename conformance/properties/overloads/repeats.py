@@ -17,27 +17,27 @@ from conformance.framework.compare import same_bits
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle import relations
-from conformance.properties.operators._common import copy_in, failed_call, run
-from conformance.properties.overloads._answers import (
-    Answer,
-    agree,
-    answers,
-    dtypes,
-    trusts_its_callers,
-    with_writes,
-)
-from conformance.properties.overloads._forms import (
+from conformance.properties.overloads._call_forms import (
     FUNCTION,
     IN_PLACE,
     OUT,
-    accepts,
+    cpu_accepts_form,
     forms_of,
     has_both_kernels,
-    new_outs,
+    new_out_tensors,
     with_outs,
 )
 from conformance.properties.overloads._memory import FILLERS, KeptMemory, keeps_no_memory, leave_behind
 from conformance.properties.overloads._modified_calls import backwards, mapped, reference_of_modified_call
+from conformance.properties.overloads._references import (
+    OverloadReference,
+    compare_overload_outputs,
+    dtypes,
+    is_unchecked,
+    outputs_with_hidden_writes,
+    references,
+)
+from conformance.properties.shared.execution import copy_in, report_failed_call, run
 from conformance.samples.dispatched_kernels import base_name, is_view
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -76,7 +76,7 @@ _PATIENCE = 60.0
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    known = list(answers(target, subject, recorder, _TRIED))
+    known = list(references(target, subject, recorder, _TRIED))
     recorder.idle("no call of the overload can be repeated")
     _hold(target, recorder, known, _as_it_is)
     if known and has_both_kernels(target, known[0]):
@@ -99,9 +99,9 @@ def _in_inference_mode(op: Any) -> Any:
 _Way = Callable[[Any], Any]
 
 
-def _hold(target: Target, recorder: Recorder, known: list[Answer], way: _Way) -> None:
+def _hold(target: Target, recorder: Recorder, known: list[OverloadReference], way: _Way) -> None:
     for found in known:
-        if trees.numel(found.sample.arguments) + trees.numel(found.plain) > _LARGEST:
+        if trees.numel(found.sample.arguments) + trees.numel(found.outputs) > _LARGEST:
             continue
         for form in forms_of(target, found):
             of_form = found.in_place if form == IN_PLACE else found
@@ -114,38 +114,38 @@ def _hold(target: Target, recorder: Recorder, known: list[Answer], way: _Way) ->
         _others(target, recorder, known[0], way)
 
 
-def _a_few_times(target: Target, recorder: Recorder, found: Answer, way: _Way) -> None:
+def _a_few_times(target: Target, recorder: Recorder, reference: OverloadReference, way: _Way) -> None:
     """Make calls one after the other, each on arguments of its own, and compare all of their results."""
-    op = way(found.subject.info.op)
+    op = way(reference.subject.info.op)
     for call in range(_FEW):
-        copy = copy_in(target, recorder, found.sample)
+        copy = copy_in(target, recorder, reference.sample)
         outcome = None if copy is None else run(target, op, copy)
         if copy is None or outcome is None:
             return
         if not outcome.ok:
-            failed_call(target, recorder, found.sample, outcome, f"call {call} of the {FUNCTION}")
+            report_failed_call(target, recorder, reference.sample, outcome, f"call {call} of the {FUNCTION}")
             return
-        value = with_writes(found.overload.op, copy, outcome.value)
-        agree(target, recorder, found, value, f"call {call} of the {FUNCTION}")
-    copy = copy_in(target, recorder, found.sample)
+        value = outputs_with_hidden_writes(reference.overload.op, copy, outcome.value)
+        compare_overload_outputs(target, recorder, reference, value, f"call {call} of the {FUNCTION}")
+    copy = copy_in(target, recorder, reference.sample)
     if copy is not None:
         keeps_no_memory(target, recorder, op, copy)
 
 
-def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _Way) -> None:
+def _repeat(target: Target, recorder: Recorder, reference: OverloadReference, form: str, way: _Way) -> None:
     """Make calls one after the other and compare their results, fetched together."""
-    copy = copy_in(target, recorder, found.sample)
+    copy = copy_in(target, recorder, reference.sample)
     if copy is None:
         return
-    if form == IN_PLACE and is_view(found.overload.op):
+    if form == IN_PLACE and is_view(reference.overload.op):
         return  # it changes sizes and strides, and no memory that could be compared
-    parts = trees.tensors(found.plain)
-    if not all(leaf is None or isinstance(leaf, torch.Tensor) for leaf in trees.leaves(found.plain)):
+    parts = trees.tensors(reference.outputs)
+    if not all(leaf is None or isinstance(leaf, torch.Tensor) for leaf in trees.leaves(reference.outputs)):
         return
-    overload = found.subject.info
+    overload = reference.subject.info
     dtypes = [part.dtype for part in parts]
     if form == OUT:
-        outs = new_outs(target, recorder, found)
+        outs = new_out_tensors(target, recorder, reference)
         dtypes[: len(outs)] = [out.dtype for out in outs]
     rows = [
         torch.empty((_CALLS, *part.shape), dtype=dtype, device=target.torch_device).fill_(1)
@@ -156,7 +156,7 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _
 
     made = 0
     kept = KeptMemory(target)
-    free = relations.free_parts(base_name(found.subject.name), found.sample)
+    free = relations.free_parts(base_name(reference.subject.name), reference.sample)
 
     def calls(_: Any) -> None:
         nonlocal made
@@ -169,9 +169,11 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _
                 copy.replace(input=rows[0][call]).call(way(overload.in_place))
             elif form == OUT:
                 named = {name: row[call] for name, row in zip(overload.outs, rows, strict=False)}
-                own = _unwritten(found, copy)
-                written = with_writes(
-                    found.overload.op, own, with_outs(found.overload.out, own, named).call(way(overload.out))
+                own = _unwritten(reference, copy)
+                written = outputs_with_hidden_writes(
+                    reference.overload.op,
+                    own,
+                    with_outs(reference.overload.out, own, named).call(way(overload.out)),
                 )
                 parts_now = trees.tensors(written)
                 there = {
@@ -179,29 +181,31 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _
                 }
                 _keep(call, rows, parts_now, free | there)
             else:
-                _keep(call, rows, _results(found, _unwritten(found, copy), way(overload.op)), free)
+                _keep(call, rows, _results(reference, _unwritten(reference, copy), way(overload.op)), free)
             if call % _ROUND == _ROUND - 1:
                 kept.count()
 
-    first = run(target, calls, Sample(found.sample.index, None))
+    first = run(target, calls, Sample(reference.sample.index, None))
     if not first.ok:
-        if made and accepts(found, form):
-            failed_call(target, recorder, found.sample, first, f"one of {_CALLS} calls of the {form}")
+        if made and cpu_accepts_form(reference, form):
+            report_failed_call(
+                target, recorder, reference.sample, first, f"one of {_CALLS} calls of the {form}"
+            )
         return  # if the first call fails, another property says so
-    _same(target, recorder, found, rows, f"of the {form}")
-    kept.check(recorder, f"{_ROUND} calls of the {form}", found.sample.index)
+    _same(target, recorder, reference, rows, f"of the {form}")
+    kept.check(recorder, f"{_ROUND} calls of the {form}", reference.sample.index)
     if form == FUNCTION:
-        _in_threads(target, recorder, found, copy, way)
+        _in_threads(target, recorder, reference, copy, way)
 
 
-def _unwritten(found: Answer, given: Sample) -> Sample:
+def _unwritten(reference: OverloadReference, given: Sample) -> Sample:
     """The arguments of one more call, with copies of what calls write."""
-    return mapped(given, torch.Tensor.clone) if found.written else given
+    return mapped(given, torch.Tensor.clone) if reference.written else given
 
 
-def _results(found: Answer, given: Sample, op: Any) -> list[torch.Tensor]:
+def _results(reference: OverloadReference, given: Sample, op: Any) -> list[torch.Tensor]:
     """The tensors that a call returns, and those that it writes besides."""
-    return trees.tensors(with_writes(found.overload.op, given, given.call(op)))
+    return trees.tensors(outputs_with_hidden_writes(reference.overload.op, given, given.call(op)))
 
 
 def _keep(
@@ -217,9 +221,11 @@ def _keep(
             row[call].copy_(result.resolve_conj().resolve_neg())
 
 
-def _same(target: Target, recorder: Recorder, found: Answer, rows: list[torch.Tensor], what: str) -> None:
+def _same(
+    target: Target, recorder: Recorder, reference: OverloadReference, rows: list[torch.Tensor], label: str
+) -> None:
     """Compare results that all should be the same: the first one, and two that differ from it."""
-    parts = trees.tensors(found.plain)
+    parts = trees.tensors(reference.outputs)
     for number, row in enumerate(rows):
         fetched = row.cpu()
         # What adds up in no fixed order may differ in its last bits.
@@ -227,33 +233,39 @@ def _same(target: Target, recorder: Recorder, found: Answer, rows: list[torch.Te
         for call in [0, *itertools.islice(others, 2)]:
             values = [row[call] if i == number else other for i, other in enumerate(parts)]
             on_device = [value.to(target.torch_device) for value in values]
-            agree(target, recorder, found, _nested(found, on_device), f"call {call} {what}")
+            compare_overload_outputs(
+                target, recorder, reference, _nested(reference, on_device), f"call {call} {label}"
+            )
 
 
-def _nested(found: Answer, parts: list[torch.Tensor]) -> Any:
+def _nested(reference: OverloadReference, parts: list[torch.Tensor]) -> Any:
     """The answer with other tensors for its own."""
     left = iter(parts)
-    return trees.tree_map(lambda leaf: next(left) if isinstance(leaf, torch.Tensor) else leaf, found.plain)
+    return trees.tree_map(
+        lambda leaf: next(left) if isinstance(leaf, torch.Tensor) else leaf, reference.outputs
+    )
 
 
-def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample, way: _Way) -> None:
+def _in_threads(
+    target: Target, recorder: Recorder, reference: OverloadReference, copy: Sample, way: _Way
+) -> None:
     """Make calls in two threads at the same time, if possible with other values in the second one."""
     others = (
         None
-        if trusts_its_callers(found.subject)
-        else reference_of_modified_call(found, mapped(found.sample, _other_values))
+        if is_unchecked(reference.subject)
+        else reference_of_modified_call(reference, mapped(reference.sample, _other_values))
     )
-    members = [found, found if others is None else others]
+    members = [reference, reference if others is None else others]
     copies = [copy, copy_in(target, recorder, members[1].sample)]
     rows = [
         [
             torch.empty((_OF_A_THREAD, *part.shape), dtype=part.dtype, device=target.torch_device).fill_(1)
-            for part in trees.tensors(member.plain)
+            for part in trees.tensors(member.outputs)
         ]
         for member in members
     ]
     errors: list[Exception] = []
-    free = relations.free_parts(base_name(found.subject.name), found.sample)
+    free = relations.free_parts(base_name(reference.subject.name), reference.sample)
     together = threading.Barrier(len(members), timeout=_PATIENCE)
 
     def calls(own: Sample, into: list[torch.Tensor]) -> None:
@@ -261,7 +273,7 @@ def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample,
             together.wait()
             with torch.no_grad():
                 for call in range(_OF_A_THREAD):
-                    results = _results(found, _unwritten(found, own), way(found.subject.info.op))
+                    results = _results(reference, _unwritten(reference, own), way(reference.subject.info.op))
                     _keep(call, into, results, free)
                 if not target.is_cpu:
                     target.synchronize()
@@ -279,10 +291,10 @@ def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample,
 
     if copies[1] is None:
         return
-    outcome = run(target, in_threads, Sample(found.sample.index, None))
+    outcome = run(target, in_threads, Sample(reference.sample.index, None))
     what = "of two threads at the same time"
     if not outcome.ok:
-        failed_call(target, recorder, found.sample, outcome, f"one of the calls {what}")
+        report_failed_call(target, recorder, reference.sample, outcome, f"one of the calls {what}")
         return
     for member, into in zip(members, rows, strict=True):
         _same(target, recorder, member, into, what)
@@ -292,18 +304,18 @@ def _other_values(tensor: torch.Tensor) -> torch.Tensor:
     return backwards(tensor) if tensor.is_floating_point() or tensor.is_complex() else tensor
 
 
-def _others(target: Target, recorder: Recorder, found: Answer, way: _Way) -> None:
+def _others(target: Target, recorder: Recorder, reference: OverloadReference, way: _Way) -> None:
     """Call with other values of the same sizes, one call after the other."""
-    if trusts_its_callers(found.subject):
+    if is_unchecked(reference.subject):
         return
 
-    other = reference_of_modified_call(found, mapped(found.sample, _other_values))
+    other = reference_of_modified_call(reference, mapped(reference.sample, _other_values))
     if other is None:
         return
-    for one in (found, other):
+    for one in (reference, other):
         copy = copy_in(target, recorder, one.sample)
         if copy is not None:
-            outcome = run(target, way(found.subject.info.op), copy)
+            outcome = run(target, way(reference.subject.info.op), copy)
             if outcome.ok:
-                value = with_writes(found.overload.op, copy, outcome.value)
-                agree(target, recorder, one, value, "a call after one of the same sizes")
+                value = outputs_with_hidden_writes(reference.overload.op, copy, outcome.value)
+                compare_overload_outputs(target, recorder, one, value, "a call after one of the same sizes")

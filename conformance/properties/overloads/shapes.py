@@ -13,18 +13,8 @@ import torch
 from conformance.framework import trees
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.operators._enlarged import Enlargement
-from conformance.properties.overloads._answers import (
-    Answer,
-    answer,
-    answers,
-    answers_of,
-    dtypes,
-    is_declared,
-    trusts_its_callers,
-)
+from conformance.properties.overloads._call_forms import FUNCTION, check_call, forms_of
 from conformance.properties.overloads._caller_calls import SLOW, calls_of_callers
-from conformance.properties.overloads._forms import FUNCTION, forms_of, hold
 from conformance.properties.overloads._matmul_sizes import long_products
 from conformance.properties.overloads._modified_calls import (
     arguments,
@@ -34,10 +24,20 @@ from conformance.properties.overloads._modified_calls import (
     with_argument,
     with_tensor,
 )
+from conformance.properties.overloads._references import (
+    OverloadReference,
+    dtypes,
+    is_declared,
+    is_unchecked,
+    overload_reference,
+    references,
+    references_of_table,
+)
 from conformance.properties.overloads._result_strides import hold_strides
 from conformance.properties.overloads._size_assignment import assignments_for, laid
 from conformance.properties.overloads.layouts import safe_on_the_cpu
 from conformance.samples.dispatched_kernels import base_name
+from conformance.samples.enlarged import Enlargement
 from conformance.samples.handmade_calls.large import LARGE
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -90,29 +90,29 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    if trusts_its_callers(subject):
+    if is_unchecked(subject):
         changes = _of_callers(target, subject, recorder.id.dtype)
     else:
         changes = _changes(target, subject, recorder)
     strided = False
     for changed in changes:
-        large = trees.numel(changed.plain) >= _LARGEST
+        large = trees.numel(changed.outputs) >= _LARGEST
         for form in (FUNCTION,) if large else forms_of(target, changed):
-            hold(target, recorder, changed, form)
-        if not strided and any(t.dim() > 1 for t in trees.tensors(changed.plain)):
+            check_call(target, recorder, changed, form)
+        if not strided and any(t.dim() > 1 for t in trees.tensors(changed.outputs)):
             strided = True
             hold_strides(target, recorder, changed)
-    for found in answers_of(target, subject, recorder.id.dtype, LARGE):
-        for form in forms_of(target, found):
-            hold(target, recorder, found, form)
-    if not trusts_its_callers(subject):
+    for reference in references_of_table(target, subject, recorder.id.dtype, LARGE):
+        for form in forms_of(target, reference):
+            check_call(target, recorder, reference, form)
+    if not is_unchecked(subject):
         _covered(target, subject, recorder)
     recorder.idle("the CPU takes the calls in no other shape")
 
 
-def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[Answer]:
+def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[OverloadReference]:
     """Yield the answers to calls of other shapes."""
-    known = list(answers(target, subject, recorder, _TO_GROW))
+    known = list(references(target, subject, recorder, _TO_GROW))
     yield from _ranks(known)
     for found in known[:_LIMIT]:
         yield from scalars(found)
@@ -144,15 +144,15 @@ def _covered(target: Target, subject: Subject, recorder: Recorder) -> None:
         return
     dealt = assignments_for(subject.name, names, recorder.id.dtype)
     sizes = [one.size for one in dealt]
-    known = answers(target, subject, recorder, _LIMIT)
+    known = references(target, subject, recorder, _LIMIT)
     larger = next(filter(None, (list(_sizes(found, sizes)) for found in known)), [])
     strided = target.capable("non_contiguous") and safe_on_the_cpu(subject, recorder.id.dtype)
     for one, changed in zip(dealt, larger, strict=False):
         forms = list(forms_of(target, changed))
         form = forms[one.form % len(forms)]
         with_layout = list(laid(changed, one.layout)) if strided else []
-        if not any(hold(target, recorder, changed, form, layout) for layout in with_layout):
-            hold(target, recorder, changed, form)
+        if not any(check_call(target, recorder, changed, form, layout) for layout in with_layout):
+            check_call(target, recorder, changed, form)
 
 
 def _has_the_largest(target: Target, subject: Subject, dtype: str) -> bool:
@@ -164,57 +164,57 @@ def _has_the_largest(target: Target, subject: Subject, dtype: str) -> bool:
     return bool(names) and dtype == names[zlib.crc32(subject.name.encode()) % len(names)]
 
 
-def _in_numbers(found: Answer) -> Iterator[Answer]:
+def _in_numbers(reference: OverloadReference) -> Iterator[OverloadReference]:
     """Yield the answers to calls with other numbers for sizes that arguments name, as of steps and rows."""
-    if found.overload.pointwise:
+    if reference.overload.pointwise:
         return  # its numbers are no sizes: those of polygamma are orders
-    for argument, value in arguments(found):
+    for argument, value in arguments(reference):
         if str(argument.type) not in ("int", "Optional[int]") or argument.name not in _NUMBERS:
             continue
         if value is None:
             continue
         for size in _SIZES:
             number = math.isqrt(size) + 1 if argument.name in _OF_MATRICES else size
-            changed = reference_of_modified_call(found, with_argument(found, argument.name, number))
+            changed = reference_of_modified_call(reference, with_argument(reference, argument.name, number))
             if changed is not None:
                 yield changed
 
 
-def _grows(found: Answer, larger: Answer) -> bool:
-    return _elements(larger) > _elements(found)
+def _grows(reference: OverloadReference, larger: OverloadReference) -> bool:
+    return _elements(larger) > _elements(reference)
 
 
-def _elements(found: Answer) -> int:
-    return max((t.numel() for t in trees.tensors(found.plain)), default=0)
+def _elements(reference: OverloadReference) -> int:
+    return max((t.numel() for t in trees.tensors(reference.outputs)), default=0)
 
 
-def _of_callers(target: Target, subject: Subject, dtype: str) -> Iterator[Answer]:
+def _of_callers(target: Target, subject: Subject, dtype: str) -> Iterator[OverloadReference]:
     """Yield the answers to calls that operators make for larger and for empty samples of theirs."""
     for call in calls_of_callers(subject, dtype).chosen(None):
-        found = answer(subject, dtype, call)
+        found = overload_reference(subject, dtype, call)
         if found is not None and is_declared(target, found):
             yield found
 
 
-def _ranks(known: Sequence[Answer]) -> Iterator[Answer]:
+def _ranks(known: Sequence[OverloadReference]) -> Iterator[OverloadReference]:
     for rank in _RANKS:
         deeper = next(filter(None, (in_dimensions(found, rank) for found in known)), None)
         if deeper is not None:
             yield deeper
 
 
-def scalars(found: Answer) -> Iterator[Answer]:
+def scalars(reference: OverloadReference) -> Iterator[OverloadReference]:
     """Yield the answer to the call with scalars for its tensors, if the CPU takes it and it has others."""
-    if all(tensor.dim() == 0 or tensor.numel() == 0 for tensor in found.sample.tensors()):
+    if all(tensor.dim() == 0 or tensor.numel() == 0 for tensor in reference.sample.tensors()):
         return
     changed = reshaped(
-        found, lambda tensor: tensor.detach().reshape(-1)[0].clone() if tensor.numel() else tensor
+        reference, lambda tensor: tensor.detach().reshape(-1)[0].clone() if tensor.numel() else tensor
     )
     if changed is not None:
         yield changed
 
 
-def empty(found: Answer) -> Iterator[Answer]:
+def empty(reference: OverloadReference) -> Iterator[OverloadReference]:
     """Yield the answers to the call with tensors of no elements, if the CPU takes it."""
     for dimensions in ((0,), (-1,), (-2, -1)):
 
@@ -225,29 +225,33 @@ def empty(found: Answer) -> Iterator[Answer]:
                 tensor = tensor.detach().narrow(dimension, 0, 0)
             return tensor.clone()
 
-        changed = reshaped(found, without)
+        changed = reshaped(reference, without)
         if changed is not None:
             yield changed
-    tensors = found.sample.tensors()
+    tensors = reference.sample.tensors()
     for place, tensor in enumerate(tensors[:_TENSORS] if len(tensors) > 1 else ()):
         for dimension in (0, -1)[: tensor.dim()]:  # one among others, as torch.cat takes it
             nothing = tensor.detach().narrow(dimension, 0, 0).clone()
-            changed = reference_of_modified_call(found, with_tensor(found.sample, place, nothing))
+            changed = reference_of_modified_call(reference, with_tensor(reference.sample, place, nothing))
             if changed is not None:
                 yield changed
 
 
-def _sizes(found: Answer, sizes: Sequence[int], *, growing: bool = False) -> Iterator[Answer]:
+def _sizes(
+    reference: OverloadReference, sizes: Sequence[int], *, growing: bool = False
+) -> Iterator[OverloadReference]:
     """Yield the answers to larger calls; with ``growing`` only to those whose result is as large."""
     known: list[Enlargement] = []
-    new = (way for way in found.ways if way.grows or not growing)
-    share = max(t.numel() for t in found.sample.tensors()) // max(1, _elements(found)) if growing else 1
-    for size in sizes[: 3 if found.subject.name in SLOW else None]:
+    new = (way for way in reference.ways if way.grows or not growing)
+    share = (
+        max(t.numel() for t in reference.sample.tensors()) // max(1, _elements(reference)) if growing else 1
+    )
+    for size in sizes[: 3 if reference.subject.name in SLOW else None]:
         sample = _grown(known, new, size * max(1, min(share, _MOST_SHARE)))
         if sample is None:
             return
         started = time.thread_time()
-        changed = reference_of_modified_call(found, sample)
+        changed = reference_of_modified_call(reference, sample)
         if changed is None:
             return
         yield changed

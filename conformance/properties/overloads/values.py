@@ -11,21 +11,21 @@ import torch
 from conformance.framework import trees
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.overloads._answers import (
-    Answer,
-    Comparison,
-    answers,
-    dtypes,
-    signs_zeros,
-    trusts_its_callers,
-)
-from conformance.properties.overloads._forms import forms_of, hold
+from conformance.properties.overloads._call_forms import check_call, forms_of
 from conformance.properties.overloads._modified_calls import (
     arguments,
     mapped,
     reference_of_modified_call,
     seeded,
     with_tensor,
+)
+from conformance.properties.overloads._references import (
+    Agreement,
+    OverloadReference,
+    dtypes,
+    fixes_signs_of_zeros,
+    is_unchecked,
+    references,
 )
 from conformance.samples.defined_inputs import NAN_IS_FREE
 from conformance.samples.dispatched_kernels import base_name
@@ -96,7 +96,7 @@ def keeps_small_numbers(name: str) -> bool:
     """Return whether an overload moves or selects values, or is arithmetic of IEEE 754, its sum, or exp."""
     base = base_name(name)
     kept = _SUMS.match(base) or _SELECTS.match(base)
-    return moves(name) or signs_zeros(base) or base == "exp" or kept is not None
+    return moves(name) or fixes_signs_of_zeros(base) or base == "exp" or kept is not None
 
 
 @register(
@@ -113,67 +113,69 @@ def keeps_small_numbers(name: str) -> bool:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    for found in answers(target, subject, recorder, _LIMIT):
+    for reference in references(target, subject, recorder, _LIMIT):
         recorder.idle("no argument of the calls can hold such a value")
-        for changed in with_special_values(target, found):
+        for changed in with_special_values(target, reference):
             for form in forms_of(target, changed):
-                hold(target, recorder, changed, form)
+                check_call(target, recorder, changed, form)
 
 
-def with_special_values(target: Target, found: Answer) -> Iterator[Answer]:
+def with_special_values(target: Target, reference: OverloadReference) -> Iterator[OverloadReference]:
     """Yield the answers to a call with special values in one argument after the other."""
-    pointwise = found.overload.pointwise
-    for place, tensor in enumerate(found.sample.tensors()[:_TENSORS]):
+    pointwise = reference.overload.pointwise
+    for place, tensor in enumerate(reference.sample.tensors()[:_TENSORS]):
         if tensor.numel() == 0:
             continue
         if place == 0:
-            yield from _the_same_everywhere(found, tensor)
+            yield from _the_same_everywhere(reference, tensor)
             if pointwise:
-                yield from _small_everywhere(target, found)
+                yield from _small_everywhere(target, reference)
         if tensor.is_floating_point():
-            yield from _floating(target, found, place, tensor, pointwise)
-            yield from _small_beside_ones(target, found, place)
-        elif tensor.is_complex() and moves(found.subject.name):
+            yield from _floating(target, reference, place, tensor, pointwise)
+            yield from _small_beside_ones(target, reference, place)
+        elif tensor.is_complex() and moves(reference.subject.name):
             values = _numbers(target, tensor.dtype.to_real())
             parts = torch.view_as_real(tensor.detach().clone(memory_format=torch.contiguous_format))
             new = torch.view_as_complex(seeded(parts, range(len(values)), values))
             yield from _some(
-                reference_of_modified_call(found, with_tensor(found.sample, place, new), Comparison.BITS)
+                reference_of_modified_call(
+                    reference, with_tensor(reference.sample, place, new), Agreement.BITS
+                )
             )
-        elif tensor.dtype == torch.int64 and _computes(found, tensor):
-            for wide in wide_integers(found, place):
-                yield from _some(reference_of_modified_call(found, wide))
+        elif tensor.dtype == torch.int64 and _computes(reference, tensor):
+            for wide in wide_integers(reference, place):
+                yield from _some(reference_of_modified_call(reference, wide))
 
 
-def _computes(found: Answer, tensor: torch.Tensor) -> bool:
+def _computes(reference: OverloadReference, tensor: torch.Tensor) -> bool:
     """Return whether an integer argument holds numbers to compute with, and not places."""
-    name = base_name(found.subject.name)
-    if not (found.overload.pointwise or moves(found.subject.name) or _COUNTS.match(name)):
+    name = base_name(reference.subject.name)
+    if not (reference.overload.pointwise or moves(reference.subject.name) or _COUNTS.match(name)):
         return False
     if "shift" in name:
-        return tensor is found.sample.tensors()[0]  # no shift by more bits than there are
+        return tensor is reference.sample.tensors()[0]  # no shift by more bits than there are
     holder = next(
-        (a for a, value in arguments(found) if any(t is tensor for t in trees.tensors(value))), None
+        (a for a, value in arguments(reference) if any(t is tensor for t in trees.tensors(value))), None
     )
     return holder is not None and _PLACES.match(holder.name) is None
 
 
-def wide_integers(found: Answer, place: int) -> Iterator[Sample]:
+def wide_integers(reference: OverloadReference, place: int) -> Iterator[Sample]:
     """Yield a call with integers in one tensor that float64 rounds, alone and beside what they round to."""
-    tensors = found.sample.tensors()
+    tensors = reference.sample.tensors()
     tensor = tensors[place]
     places = (0, tensor.numel() // 2 + 1)
-    wide = with_tensor(found.sample, place, seeded(tensor, places, (2**53 + 1, -(2**53) - 1)))
+    wide = with_tensor(reference.sample, place, seeded(tensor, places, (2**53 + 1, -(2**53) - 1)))
     yield wide
     for other, beside in enumerate(tensors):
-        if other != place and beside.dtype == torch.int64 and _computes(found, beside):
+        if other != place and beside.dtype == torch.int64 and _computes(reference, beside):
             rounded = seeded(beside, range(beside.numel()), (2**53,) * 2)
             yield with_tensor(wide, other, rounded)
-    yield with_tensor(found.sample, place, _neighbours(tensor))
+    yield with_tensor(reference.sample, place, _neighbours(tensor))
     integers = [one for one in tensors if one.dtype == torch.int64]
-    if place == 0 and len(integers) > 1 and all(_computes(found, one) for one in integers):
+    if place == 0 and len(integers) > 1 and all(_computes(reference, one) for one in integers):
         # In the order that they had: bounds stay bounds.
-        yield mapped(found.sample, lambda t: t + (2**53 + 1) if t.dtype == torch.int64 else t)
+        yield mapped(reference.sample, lambda t: t + (2**53 + 1) if t.dtype == torch.int64 else t)
 
 
 def _neighbours(tensor: torch.Tensor) -> torch.Tensor:
@@ -189,32 +191,32 @@ def _neighbours(tensor: torch.Tensor) -> torch.Tensor:
     return (torch.cat([low, high]) + 2**53).reshape(tensor.shape)
 
 
-def _the_same_everywhere(found: Answer, tensor: torch.Tensor) -> Iterator[Answer]:
+def _the_same_everywhere(reference: OverloadReference, tensor: torch.Tensor) -> Iterator[OverloadReference]:
     """Yield the answers to calls whose first tensor is all 0, or all 1, and of pointwise ones all infinity or
     NaN: many functions return those.
     """
-    if trusts_its_callers(found.subject) or found.rule.name == "factorisation":
+    if is_unchecked(reference.subject) or reference.rule.name == "factorisation":
         return
     values = [0.0, 1.0]
-    if tensor.is_floating_point() and found.overload.pointwise:
-        values += [math.inf] if base_name(found.subject.name) in NAN_IS_FREE else [math.inf, math.nan]
+    if tensor.is_floating_point() and reference.overload.pointwise:
+        values += [math.inf] if base_name(reference.subject.name) in NAN_IS_FREE else [math.inf, math.nan]
     for value in values:
         changed = reference_of_modified_call(
-            found, with_tensor(found.sample, 0, torch.full_like(tensor, value))
+            reference, with_tensor(reference.sample, 0, torch.full_like(tensor, value))
         )
         if changed is not None and (math.isfinite(value) or _is_floating(changed)):
             yield changed
 
 
-def _small_everywhere(target: Target, found: Answer) -> Iterator[Answer]:
+def _small_everywhere(target: Target, reference: OverloadReference) -> Iterator[OverloadReference]:
     """Yield the answers to calls of which all tensors of floats hold the same small number.
 
     Beside other numbers a sum of it shows neither the sign of a zero nor a subnormal number.
     """
-    first = found.sample.tensors()[0]
+    first = reference.sample.tensors()[0]
     if not first.is_floating_point():
         return
-    values = [(-0.0, -0.0), (-0.0, 0.0)] if signs_zeros(base_name(found.subject.name)) else []
+    values = [(-0.0, -0.0), (-0.0, 0.0)] if fixes_signs_of_zeros(base_name(reference.subject.name)) else []
     if target.precision != "flush-denormals":
         small = float(torch.finfo(first.dtype).tiny) / 8
         values += [(small, small), (small, 1.0), (small, 0.0)]
@@ -225,17 +227,19 @@ def _small_everywhere(target: Target, found: Answer) -> Iterator[Answer]:
                 return tensor
             return torch.full_like(tensor, value if tensor is first else others)
 
-        yield from _some(reference_of_modified_call(found, mapped(found.sample, filled)))
+        yield from _some(reference_of_modified_call(reference, mapped(reference.sample, filled)))
 
 
-def _small_beside_ones(target: Target, found: Answer, place: int) -> Iterator[Answer]:
+def _small_beside_ones(
+    target: Target, reference: OverloadReference, place: int
+) -> Iterator[OverloadReference]:
     """Yield the answers to a sum or a product of one argument's subnormal numbers and of ones, without what
     else is added up.
     """
-    name = base_name(found.subject.name)
+    name = base_name(reference.subject.name)
     if target.precision != "ieee" or not _SUMS.match(name):
         return
-    tensors = found.sample.tensors()
+    tensors = reference.sample.tensors()
     small = float(torch.finfo(tensors[place].dtype).tiny) / 64
 
     def filled(tensor: torch.Tensor) -> torch.Tensor:
@@ -247,36 +251,40 @@ def _small_beside_ones(target: Target, found: Answer, place: int) -> Iterator[An
             return seeded(torch.ones_like(tensor), (tensor.numel() // 2,), (small,))
         return torch.full_like(tensor, small)
 
-    yield from _some(reference_of_modified_call(found, mapped(found.sample, filled), Comparison.SMALL))
+    yield from _some(
+        reference_of_modified_call(reference, mapped(reference.sample, filled), Agreement.SUBNORMALS)
+    )
 
 
 def _floating(
-    target: Target, found: Answer, place: int, tensor: torch.Tensor, pointwise: bool
-) -> Iterator[Answer]:
+    target: Target, reference: OverloadReference, place: int, tensor: torch.Tensor, pointwise: bool
+) -> Iterator[OverloadReference]:
     values = _numbers(target, tensor.dtype)
-    if _ROUNDS.match(base_name(found.subject.name)):
+    if _ROUNDS.match(base_name(reference.subject.name)):
         values = [*_TIES, *values]
-    if base_name(found.subject.name) in NAN_IS_FREE:
+    if base_name(reference.subject.name) in NAN_IS_FREE:
         values = [value for value in values if value == value]
-    if moves(found.subject.name):
+    if moves(reference.subject.name):
         count = tensor.numel()
         for places in (range(len(values)), range(count - 1, max(-1, count - 1 - len(values)), -1)):
             new = seeded(tensor, places, values)
             yield from _some(
-                reference_of_modified_call(found, with_tensor(found.sample, place, new), Comparison.BITS)
+                reference_of_modified_call(
+                    reference, with_tensor(reference.sample, place, new), Agreement.BITS
+                )
             )
     elif pointwise:
         # One call has room for them all only if the tensor is large enough.
         for first in range(0, len(values), max(1, tensor.numel())):
             new = seeded(tensor, range(tensor.numel()), values[first:])
-            changed = reference_of_modified_call(found, with_tensor(found.sample, place, new))
+            changed = reference_of_modified_call(reference, with_tensor(reference.sample, place, new))
             if changed is not None and _is_floating(changed):
                 yield changed
-    elif not _FACTORS.search(found.subject.name):
+    elif not _FACTORS.search(reference.subject.name):
         for value in (float("nan"), float("inf"), float("-inf")):
             new = seeded(tensor, (tensor.numel() // 2,), (value,))
-            held = Comparison.SPECIAL if value != value else Comparison.INFINITE
-            changed = reference_of_modified_call(found, with_tensor(found.sample, place, new), held)
+            held = Agreement.SPECIAL_VALUES if value != value else Agreement.INFINITIES
+            changed = reference_of_modified_call(reference, with_tensor(reference.sample, place, new), held)
             if changed is not None and _is_floating(changed):
                 yield changed
 
@@ -290,15 +298,15 @@ def _numbers(target: Target, dtype: torch.dtype) -> list[float]:
     return numbers
 
 
-def _some(changed: Answer | None) -> Iterator[Answer]:
+def _some(changed: OverloadReference | None) -> Iterator[OverloadReference]:
     if changed is not None:
         yield changed
 
 
-def _is_floating(changed: Answer) -> bool:
+def _is_floating(changed: OverloadReference) -> bool:
     """Return whether the results can hold such values, or say yes or no to them.
 
     What a conversion to an integer makes of them is undefined (torch.Tensor.to).
     """
-    results = trees.tensors(changed.plain)
+    results = trees.tensors(changed.outputs)
     return all(t.is_floating_point() or t.is_complex() or t.dtype == torch.bool for t in results)

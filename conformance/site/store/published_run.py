@@ -25,7 +25,7 @@ _PROBLEMS, _PROBLEM = 10, 500
 
 
 @dataclasses.dataclass(frozen=True)
-class Night:
+class PublishedRun:
     """A leg in figures. ``leg`` has no results; ``level`` is the broadest level that it held.
 
     ``passed`` and ``claimed`` count among the ``planned`` results of its own level. ``regressed`` are the ids
@@ -74,24 +74,26 @@ class Night:
         return self.status in ("passed", "failed")
 
     @staticmethod
-    def of(submission: Submission) -> Night:
+    def of(submission: Submission) -> PublishedRun:
         """Sum up a run."""
         leg = submission.leg
         totals, planned = leg["totals"], int(leg["planned"])
-        return Night(
+        return PublishedRun(
             run=submission.run,
             build=Build.of(leg),
-            leg=_thin(leg),
+            leg=_leg_without_results(leg),
             provenance=submission.provenance,
             started=submission.started,
-            level=_held(leg),
-            passed=sum(int(totals.get(word, 0)) for word in _GOOD),
+            level=_broadest_level_held(leg),
+            passed=sum(int(totals.get(verdict, 0)) for verdict in _GOOD),
             planned=planned,
             claimed=planned - int(totals.get("unsupported", 0)),
             status=leg_status.leg_status(leg)[0],
         )
 
-    def compared(self, rows: Sequence[ResultRow], before: Night, rows_before: Sequence[ResultRow]) -> Night:
+    def compared(
+        self, rows: Sequence[ResultRow], before: PublishedRun, rows_before: Sequence[ResultRow]
+    ) -> PublishedRun:
         """Return the same night with what regressed since one before it."""
         old = cast("Leg", {**before.leg, "results": rows_before})
         new = cast("Leg", {**self.leg, "results": rows})
@@ -104,15 +106,15 @@ class Night:
             self, regressed=regressed[:_NAMED], regressed_count=len(regressed), compared_with=before.run
         )
 
-    def comparable(self, other: Night) -> bool:
+    def comparable(self, earlier: PublishedRun) -> bool:
         """Return True if an earlier night ran whole, on the same level and samples."""
-        same = (self.leg["level"], self.leg["samples"]) == (other.leg["level"], other.leg["samples"])
-        return same and self.ran and other.ran
+        same = (self.leg["level"], self.leg["samples"]) == (earlier.leg["level"], earlier.leg["samples"])
+        return same and self.ran and earlier.ran
 
     def to_json(self) -> dict[str, Any]:
         """An object that :meth:`from_json` reads."""
         return {
-            **{name: getattr(self, name) for name in _PLAIN},
+            **{name: getattr(self, name) for name in _SIMPLE_FIELDS},
             "build": dataclasses.asdict(self.build),
             "provenance": {
                 **dataclasses.asdict(self.provenance),
@@ -122,32 +124,32 @@ class Night:
         }
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Night:
+    def from_json(data: Mapping[str, Any]) -> PublishedRun:
         """The inverse of :meth:`to_json`."""
         origin = data["provenance"]
         received = datetime.datetime.fromisoformat(origin["received"])
-        plain = {name: data[name] for name in _PLAIN}
-        plain["regressed"] = tuple(plain["regressed"])
-        return Night(
-            **plain,
+        simple_fields = {name: data[name] for name in _SIMPLE_FIELDS}
+        simple_fields["regressed"] = tuple(simple_fields["regressed"])
+        return PublishedRun(
+            **simple_fields,
             build=Build(**data["build"]),
             provenance=Provenance(**{**origin, "received": received}),
             started=datetime.datetime.fromisoformat(data["started"]),
         )
 
 
-_PLAIN = (
+_SIMPLE_FIELDS = (
     *("run", "leg", "level", "passed", "planned", "claimed", "status"),
     *("regressed", "regressed_count", "compared_with"),
 )
 
 
-def _thin(leg: Leg) -> Leg:
+def _leg_without_results(leg: Leg) -> Leg:
     """The leg without its results, and without what the site does not show."""
-    kept = {key: value for key, value in leg.items() if key not in ("results", "cases", "expectations")}
-    kept["problems"] = [text[:_PROBLEM] for text in leg["problems"][:_PROBLEMS]]
-    kept["facts"] = {key: value for key, value in leg["facts"].items() if key != "environment"}
-    return cast("Leg", {**kept, "results": [], "cases": {}})
+    fields = {key: value for key, value in leg.items() if key not in ("results", "cases", "expectations")}
+    fields["problems"] = [text[:_PROBLEM] for text in leg["problems"][:_PROBLEMS]]
+    fields["facts"] = {key: value for key, value in leg["facts"].items() if key != "environment"}
+    return cast("Leg", {**fields, "results": [], "cases": {}})
 
 
 @functools.cache
@@ -155,9 +157,9 @@ def _manifest() -> manifest.Manifest:
     return manifest.load()
 
 
-def _held(leg: Leg) -> str | None:
+def _broadest_level_held(leg: Leg) -> str | None:
     """Return the broadest level that a leg holds, or None, also if the manifest does not know its torch."""
     try:
-        return level_assessment.held(leg, _manifest())
+        return level_assessment.broadest_level_held(leg, _manifest())
     except UsageError:
         return None

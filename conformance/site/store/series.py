@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from conformance.errors import UsageError
-from conformance.site.store.published_run import Night
-from conformance.site.store.verdict_table import Table, TableDelta
+from conformance.site.store.published_run import PublishedRun
+from conformance.site.store.verdict_table import TableDelta, VerdictTable
 
 SCHEMA = 1
 #: Nights of which all are kept, and those of which one a week is kept, in days; of older ones one a month.
@@ -21,13 +21,13 @@ ALL, WEEKLY = 30, 180
 class Entry:
     """A night, and what changed since the one before it; ``settled`` if it is compared with that."""
 
-    night: Night
+    night: PublishedRun
     change: TableDelta
-    settled: bool = True
+    is_compared: bool = True
 
 
 @dataclasses.dataclass
-class Line:
+class Series:
     """The nights of one backend, mode and build, the oldest first."""
 
     backend: str
@@ -35,55 +35,57 @@ class Line:
     entries: list[Entry] = dataclasses.field(default_factory=list)
 
     @property
-    def nights(self) -> list[Night]:
+    def nights(self) -> list[PublishedRun]:
         """The nights, the oldest first."""
         return [entry.night for entry in self.entries]
 
-    def tables(self) -> Iterator[tuple[Night, Table]]:
+    def tables(self) -> Iterator[tuple[PublishedRun, VerdictTable]]:
         """Yield each night with its table, which the next step changes."""
-        table = Table()
+        table = VerdictTable()
         for entry in self.entries:
             table.apply(entry.change)
             yield entry.night, table
 
-    def table_of(self, night: Night) -> Table:
+    def table_of(self, run: PublishedRun) -> VerdictTable:
         """The table of one of the nights."""
-        table = Table()
+        table = VerdictTable()
         for entry in self.entries:
             table.apply(entry.change)
-            if entry.night is night:
+            if entry.night is run:
                 return table
-        raise ValueError(f"{self.backend}, {self.mode}, has no run {night.run}")
+        raise ValueError(f"{self.backend}, {self.mode}, has no run {run.run}")
 
-    def add(self, night: Night, table: Table) -> None:
+    def add(self, run: PublishedRun, table: VerdictTable) -> None:
         """Put a night in its place in time; :meth:`settle` compares it."""
         # Of runs with one time the name decides, whichever arrives first.
-        moment = (night.when, night.run)
-        place = sum((entry.night.when, entry.night.run) <= moment for entry in self.entries)
-        before = Table()
-        for entry in self.entries[:place]:
+        moment = (run.when, run.run)
+        position = sum((entry.night.when, entry.night.run) <= moment for entry in self.entries)
+        before = VerdictTable()
+        for entry in self.entries[:position]:
             before.apply(entry.change)
-        if place < len(self.entries):
+        if position < len(self.entries):
             after = before.copy()
-            after.apply(self.entries[place].change)
-            self.entries[place].change = TableDelta.between(table, after)
-        self.entries.insert(place, Entry(night, TableDelta.between(before, table), settled=False))
-        later = (entry for entry in self.entries[place + 1 :] if entry.night.comparable(night))
+            after.apply(self.entries[position].change)
+            self.entries[position].change = TableDelta.between(table, after)
+        self.entries.insert(position, Entry(run, TableDelta.between(before, table), is_compared=False))
+        later = (entry for entry in self.entries[position + 1 :] if entry.night.comparable(run))
         if (following := next(later, None)) is not None:
-            following.settled = False
+            following.is_compared = False
 
-    def settle(self) -> None:
+    def compare_pending(self) -> None:
         """Compare each new night, and the next one after it, with the last one before that fits."""
-        ran: list[tuple[Night, Table]] = []
-        table = Table()
+        ran: list[tuple[PublishedRun, VerdictTable]] = []
+        table = VerdictTable()
         for entry in self.entries:
             table.apply(entry.change)
-            fitting = next((one for one in reversed(ran) if entry.night.comparable(one[0])), None)
-            if not entry.settled and fitting is not None:
-                entry.night = entry.night.compared(list(table.rows()), fitting[0], list(fitting[1].rows()))
-            entry.settled = True
+            earlier = next(
+                (candidate for candidate in reversed(ran) if entry.night.comparable(candidate[0])), None
+            )
+            if not entry.is_compared and earlier is not None:
+                entry.night = entry.night.compared(list(table.rows()), earlier[0], list(earlier[1].rows()))
+            entry.is_compared = True
             if entry.night.ran:
-                ran = [one for one in ran if not one[0].comparable(entry.night)]
+                ran = [candidate for candidate in ran if not candidate[0].comparable(entry.night)]
                 ran.append((entry.night, table.copy()))
 
     def thin(self, today: datetime.date) -> None:
@@ -92,22 +94,22 @@ class Line:
         Of each period and channel the last night stays that ran to its end, or the last one. A kept night is
         compared with the kept one before it.
         """
-        kept = self._kept(today)
-        if len(kept) == len(self.entries):
+        kept_entries = self._entries_to_keep(today)
+        if len(kept_entries) == len(self.entries):
             return
-        runs = {entry.night.run for entry in kept}
+        runs = {entry.night.run for entry in kept_entries}
         thinned: list[Entry] = []
         change = TableDelta()
         for entry in self.entries:
             change = change.then(entry.change)
-            if any(entry is one for one in kept):
+            if any(entry is kept_entry for kept_entry in kept_entries):
                 whole = entry.night.compared_with is None or entry.night.compared_with in runs
-                thinned.append(Entry(entry.night, change, settled=whole and entry.settled))
+                thinned.append(Entry(entry.night, change, is_compared=whole and entry.is_compared))
                 change = TableDelta()
         self.entries = thinned
-        self.settle()
+        self.compare_pending()
 
-    def _kept(self, today: datetime.date) -> list[Entry]:
+    def _entries_to_keep(self, today: datetime.date) -> list[Entry]:
         periods: dict[tuple[object, ...], Entry] = {}
         for entry in self.entries:
             key = (*_period(entry.night, today), entry.night.provenance.channel)
@@ -132,18 +134,18 @@ class Line:
         scratch.replace(file)
 
     @staticmethod
-    def read(file: Path) -> Line:
+    def read(file: Path) -> Series:
         """Read a line; UsageError if the file is not one."""
         try:
             head, *lines = file.read_text().splitlines()
-            words = json.loads(head)
-            if words["schema"] != SCHEMA:
-                raise ValueError(f"its schema is {words['schema']!r}; this version reads {SCHEMA}")
+            header = json.loads(head)
+            if header["schema"] != SCHEMA:
+                raise ValueError(f"its schema is {header['schema']!r}; this version reads {SCHEMA}")
             entries = [
-                Entry(Night.from_json(data["night"]), TableDelta.from_json(data["change"]))
+                Entry(PublishedRun.from_json(data["night"]), TableDelta.from_json(data["change"]))
                 for data in map(json.loads, lines)
             ]
-            return Line(str(words["backend"]), str(words["mode"]), entries)
+            return Series(str(header["backend"]), str(header["mode"]), entries)
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             why = str(error) if type(error) is ValueError else repr(error)[:200]
             raise UsageError(
@@ -151,10 +153,10 @@ class Line:
             ) from None
 
 
-def _period(night: Night, today: datetime.date) -> tuple[object, ...]:
+def _period(run: PublishedRun, today: datetime.date) -> tuple[object, ...]:
     """The stretch of time of which one night is kept; of a young night, the night itself."""
-    day = night.when.date()
+    day = run.when.date()
     age = (today - day).days
     if age <= ALL:
-        return (night.when, night.run)
+        return (run.when, run.run)
     return (day.year, day.month) if age > WEEKLY else tuple(day.isocalendar())[:2]

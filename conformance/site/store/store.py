@@ -16,10 +16,10 @@ from conformance.site import schedules as tables
 from conformance.site import submissions
 from conformance.site.build_columns import Build
 from conformance.site.registry import Backend
-from conformance.site.schedules import Place, Schedule
-from conformance.site.store.published_run import Night
-from conformance.site.store.series import SCHEMA, Line
-from conformance.site.store.verdict_table import Table
+from conformance.site.schedules import CellKey, Schedule
+from conformance.site.store.published_run import PublishedRun
+from conformance.site.store.series import SCHEMA, Series
+from conformance.site.store.verdict_table import VerdictTable
 from conformance.site.submissions import Refused
 
 #: The file that marks a folder as a store, and holds what belongs to no line.
@@ -36,16 +36,16 @@ Key = tuple[str, Build, str]
 class Store:
     """All lines by backend, build and mode. ``seen`` are the runs that were folded, as ``BACKEND/RUN``."""
 
-    lines: dict[Key, Line] = dataclasses.field(default_factory=dict)
+    lines: dict[Key, Series] = dataclasses.field(default_factory=dict)
     schedules: list[Schedule] = dataclasses.field(default_factory=list)
     refused: list[Refused] = dataclasses.field(default_factory=list)
-    seen: set[str] = dataclasses.field(default_factory=set)
+    stored_runs: set[str] = dataclasses.field(default_factory=set)
     #: Lines that differ from their files.
     changed: set[Key] = dataclasses.field(default_factory=set)
     #: Lines whose files are to be removed.
-    gone: set[Key] = dataclasses.field(default_factory=set)
+    removed: set[Key] = dataclasses.field(default_factory=set)
 
-    def fold(
+    def add_results(
         self, folder: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str = ""
     ) -> int:
         """Add the runs of a folder of results that are not in the store yet; return their number.
@@ -56,31 +56,31 @@ class Store:
         self.rename(registry)
         new = set()
         refused: list[Refused] = []
-        for legs in submissions.read(folder, registry, today, refused, ours, self.seen):
-            place = submissions.place_of(legs[0].folder)
+        for legs in submissions.read_submissions(folder, registry, today, refused, ours, self.stored_runs):
+            label = submissions.run_label(legs[0].folder)
             try:
-                nights = [(Night.of(leg), Table.of(leg.leg["results"])) for leg in legs]
+                nights = [(PublishedRun.of(leg), VerdictTable.of(leg.leg["results"])) for leg in legs]
             except Exception as error:  # one submission never keeps the others from being shown
-                refused.append(Refused(place, f"it cannot be summed up ({type(error).__name__})"))
+                refused.append(Refused(label, f"it cannot be summed up ({type(error).__name__})"))
                 continue
-            for night, table in nights:
-                self._add(legs[0].backend.id, night, table)
-            new.add(place)
+            for run, table in nights:
+                self._add(legs[0].backend.id, run, table)
+            new.add(label)
         for key in self.changed:
-            self.lines[key].settle()
-        known = self.seen | {f"{one.backend}/{one.run}" for one in self.schedules}
-        schedules, unread = tables.read(folder, registry, today, ours, known)
+            self.lines[key].compare_pending()
+        known_runs = self.stored_runs | {f"{schedule.backend}/{schedule.run}" for schedule in self.schedules}
+        schedules, unread = tables.read_schedules(folder, registry, today, ours, known_runs)
         self.schedules += schedules
         self.refused = [*refused, *unread]
-        self.seen |= new
+        self.stored_runs |= new
         return len(new)
 
-    def _add(self, backend: str, night: Night, table: Table) -> None:
-        key = (backend, night.build, night.mode)
-        line = self.lines.setdefault(key, Line(backend, night.mode))
+    def _add(self, backend: str, run: PublishedRun, table: VerdictTable) -> None:
+        key = (backend, run.build, run.mode)
+        line = self.lines.setdefault(key, Series(backend, run.mode))
         # A store whose writing was cut off may have the night already.
-        if all(one.run != night.run for one in line.nights):
-            line.add(night, table)
+        if all(earlier_run.run != run.run for earlier_run in line.nights):
+            line.add(run, table)
             self.changed.add(key)
 
     def rename(self, registry: Mapping[str, Backend]) -> None:
@@ -89,14 +89,14 @@ class Store:
         for key in [key for key in self.lines if key[0] in former and key[0] not in registry]:
             line = self.lines.pop(key)
             self.changed.discard(key)
-            self.gone.add(key)
-            for night, table in line.tables():
-                self._add(former[key[0]], night, table.copy())
+            self.removed.add(key)
+            for run, table in line.tables():
+                self._add(former[key[0]], run, table.copy())
         self.schedules = [
-            dataclasses.replace(one, backend=former.get(one.backend, one.backend))
-            if one.backend not in registry
-            else one
-            for one in self.schedules
+            dataclasses.replace(schedule, backend=former.get(schedule.backend, schedule.backend))
+            if schedule.backend not in registry
+            else schedule
+            for schedule in self.schedules
         ]
 
     def thin(self, today: datetime.date) -> None:
@@ -110,51 +110,53 @@ class Store:
                 self.changed.add(key)
         oldest = datetime.datetime.combine(today, datetime.time(), datetime.timezone.utc)
         oldest -= datetime.timedelta(days=_KEPT)
-        self.schedules = [one for one in self.schedules if one.received >= oldest]
+        self.schedules = [schedule for schedule in self.schedules if schedule.received >= oldest]
 
-    def missing(self) -> dict[Place, list[datetime.datetime]]:
+    def missing(self) -> dict[CellKey, list[datetime.datetime]]:
         """The nights on which a cell was scheduled and left nothing that is shown."""
-        shown = {
-            (backend, night.run, build, mode)
+        shown_runs = {
+            (backend, run.run, build, mode)
             for (backend, build, mode), line in self.lines.items()
-            for night in line.nights
+            for run in line.nights
         }
-        return tables.missing(self.schedules, shown)
+        return tables.missing_cells(self.schedules, shown_runs)
 
     def write(self, folder: Path) -> None:
         """Write what has changed into the store's folder.
 
         UsageError if the folder is something else, or cannot be written.
         """
-        check(folder)
+        check_folder(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not (folder / MARK).exists():
-                _replace(folder / MARK, _head(set(), []))
-            for key in self.gone:
-                (folder / _file(key)).unlink(missing_ok=True)
+                _write_atomically(folder / MARK, _head_json(set(), []))
+            for key in self.removed:
+                (folder / _file_name(key)).unlink(missing_ok=True)
             for key in sorted(self.changed, key=str):
-                file = folder / _file(key)
+                file = folder / _file_name(key)
                 file.parent.mkdir(exist_ok=True)
                 self.lines[key].write(file)
             lines = [
-                json.dumps({"backend": one.backend, **one.to_json()}, sort_keys=True)
-                for one in sorted(self.schedules, key=lambda one: (one.received, one.backend, one.run))
+                json.dumps({"backend": schedule.backend, **schedule.to_json()}, sort_keys=True)
+                for schedule in sorted(
+                    self.schedules, key=lambda schedule: (schedule.received, schedule.backend, schedule.run)
+                )
             ]
-            _replace(folder / _SCHEDULES, "".join(f"{line}\n" for line in lines))
+            _write_atomically(folder / _SCHEDULES, "".join(f"{line}\n" for line in lines))
             # Last, so that a run counts as seen only if all of it is there.
-            _replace(folder / MARK, _head(self.seen, self.refused))
+            _write_atomically(folder / MARK, _head_json(self.stored_runs, self.refused))
         except OSError as error:
             raise UsageError(
                 f"the store {folder} cannot be written ({error.strerror}); name another folder"
             ) from None
         self.changed.clear()
-        self.gone.clear()
+        self.removed.clear()
 
     @staticmethod
     def read(folder: Path) -> Store:
         """Read a store; one that does not exist yet is empty. UsageError if the folder is something else."""
-        check(folder)
+        check_folder(folder)
         if not (folder / MARK).exists():
             return Store()
         store = Store()
@@ -162,8 +164,10 @@ class Store:
             head = json.loads((folder / MARK).read_text())
             if head["schema"] != SCHEMA:
                 raise ValueError(f"its schema is {head['schema']!r}; this version reads {SCHEMA}")
-            store.seen = set(map(str, head["seen"]))
-            store.refused = [Refused(str(one["place"]), str(one["why"])) for one in head["refused"]]
+            store.stored_runs = set(map(str, head["seen"]))
+            store.refused = [
+                Refused(str(refusal["place"]), str(refusal["why"])) for refusal in head["refused"]
+            ]
             schedules = folder / _SCHEDULES
             for text in schedules.read_text().splitlines() if schedules.exists() else ():
                 data = json.loads(text)
@@ -173,13 +177,13 @@ class Store:
                 f"{folder} is no store that can be read ({error}); make it anew from the results"
             ) from None
         for file in sorted(folder.glob("*/*.jsonl")):
-            line = Line.read(file)
+            line = Series.read(file)
             if line.entries:
                 store.lines[(line.backend, line.nights[-1].build, line.mode)] = line
         return store
 
 
-def check(folder: Path) -> None:
+def check_folder(folder: Path) -> None:
     """Raise UsageError for a place that is there, and is neither an empty folder nor a store."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"{folder} is not a folder; name another one for the store")
@@ -189,9 +193,9 @@ def check(folder: Path) -> None:
         raise UsageError(f"{links[0]} is a link, and a store has none; make the store anew from the results")
 
 
-def replace(folder: Path, store: Store) -> None:
+def replace_store(folder: Path, store: Store) -> None:
     """Put a store that was made anew in place of a folder's. UsageError if that is something else."""
-    check(folder)
+    check_folder(folder)
     scratch = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(scratch, ignore_errors=True)
     store.write(scratch)
@@ -200,29 +204,29 @@ def replace(folder: Path, store: Store) -> None:
     scratch.rename(folder)
 
 
-def _head(seen: set[str], refused: Sequence[Refused]) -> str:
+def _head_json(stored_runs: set[str], refused: Sequence[Refused]) -> str:
     head = {
         "schema": SCHEMA,
-        "seen": sorted(seen),
-        "refused": [dataclasses.asdict(one) for one in refused[:_REFUSED]],
+        "seen": sorted(stored_runs),
+        "refused": [dataclasses.asdict(refusal) for refusal in refused[:_REFUSED]],
     }
     return json.dumps(head, indent=0, sort_keys=True) + "\n"
 
 
-def _replace(file: Path, text: str) -> None:
+def _write_atomically(file: Path, text: str) -> None:
     """Write a file so that it is there whole, or as before."""
     scratch = file.with_name(f"{file.name}.part")
     scratch.write_text(text)
     scratch.replace(file)
 
 
-def _file(key: Key) -> str:
+def _file_name(key: Key) -> str:
     backend, build, mode = key
     # Two builds may have one slug.
     digest = hashlib.sha256(repr(key).encode()).hexdigest()[:8]
     return f"{backend}/{re.sub('[^a-z0-9-]+', '-', mode)[:40]}@{build.slug}-{digest}.jsonl"
 
 
-def keys(store: Store) -> Iterator[Key]:
+def sorted_keys(store: Store) -> Iterator[Key]:
     """The lines in a fixed order."""
     return iter(sorted(store.lines, key=lambda key: (key[0], key[2], key[1].slug)))

@@ -24,7 +24,7 @@ Verdicts = tuple[tuple[str, ...], str]
 
 
 @dataclasses.dataclass
-class Table:
+class VerdictTable:
     """Verdicts by case, what results that are no pass say by id, and placements by case."""
 
     cases: dict[str, Verdicts] = dataclasses.field(default_factory=dict)
@@ -32,22 +32,22 @@ class Table:
     placements: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @staticmethod
-    def of(rows: Sequence[ResultRow]) -> Table:
+    def of(rows: Sequence[ResultRow]) -> VerdictTable:
         """Make the table of a leg's results; private paths and long texts are cut."""
-        table = Table()
-        found: dict[str, tuple[list[str], list[str]]] = {}
+        table = VerdictTable()
+        by_case: dict[str, tuple[list[str], list[str]]] = {}
         for row in rows:
             if len(row["id"]) > _ID:
                 continue
             case, _, dtype = row["id"].rpartition("@")
-            dtypes, letters = found.setdefault(case, ([], []))
+            dtypes, letters = by_case.setdefault(case, ([], []))
             dtypes.append(dtype)
             letters.append(LETTER_OF[row["verdict"]])
             if row["verdict"] != Verdict.PASS.value:
-                table.details[row["id"]] = _kept(row)
+                table.details[row["id"]] = _reduced_row(row)
             if "placement" in row:
                 table.placements[case] = row["placement"]
-        table.cases = {case: (tuple(dtypes), "".join(letters)) for case, (dtypes, letters) in found.items()}
+        table.cases = {case: (tuple(dtypes), "".join(letters)) for case, (dtypes, letters) in by_case.items()}
         return table
 
     def rows(self) -> Iterator[ResultRow]:
@@ -64,9 +64,9 @@ class Table:
         _apply(self.details, change.details)
         _apply(self.placements, change.placements)
 
-    def copy(self) -> Table:
+    def copy(self) -> VerdictTable:
         """Return a table that later changes leave alone."""
-        return Table(dict(self.cases), dict(self.details), dict(self.placements))
+        return VerdictTable(dict(self.cases), dict(self.details), dict(self.placements))
 
 
 @dataclasses.dataclass
@@ -78,12 +78,12 @@ class TableDelta:
     placements: dict[str, str | None] = dataclasses.field(default_factory=dict)
 
     @staticmethod
-    def between(old: Table, new: Table) -> TableDelta:
+    def between(old: VerdictTable, new: VerdictTable) -> TableDelta:
         """Return the change that makes ``new`` of ``old``."""
         return TableDelta(
-            _between(old.cases, new.cases),
-            _between(old.details, new.details),
-            _between(old.placements, new.placements),
+            _changed_values(old.cases, new.cases),
+            _changed_values(old.details, new.details),
+            _changed_values(old.placements, new.placements),
         )
 
     def then(self, later: TableDelta) -> TableDelta:
@@ -126,7 +126,7 @@ class TableDelta:
         return TableDelta(cases, dict(data["details"]), dict(data["placements"]))
 
 
-def _between(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+def _changed_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     changed = {key: value for key, value in new.items() if old.get(key) != value}
     return changed | {key: None for key in old if key not in new}
 
@@ -139,37 +139,37 @@ def _apply(values: dict[str, Any], changed: Mapping[str, Any]) -> None:
             values[key] = value
 
 
-def _kept(row: ResultRow) -> ResultRow:
+def _reduced_row(row: ResultRow) -> ResultRow:
     """The part of a result that is kept: enough to tell one failure from another."""
-    kept: ResultRow = {"id": row["id"], "verdict": row["verdict"], "seconds": 0.0}
+    reduced: ResultRow = {"id": row["id"], "verdict": row["verdict"], "seconds": 0.0}
     failures: list[FailureRow] = [
         {"kind": failure["kind"][:20], "message": scrub.text(failure["message"][:_MESSAGE])}
         for failure in _first_of_each_kind(row.get("failures", []))
     ]
     if failures:
-        kept["failures"] = failures
+        reduced["failures"] = failures
     elif row.get("notes"):
-        kept["notes"] = [scrub.text(row["notes"][-1][:_MESSAGE])]
+        reduced["notes"] = [scrub.text(row["notes"][-1][:_MESSAGE])]
     if samples := row.get("failed_samples", [])[:_SAMPLES]:
-        kept["failed_samples"] = samples
+        reduced["failed_samples"] = samples
     if "pattern" in row:
-        kept["pattern"] = row["pattern"]
+        reduced["pattern"] = row["pattern"]
     if row.get("intermittent"):
-        kept["intermittent"] = True
+        reduced["intermittent"] = True
     if kinds := sorted({kind for attempt in row.get("attempts", ()) for kind in attempt.get("kinds", ())}):
-        kept["attempts"] = [{"verdict": row["verdict"], "attempt": 1, "seconds": 0.0, "kinds": kinds}]
-    return kept
+        reduced["attempts"] = [{"verdict": row["verdict"], "attempt": 1, "seconds": 0.0, "kinds": kinds}]
+    return reduced
 
 
 def _first_of_each_kind(failures: Sequence[FailureRow]) -> list[FailureRow]:
     """The first failures, and the first one of every kind: a new kind is another failure."""
     kinds: set[str] = set()
-    kept = []
+    selected = []
     for number, failure in enumerate(failures):
         if number < _FAILURES or failure["kind"] not in kinds:
-            kept.append(failure)
+            selected.append(failure)
         kinds.add(failure["kind"])
-    return kept
+    return selected
 
 
 def subject_of(case: str) -> str:

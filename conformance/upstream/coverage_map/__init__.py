@@ -56,12 +56,12 @@ class Method:
     reason: str | None = None
 
 
-def stems() -> list[str]:
+def file_stems() -> list[str]:
     """List the names under which upstream's files are pinned, in order."""
     return sorted(path.stem for path in (FOLDER / "test_names").glob("*.json"))
 
 
-def pinned(stem: str) -> dict[str, Any]:
+def pinned_names(stem: str) -> dict[str, Any]:
     """Read ``file``, ``commit`` (None if the names come from ports) and ``classes`` of a pinned file."""
     data: dict[str, Any] = json.loads((FOLDER / "test_names" / f"{stem}.json").read_text())
     return data
@@ -71,7 +71,7 @@ def methods(stem: str) -> list[Method]:
     """List the methods of a file with their entries in the map; CoverageError if the map names anything
     else.
     """
-    names = pinned(stem)
+    names = pinned_names(stem)
     path = FOLDER / "maps" / f"{stem}.toml"
     table: dict[str, Any] = tomllib.loads(path.read_text()) if path.is_file() else {}
     wheel = set(table.pop("wheel", ()))
@@ -85,9 +85,9 @@ def methods(stem: str) -> list[Method]:
             in_wheel = owner in wheel or f"{owner}.{name}" in wheel
             if isinstance(entry, str):
                 if entry not in REASONS:
-                    known = ", ".join(REASONS)
+                    reason_names = ", ".join(REASONS)
                     raise CoverageError(
-                        f"{path.name}: {owner}.{name} has reason {entry!r}; use one of {known}"
+                        f"{path.name}: {owner}.{name} has reason {entry!r}; use one of {reason_names}"
                     )
                 listed_methods.append(Method(names["file"], owner, name, in_wheel, reason=entry))
             else:
@@ -96,14 +96,16 @@ def methods(stem: str) -> list[Method]:
 
 
 def _check_names(path: Path, table: dict[str, Any], wheel: set[str], classes: dict[str, list[str]]) -> None:
-    known = {f"{owner}.{name}" for owner, listed in classes.items() for name in listed}
+    pinned_names = {f"{owner}.{name}" for owner, listed in classes.items() for name in listed}
     for owner, entries in table.items():
         for name in entries:
-            if f"{owner}.{name}" not in known:
+            if f"{owner}.{name}" not in pinned_names:
                 raise CoverageError(f"{path.name}: {owner}.{name} is not a pinned method; fix the name")
-    for word in wheel:
-        if word not in known and word not in classes:
-            raise CoverageError(f"{path.name}: {word} in wheel is not a pinned class or method; fix the name")
+    for wheel_name in wheel:
+        if wheel_name not in pinned_names and wheel_name not in classes:
+            raise CoverageError(
+                f"{path.name}: {wheel_name} in wheel is not a pinned class or method; fix the name"
+            )
     for owner, listed in classes.items():
         twice = [name for name, count in collections.Counter(listed).items() if count > 1]
         if twice:

@@ -9,11 +9,11 @@ namespace hpu_reference::bindings {
 void bind_graphs(pybind11::module& m);
 // Binds programs of compiled code.
 void bind_static_programs(pybind11::module& m);
-// Binds the engine's switches and counters.
+// Binds the engine's settings and counters.
 void bind_engine(pybind11::module& m);
 // Binds the history of the device's memory.
 void bind_memory_history(pybind11::module& m);
-// Binds recordings of what the device does.
+// Binds recordings of the device's activity.
 void bind_traces(pybind11::module& m);
 // Binds the log.
 void bind_log(pybind11::module& m);

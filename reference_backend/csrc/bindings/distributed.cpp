@@ -1,4 +1,4 @@
-// The process group "hccl" for Python, which makes its gloo and passes it in.
+// The process group "hccl" for Python, which creates the gloo backend and passes it in.
 #include <pybind11/chrono.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
@@ -17,7 +17,7 @@ namespace hpu_reference::bindings {
 
 namespace {
 
-// A dictionary for each recorded collective; "frames" are torch's.
+// Returns a dictionary for each recorded collective; "frames" has torch's format.
 py::list flight_record() {
   torch::freeDeadCapturedTracebackFrames();
   const std::vector<distributed::FlightEntry> entries = distributed::recorded_flights();
@@ -59,7 +59,7 @@ py::list flight_record() {
 
 void bind_distributed(py::module& m) {
   using Backend = c10::intrusive_ptr<c10d::Backend>;
-  // As a plain Backend, a class that torch has bound itself.
+  // Bound as a plain Backend, a class that torch has bound itself.
   m.def(
       "create_hccl",
       [](const Backend& gloo,
@@ -67,9 +67,10 @@ void bind_distributed(py::module& m) {
          int rank,
          int size,
          std::chrono::milliseconds timeout,
-         bool meets) -> Backend {
-        const py::gil_scoped_release unlocked;  // it waits for the other ranks
-        return c10::make_intrusive<distributed::ProcessGroupHccl>(gloo, store, rank, size, timeout, meets);
+         bool synchronizes_first) -> Backend {
+        const py::gil_scoped_release unlocked;  // the constructor waits for the other ranks
+        return c10::make_intrusive<distributed::ProcessGroupHccl>(
+            gloo, store, rank, size, timeout, synchronizes_first);
       },
       py::arg("gloo"),
       py::arg("store"),
@@ -77,8 +78,8 @@ void bind_distributed(py::module& m) {
       py::arg("size"),
       py::arg("timeout"),
       py::arg("meets") = false,
-      "A backend for hpu tensors, carried by a gloo backend over the same ranks; the timeout is that of "
-      "gloo. With `meets` the ranks meet in the store before each collective.");
+      "Create a backend for hpu tensors on top of a gloo backend over the same ranks with the same timeout. "
+      "If `meets` is true, the ranks rendezvous in the store before each collective.");
   m.def(
       "shares_memory",
       [](const Backend& backend) {
@@ -86,7 +87,7 @@ void bind_distributed(py::module& m) {
         return hccl != nullptr && hccl->shares_memory();
       },
       py::arg("backend"),
-      "True if it is an hccl backend whose ranks reduce in memory that they share.");
+      "Return whether the backend is an hccl backend whose ranks reduce in shared memory.");
   m.def("set_blocking_collectives", &distributed::set_blocking_collectives, py::arg("on"));
   m.def("flight_record", &flight_record);
   m.def("failed_collectives", &distributed::failed_flights);
@@ -97,7 +98,7 @@ void bind_distributed(py::module& m) {
           distributed::set_between_graphs({});
           return;
         }
-        // Shared and never freed without the interpreter's lock.
+        // Shared, and freed only with the GIL held.
         auto* function = new py::function(*between);
         distributed::set_between_graphs([function](std::function<void()> issue) {
           const py::gil_scoped_acquire lock;
@@ -109,7 +110,8 @@ void bind_distributed(py::module& m) {
         });
       },
       py::arg("between"),
-      "What is done about a collective in a capture: called with a function that issues it. None: refused.");
+      "Set the handler of a collective in a capture. It is called with a function that issues the "
+      "collective. With None, such a collective is refused.");
 }
 
 }  // namespace hpu_reference::bindings

@@ -1,4 +1,4 @@
-// The engine's switches and counters: queues, learned calls, events for listeners.
+// The engine's settings and counters: queues, output metadata, telemetry events.
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -12,11 +12,11 @@
 #include "engine/output_metadata_cache.h"
 #include "graph/prepared_call.h"
 #include "memory/race_check.h"
-#include "runtime/stream_gate.h"
 #include "runtime/gil.h"
-#include "runtime/telemetry.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
+#include "runtime/stream_gate.h"
+#include "runtime/telemetry.h"
 
 namespace py = pybind11;
 
@@ -24,34 +24,34 @@ namespace hpu_reference::bindings {
 
 namespace {
 
-struct Notice {
+struct TelemetryEvent {
   std::string name;
   std::int64_t microseconds;
-  runtime::NoticeParameters parameters;
+  runtime::TelemetryParameters parameters;
 };
 
-// Notices come on any thread, with or without the interpreter's lock, and while a recorder has its own
-// locked: Python receives them when its main thread is next at a safe point.
+// Telemetry events occur on any thread, with or without the GIL, and while a recorder holds its lock. Python
+// receives them when its main thread reaches the next safe point.
 std::mutex g_mutex;
-std::deque<Notice> g_notices;
+std::deque<TelemetryEvent> g_telemetry_events;
 PyObject* g_callback = nullptr;
 
 int deliver(void*) {
   for (;;) {
-    Notice notice;
+    TelemetryEvent event;
     {
       const std::lock_guard<std::mutex> lock(g_mutex);
-      if (g_notices.empty()) {
+      if (g_telemetry_events.empty()) {
         return 0;
       }
-      notice = std::move(g_notices.front());
-      g_notices.pop_front();
+      event = std::move(g_telemetry_events.front());
+      g_telemetry_events.pop_front();
     }
     if (g_callback == nullptr) {
       continue;
     }
     try {
-      py::reinterpret_borrow<py::object>(g_callback)(notice.name, notice.microseconds, notice.parameters);
+      py::reinterpret_borrow<py::object>(g_callback)(event.name, event.microseconds, event.parameters);
     } catch (py::error_already_set& error) {
       error.restore();
       PyErr_WriteUnraisable(g_callback);
@@ -59,13 +59,13 @@ int deliver(void*) {
   }
 }
 
-void listen(const char* name, const runtime::NoticeParameters& parameters) {
+void listen(const char* name, const runtime::TelemetryParameters& parameters) {
   using std::chrono::duration_cast;
   using std::chrono::microseconds;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   {
     const std::lock_guard<std::mutex> lock(g_mutex);
-    g_notices.push_back({name, duration_cast<microseconds>(now).count(), parameters});
+    g_telemetry_events.push_back({name, duration_cast<microseconds>(now).count(), parameters});
   }
   Py_AddPendingCall(&deliver, nullptr);
 }
@@ -81,7 +81,7 @@ void* release_interpreter() {
   return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
 }
 
-// The innermost line outside torch and this package.
+// Returns the innermost line outside torch and this package.
 std::string python_line() {
   if (!Py_IsInitialized()) {
     return "";
@@ -101,25 +101,26 @@ std::string python_line() {
 }  // namespace
 
 void bind_engine(py::module& m) {
-  runtime::set_interpreter_lock({&release_interpreter, [](void* released) {
-                                   PyEval_RestoreThread(static_cast<PyThreadState*>(released));
-                                 }});
+  runtime::set_gil_functions({&release_interpreter, [](void* released) {
+                                PyEval_RestoreThread(static_cast<PyThreadState*>(released));
+                              }});
   m.def("set_pipeline", &runtime::set_pipeline_enabled, py::arg("enabled"));
   m.def("set_queue_all",
         &runtime::set_queue_all,
         py::arg("delay_us"),
         py::arg("seed") = 0,
-        "Every operator that can be goes through its stream's queue, behind a pause; -1: off.");
+        "Queue every operator that can be deferred, after a delay of up to `delay_us`. -1 disables this.");
   m.def("set_record_lines", [](bool on) {
     engine::set_line_source(on ? std::function<std::string()>(&python_line) : std::function<std::string()>());
   });
   m.def("shutdown", &runtime::shutdown_queues, py::call_guard<py::gil_scoped_release>());
   m.def("enqueue_delay",
         [](double seconds) { runtime::enqueue_delay(runtime::current_stream_id(), seconds); });
-  py::class_<runtime::Gate>(m, "Gate", "Holds the current stream's later work back until it is opened.")
+  py::class_<runtime::StreamGate>(
+      m, "Gate", "Blocks later work of the current stream until open() is called.")
       .def(py::init<>())
-      .def("enqueue", [](runtime::Gate& self) { self.enqueue(runtime::current_stream_id()); })
-      .def("open", &runtime::Gate::open);
+      .def("enqueue", [](runtime::StreamGate& self) { self.enqueue(runtime::current_stream_id()); })
+      .def("open", &runtime::StreamGate::open);
   m.def("engine_counters", [] {
     const auto queues = runtime::queue_counters();
     const auto& engine = engine::counters();
@@ -128,17 +129,17 @@ void bind_engine(py::module& m) {
         {"taken_over", queues.taken_over},
         {"workers", queues.workers},
         {"pending", queues.pending},
-        {"learned", engine.learned},
+        {"learned", engine.metadata_runs},
         {"deferred", engine.deferred},
         {"launched", engine.launched},
         {"prepared", graph::prepared_runs()},
-        {"learned_calls", static_cast<std::int64_t>(engine::learned_count())}};
+        {"learned_calls", static_cast<std::int64_t>(engine::output_metadata_count())}};
   });
   m.def("take_order_reports",
-        &memory::take_order_reports,
-        "Missing waits between streams that HPU_REFERENCE_STREAM_ORDER=events has found; forgets them.");
-  m.def("clear_learned", &engine::clear_learned);
-  m.def("set_keeps_learned", &engine::set_keeps_learned, py::arg("on"));
+        &memory::take_race_reports,
+        "Return and clear the missing waits between streams found under HPU_REFERENCE_STREAM_ORDER=events.");
+  m.def("clear_learned", &engine::clear_output_metadata);
+  m.def("set_keeps_learned", &engine::set_output_metadata_cache_enabled, py::arg("on"));
   m.def("executed_ops", [] {
     std::map<std::string, std::int64_t> result;
     for (const auto& [name, count] : engine::executed_operators()) {
@@ -148,7 +149,7 @@ void bind_engine(py::module& m) {
   });
   m.def("reset_executed_ops", &engine::reset_executed_operators);
   m.def("set_event_callback", &set_event_callback, py::arg("callback"));
-  m.def("take_events", [] { deliver(nullptr); }, "Deliver what the callback has not heard yet, now.");
+  m.def("take_events", [] { deliver(nullptr); }, "Deliver all pending telemetry events to the callback now.");
 }
 
 }  // namespace hpu_reference::bindings

@@ -1,4 +1,4 @@
-// Graphs: capture, replay, and their descriptions for the fuser and for people.
+// Graphs: capture, replay, and their descriptions for the fuser and for readers.
 #include <pybind11/complex.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
@@ -109,7 +109,7 @@ py::dict describe(const Graph& graph) {
   for (const auto& buffer : graph.buffers) {
     py::dict entry;
     entry["bytes"] = buffer.bytes;
-    entry["role"] = graph::word(buffer.role);
+    entry["role"] = graph::role_name(buffer.role);
     buffers.append(entry);
   }
   for (const auto& call : graph.calls) {
@@ -122,7 +122,7 @@ py::dict describe(const Graph& graph) {
       }
     }
     const auto uses = graph::uses_of(call);
-    for (const auto& result : call.learned->results) {
+    for (const auto& result : call.output_metadata->results) {
       using Kind = engine::Result::Kind;
       if (result.kind == Kind::Undefined) {
         results.append(py::none());
@@ -130,9 +130,9 @@ py::dict describe(const Graph& graph) {
         results.append(describe_tensor(graph, *uses[static_cast<std::size_t>(result.source)].tensor));
       } else {
         int buffer = -1;
-        if (result.kind == Kind::Fresh) {
+        if (result.kind == Kind::New) {
           for (std::size_t j = 0; j < graph.buffers.size(); j++) {
-            if (graph.buffers[j].host == call.fresh[static_cast<std::size_t>(result.source)]) {
+            if (graph.buffers[j].host == call.new_storages[static_cast<std::size_t>(result.source)]) {
               buffer = static_cast<int>(j);
             }
           }
@@ -161,8 +161,8 @@ py::dict describe(const Graph& graph) {
   return result;
 }
 
-std::vector<graph::FusedArgument> fused_arguments(const py::list& arguments) {
-  std::vector<graph::FusedArgument> result;
+std::vector<graph::AotiArgument> fused_arguments(const py::list& arguments) {
+  std::vector<graph::AotiArgument> result;
   for (const py::handle& item : arguments) {
     const auto entry = py::reinterpret_borrow<py::tuple>(item);
     TORCH_CHECK(entry.size() == 6 && THPDtype_Check(entry[1].ptr()),
@@ -177,10 +177,10 @@ std::vector<graph::FusedArgument> fused_arguments(const py::list& arguments) {
   return result;
 }
 
-// Calls a Python function with CPU tensors over the bytes of the device tensors; CPU tensors that it makes
-// become device tensors. `writes`: the function changes values of its arguments.
+// Calls a Python function with CPU tensors over the bytes of the device tensors. CPU tensors that the
+// function creates become device tensors. `writes`: the function changes values of its arguments.
 py::list call_on_host(const py::function& function, const py::list& values, bool writes) {
-  if (runtime::needs_attention()) {
+  if (runtime::is_work_pending()) {
     const py::gil_scoped_release release;
     runtime::refuse_during_capture();
     runtime::wait_for_earlier_work(/*surface=*/false);
@@ -188,7 +188,7 @@ py::list call_on_host(const py::function& function, const py::list& values, bool
   kernels::HostCall call;
   call.allow_cpu_tensors(true);
   if (!writes) {
-    call.keep_values();
+    call.assume_values_unchanged();
   }
   py::list arguments;
   for (const py::handle& value : values) {
@@ -209,7 +209,7 @@ py::list call_on_host(const py::function& function, const py::list& values, bool
   call.finish();
   struct Item {
     at::Tensor tensor;
-    py::object other;
+    py::object python_object;
   };
   std::vector<Item> items;
   for (const py::handle& value : returned) {
@@ -223,7 +223,7 @@ py::list call_on_host(const py::function& function, const py::list& values, bool
   py::list results;
   for (Item& item : items) {
     if (!item.tensor.defined()) {
-      results.append(item.other);
+      results.append(item.python_object);
     } else if (kernels::is_device_tensor(item.tensor)) {
       results.append(item.tensor);
     } else {
@@ -254,15 +254,18 @@ void bind_graphs(py::module& m) {
           },
           py::arg("path"),
           py::arg("arguments"),
-          "Compiled code, and what it takes: (buffer, dtype, sizes, strides, offset, written) in order.")
-      .def("uses", &Capture::uses, py::arg("tensor"), "Whether a call of the graph touches its memory.")
+          "Set compiled code and its arguments in order: (buffer, dtype, sizes, strides, offset, written).")
+      .def("uses",
+           &Capture::uses,
+           py::arg("tensor"),
+           "Return whether a call of the graph accesses the tensor's memory.")
       .def_property_readonly("key", [](const Capture& self) { return py::hash(py::str(self.dump("text"))); })
       .def("prepare", &Capture::prepare, "Run the passes now instead of at the first replay.", Release())
       .def_property_readonly("num_ops", &Capture::size)
       .def_property_readonly("ops", &Capture::operators)
       .def_property_readonly("memory_bytes", &Capture::memory_bytes)
       .def_property_readonly("capturing", &Capture::is_capturing)
-      .def_property_readonly("recording_here", &Capture::is_recording_here)
+      .def_property_readonly("recording_here", &Capture::is_recording_current_stream)
       .def_property_readonly("fused_runs", &Capture::fused_runs)
       .def_property_readonly("kind",
                              [](const Capture& self) { return self.is_fused() ? "fused" : "interpreted"; });
@@ -277,7 +280,7 @@ void bind_graphs(py::module& m) {
       .def("set_fused",
            [](graph::Recipe& self, const std::string& path, const py::list& arguments) {
              self.set_fused(
-                 std::make_shared<graph::FusedProgram>(path, fused_arguments(arguments), self.graph()));
+                 std::make_shared<graph::AotiProgram>(path, fused_arguments(arguments), self.graph()));
            })
       .def_property_readonly("fused_runs", &graph::Recipe::fused_runs);
   m.def("take_hot_recipes", &graph::take_hot_recipes);

@@ -1,4 +1,4 @@
-// The settings of the log, and lines that Python adds to it.
+// The settings of the log, and log lines from Python.
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -17,9 +17,10 @@ namespace {
 
 runtime::LogModule module_of(const std::string& name) {
   const auto& names = runtime::log_modules();
-  const auto found = std::find(names.begin(), names.end(), name);
-  TORCH_CHECK_VALUE(found != names.end(), "the log has no module ", name, "; use a name of log_modules()");
-  return static_cast<runtime::LogModule>(found - names.begin());
+  const auto module_name = std::find(names.begin(), names.end(), name);
+  TORCH_CHECK_VALUE(
+      module_name != names.end(), "the log has no module ", name, "; use a name of log_modules()");
+  return static_cast<runtime::LogModule>(module_name - names.begin());
 }
 
 void set_log(const std::map<std::string, std::uint8_t>& levels,
@@ -34,11 +35,11 @@ void set_log(const std::map<std::string, std::uint8_t>& levels,
   }
   const py::gil_scoped_release release;
   runtime::set_log(settings);
-  runtime::log_rows_as_set();
-  memory::log_memory_as_set();
+  runtime::update_logged_rows();
+  memory::update_logged_memory();
 }
 
-// Levels from 0, trace, to 5, critical.
+// Levels range from 0 (trace) to 5 (critical).
 bool is_logged(const std::string& module, int level) {
   return level >= 0 && level <= 5 &&
          runtime::is_logged(module_of(module), static_cast<runtime::LogLevel>(level));

@@ -1,4 +1,4 @@
-// The history of the device's memory, in the form that torch's viewer reads.
+// The history of the device's memory, in the format of torch's memory viewer.
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -26,10 +26,10 @@ const char* name_of(memory::HistoryEvent::Action action) {
   return "";
 }
 
-// The frames of many stacks: one object for each stack, shared by those that have it.
+// The frames of many stacks. Events with the same stack share one Python object.
 class Frames {
  public:
-  void want(const memory::Stack& stack) {
+  void add(const memory::Stack& stack) {
     if (stack != nullptr) {
       stacks_.push_back(static_cast<torch::CapturedTraceback*>(stack.get()));
     }
@@ -37,7 +37,7 @@ class Frames {
   void symbolize() {
     frames_ = torch::py_symbolize(stacks_);
   }
-  // In the order in which they were wanted.
+  // Returns the frames of the stacks in the order of the add() calls.
   py::object next(const memory::Stack& stack) {
     return stack == nullptr ? py::list() : frames_[next_++];
   }
@@ -48,28 +48,28 @@ class Frames {
   std::size_t next_ = 0;
 };
 
-// {"blocks": [(address, bytes, stream, state, frames)], "events": [(action, address, bytes, stream,
+// Returns {"blocks": [(address, bytes, stream, state, frames)], "events": [(action, address, bytes, stream,
 // microseconds, available, metadata, frames)], "dropped": int}.
 py::dict snapshot() {
   torch::freeDeadCapturedTracebackFrames();
-  const memory::Snapshot taken = memory::take_snapshot();
+  const memory::Snapshot history_snapshot = memory::take_snapshot();
   Frames frames;
-  for (const memory::RecordedBlock& recorded : taken.blocks) {
-    frames.want(recorded.stack);
+  for (const memory::RecordedBlock& recorded : history_snapshot.blocks) {
+    frames.add(recorded.stack);
   }
-  for (const memory::HistoryEvent& event : taken.events) {
-    frames.want(event.stack);
+  for (const memory::HistoryEvent& event : history_snapshot.events) {
+    frames.add(event.stack);
   }
   frames.symbolize();
   py::list blocks;
-  for (const auto& [block, stack] : taken.blocks) {
+  for (const auto& [block, stack] : history_snapshot.blocks) {
     const char* state = block.in_use    ? "active_allocated"
                         : block.pending ? "active_pending_free"
                                         : "inactive";
     blocks.append(py::make_tuple(block.address, block.bytes, block.stream, state, frames.next(stack)));
   }
   py::list events;
-  for (const memory::HistoryEvent& event : taken.events) {
+  for (const memory::HistoryEvent& event : history_snapshot.events) {
     events.append(py::make_tuple(name_of(event.action),
                                  event.address,
                                  event.bytes,
@@ -82,26 +82,26 @@ py::dict snapshot() {
   py::dict result;
   result["blocks"] = blocks;
   result["events"] = events;
-  result["dropped"] = taken.dropped;
+  result["dropped"] = history_snapshot.dropped;
   return result;
 }
 
-// The observer belongs to Python: it is called and dropped with the interpreter's lock.
+// The observer is a Python object: it is called and destroyed with the GIL held.
 void set_observer(const py::object& function) {
   if (function.is_none()) {
     memory::set_out_of_memory_observer({});
     return;
   }
-  std::shared_ptr<PyObject> kept(function.inc_ref().ptr(), [](PyObject* object) {
+  std::shared_ptr<PyObject> callback(function.inc_ref().ptr(), [](PyObject* object) {
     const py::gil_scoped_acquire locked;
     Py_DECREF(object);
   });
-  memory::set_out_of_memory_observer([kept](std::int64_t bytes, std::int64_t in_use, std::int64_t limit) {
+  memory::set_out_of_memory_observer([callback](std::int64_t bytes, std::int64_t in_use, std::int64_t limit) {
     const py::gil_scoped_acquire locked;
     try {
-      py::reinterpret_borrow<py::object>(kept.get())(bytes, in_use, limit);
+      py::reinterpret_borrow<py::object>(callback.get())(bytes, in_use, limit);
     } catch (py::error_already_set& error) {
-      error.discard_as_unraisable("the observer of a shortage of memory");
+      error.discard_as_unraisable("the out-of-memory observer");
     }
   });
 }

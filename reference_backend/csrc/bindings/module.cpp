@@ -9,10 +9,10 @@
 #include "dispatch/copies.h"
 #include "dispatch/fallback.h"
 #include "dispatch/kernel_table.h"
-#include "kernels/host_call.h"
 #include "kernels/hardware_limits.h"
-#include "memory/allocator.h"
+#include "kernels/host_call.h"
 #include "memory/allocation_redirect.h"
+#include "memory/allocator.h"
 #include "runtime/device.h"
 #include "runtime/fork.h"
 #include "runtime/generator.h"
@@ -59,7 +59,7 @@ std::map<std::string, std::int64_t> extended_memory_stats() {
           {"num_ooms", stats.out_of_memory}};
 }
 
-// The CPU tensor keeps the device tensor, and with it the memory, alive.
+// The CPU tensor keeps the device tensor and its memory alive.
 at::Tensor debug_host_view(const at::Tensor& tensor) {
   TORCH_CHECK(
       kernels::is_device_tensor(tensor), "host_view needs an hpu tensor, but got one on ", tensor.device());
@@ -82,7 +82,7 @@ at::Tensor debug_host_view(const at::Tensor& tensor) {
 }  // namespace
 
 PYBIND11_MODULE(_C, m) {
-  memory::install_host_detour();
+  memory::install_allocation_redirect();
   dispatch::register_host_kernels();
   device::register_profiler();
 
@@ -94,7 +94,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("finish_work",
         &runtime::finish_work,
         py::call_guard<py::gil_scoped_release>(),
-        "Wait for all work; its errors stay for the next reader of data.");
+        "Wait for all work. Errors of the work are kept for the next reader of data.");
   m.def("synchronize", &runtime::synchronize_device, py::call_guard<py::gil_scoped_release>());
   m.def("memory_stats", &memory_stats);
   m.def("extended_memory_stats", &extended_memory_stats);
@@ -105,7 +105,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("reset_accumulated_memory_stats", [] {
     runtime::acquire();
     memory::pool().reset_accumulated();
-    memory::pool().reset_totals();  // of which torch.accelerator's table is made
+    memory::pool().reset_totals();  // torch.accelerator builds its table from these counters
   });
   m.def("empty_cache", [] { memory::device_allocator()->emptyCache(); });
   m.def("set_memory_limit", [](std::size_t bytes) {
@@ -121,14 +121,16 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_fallback_policy", &dispatch::set_fallback_policy);
   m.def("set_autocast_lists", &dispatch::register_autocast, py::arg("lower"), py::arg("fp32"));
   m.def("autocast_lists", &dispatch::autocast_lists);
-  m.def("is_profiled", &kernels::is_profiled, "Say whether HPU_REFERENCE_PROFILE is set.");
+  m.def("is_profiled",
+        &kernels::has_hardware_limits,
+        "Return whether hardware limits are enabled (HPU_REFERENCE_PROFILE).");
   m.def("largest_e4m3", &kernels::largest_e4m3);
   m.def("set_wide_integers", &kernels::set_wide_integers);
   m.def("set_range_check", &kernels::set_range_check);
   m.def("set_tanh_gelu", &kernels::set_tanh_gelu);
   m.def("set_sync_debug_mode", &runtime::set_sync_debug_mode);
-  m.def("set_most_streams", &runtime::set_most_streams, py::arg("most"));
-  m.def("new_stream_apart", &runtime::new_stream_apart);
+  m.def("set_most_streams", &runtime::set_stream_limit, py::arg("most"));
+  m.def("new_stream_apart", &runtime::new_internal_stream);
   m.def("set_copy_queue",
         &dispatch::set_copy_queue,
         py::arg("to_device"),
@@ -142,7 +144,7 @@ PYBIND11_MODULE(_C, m) {
   bindings::bind_traces(m);
   bindings::bind_log(m);
   bindings::bind_memory_history(m);
-  m.def("host_view", &debug_host_view, "A CPU tensor over the same bytes; for debugging.");
+  m.def("host_view", &debug_host_view, "Return a CPU tensor over the same bytes, for debugging.");
   m.def("kernel_table", [] {
     std::vector<std::tuple<std::string, std::string, std::string>> rows;
     for (const auto& entry : dispatch::kernel_table()) {

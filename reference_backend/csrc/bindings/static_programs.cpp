@@ -1,4 +1,4 @@
-// Programs of compiled code: built by `torch.compile`, called with a list of tensors.
+// Static programs: built by `torch.compile`, called with a list of tensors.
 #include <pybind11/stl.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -46,7 +46,8 @@ std::vector<int> add_operator(StaticProgram& program,
   return program.add_operator(name, overload, std::move(result));
 }
 
-// Runs the program and empties the list of inputs; None, with nothing done, if it does not run with these.
+// Runs the program and empties the list of inputs. Returns None, without side effects, if the program cannot
+// run with these inputs.
 py::object run(StaticProgram& program, const py::list& inputs) {
   std::vector<at::Tensor> tensors;
   tensors.reserve(inputs.size());
@@ -81,7 +82,7 @@ py::object run(StaticProgram& program, const py::list& inputs) {
 }  // namespace
 
 void bind_static_programs(py::module& m) {
-  py::class_<StaticProgram>(m, "StaticProgram", "A compiled function of static shapes, as steps.")
+  py::class_<StaticProgram>(m, "StaticProgram", "A compiled function with static shapes, as a list of steps.")
       .def(py::init<>())
       .def(
           "add_input",
@@ -105,7 +106,7 @@ void bind_static_programs(py::module& m) {
       .def("finish", &StaticProgram::finish)
       .def("__call__", &run)
       .def_property_readonly_static("most_arguments",
-                                    [](const py::object&) { return StaticProgram::kMostArguments; })
+                                    [](const py::object&) { return StaticProgram::kMaxArguments; })
       .def_property_readonly("runs", &StaticProgram::runs);
 }
 

@@ -1,4 +1,4 @@
-// Stacks of programs, as objects of Python.
+// Program stacks as Python objects.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -6,7 +6,7 @@
 
 #include <vector>
 
-// Functions of torch's Python library whose header asks for a library that torch does not bring.
+// Functions of torch's Python library. Their header includes a library that torch's wheel does not contain.
 namespace torch {
 std::vector<pybind11::object> py_symbolize(std::vector<CapturedTraceback*>& to_symbolize);
 void freeDeadCapturedTracebackFrames();

@@ -1,4 +1,4 @@
-// Recordings of what the device does, for profilers written in Python.
+// Recordings of the device's activity, for profilers written in Python.
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -11,7 +11,7 @@ namespace hpu_reference::bindings {
 
 namespace {
 
-// (kind, name, stream, start, end, correlation, bytes) of each row, and the number of rows dropped.
+// Returns (kind, name, stream, start, end, correlation, bytes) of each row, and the number of dropped rows.
 py::tuple end(runtime::TraceRecording& recording) {
   runtime::Trace trace;
   {
@@ -35,10 +35,10 @@ py::tuple end(runtime::TraceRecording& recording) {
 }  // namespace
 
 void bind_traces(py::module& m) {
-  py::class_<runtime::TraceRecording>(m, "TraceRecording", "Records what the device does, until end().")
+  py::class_<runtime::TraceRecording>(m, "TraceRecording", "Records the device's activity until end().")
       .def(py::init<>(), py::call_guard<py::gil_scoped_release>())
       .def("end", &end);
-  m.def("is_tracing", &runtime::is_recording, "Say whether anybody records.");
+  m.def("is_tracing", &runtime::is_recording, "Return whether a recording is open.");
   m.def("set_trace_limit", &runtime::set_trace_limit);
   m.def("trace_limit", &runtime::trace_limit);
 }

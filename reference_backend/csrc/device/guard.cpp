@@ -1,13 +1,13 @@
-// The device guard: current device and stream, events and synchronisation, as torch asks for them.
+// The device guard: current device and stream, events and synchronization for torch.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "memory/allocator.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
-#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 #include "runtime/thread_state.h"
+#include "runtime/vector_clock.h"
 #include "torch_release.h"
 
 namespace hpu_reference::device {
@@ -31,12 +31,12 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void setDevice(c10::Device device) const override {
     TORCH_CHECK(device.type() == static_type, "expected an hpu device, but got ", device);
     runtime::checked_index(device.index());
-    runtime::note_backward_thread();
+    runtime::record_backward_thread();
   }
   void uncheckedSetDevice(c10::Device) const noexcept override {
   }
-  // The devices of this process, not the modules of the machine: torch starts one backward thread for each,
-  // and threads that are still starting when the interpreter exits abort it.
+  // Returns the number of devices of this process, not of the machine's modules: torch starts one backward
+  // thread per device, and a thread that is still starting when the interpreter exits aborts the process.
   c10::DeviceIndex deviceCount() const noexcept override {
     return runtime::device_count() > 0 ? 1 : 0;
   }
@@ -67,7 +67,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     runtime::flush_recorded();
     const bool idle = runtime::is_stream_idle(stream.id());
     if (idle) {
-      runtime::order_host_behind(runtime::clock_of(runtime::queue_of(stream.id())));
+      runtime::order_host_after(runtime::clock_of(runtime::queue_of(stream.id())));
     }
     return idle;
   }
@@ -110,7 +110,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
     TORCH_CHECK(start != nullptr && end != nullptr,
                 "Both events must be recorded before calculating elapsed time.");
-    return static_cast<runtime::Event*>(end)->since(*static_cast<runtime::Event*>(start));
+    return static_cast<runtime::Event*>(end)->elapsed_since(*static_cast<runtime::Event*>(start));
   }
 };
 

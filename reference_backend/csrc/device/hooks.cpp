@@ -7,7 +7,7 @@
 
 namespace at {
 
-// torch looks the class up by this name.
+// torch looks this class up by its name.
 struct HPUHooks final : HPUHooksInterface {
   explicit HPUHooks(HPUHooksArgs) {
   }

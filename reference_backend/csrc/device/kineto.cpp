@@ -1,9 +1,10 @@
-// The device's part of torch's profiler: a plug-in of Kineto, which gives it the rows of a recording.
+// The device's plug-in for torch's profiler: Kineto calls it to record a profile, and it returns the rows of
+// the recording.
 #include "device/kineto.h"
 
 #if HPU_REFERENCE_KINETO
 
-// torch's library does not export the functions of fmt that Kineto's header calls.
+// torch's library does not export the fmt functions that Kineto's header calls.
 #define FMT_HEADER_ONLY 1
 #include <kineto/libkineto.h>
 #include <unistd.h>
@@ -18,10 +19,10 @@ namespace {
 
 using libkineto::ActivityType;
 
-// The only device, as torch's tables and traces number it.
+// The index of the only device in torch's tables and traces.
 constexpr int kDevice = 0;
 
-// The place of the device's rows among the processes of a trace: behind any number that a process may have.
+// The sort position of the device's rows among the processes of a trace: larger than any process id.
 constexpr std::int64_t kBelowProcesses = 5'000'000;
 
 const char* const kName = "hpu";
@@ -30,14 +31,14 @@ std::string name_of_queue(int queue) {
   return queue == 0 ? "default stream" : "stream " + std::to_string(queue);
 }
 
-// A recording of a profile of torch's.
+// The recording of one torch profile.
 class ProfileRecording {
  public:
   ProfileRecording() {
     runtime::g_profiles++;
   }
   ~ProfileRecording() {
-    if (runtime::g_profiles.load() > 0) {  // a forked child has none
+    if (runtime::g_profiles.load() > 0) {  // in a forked child no profile is open
       runtime::g_profiles--;
     }
   }

@@ -1,9 +1,9 @@
-// The device's part of torch's profiler.
+// The device's plug-in for torch's profiler.
 #pragma once
 
 namespace hpu_reference::device {
 
-// Registers it with Kineto, once; a torch that was built without Kineto has no device rows.
+// Registers the plug-in with Kineto, once. If torch was built without Kineto, traces have no device rows.
 void register_profiler();
 
 }  // namespace hpu_reference::device

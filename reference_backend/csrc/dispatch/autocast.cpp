@@ -45,7 +45,7 @@ const NameList kLower = {"addmm",
                          "log_softmax",
                          "scaled_dot_product_attention"};
 
-// Their other arguments are statistics and affine parameters, which stay as they are.
+// The other arguments of these operators are statistics and affine parameters, which are not cast.
 const NameList kLowerFirst = {"layer_norm", "group_norm", "instance_norm", "batch_norm"};
 
 const NameList kFloat32 = {"acos",
@@ -108,12 +108,12 @@ bool is_castable(const at::Tensor& tensor) {
          tensor.scalar_type() != at::kDouble;
 }
 
-// Torch's own cast, which keeps the casts of parameters until the outermost autocast region ends.
+// Casts with torch's own cast, which caches the casts of parameters until the outermost autocast region ends.
 at::Tensor cast_to(const at::Tensor& tensor, at::ScalarType dtype) {
   return is_castable(tensor) ? at::autocast::cached_cast(dtype, tensor, c10::DeviceType::HPU) : tensor;
 }
 
-// Calls `visit` on each tensor in the value, lists included, and replaces it by the result.
+// Calls `visit` on each tensor in the value, including lists, and replaces the tensor by the result.
 template <class Visit>
 void for_each_tensor(c10::IValue& value, Visit visit) {
   if (value.isTensor()) {
@@ -200,20 +200,20 @@ void register_autocast(const std::optional<NameList>& lower, const std::optional
       continue;
     }
     const std::string name = operator_name.name.substr(6);
-    const auto found = casts.find(name);
+    const auto cast_entry = casts.find(name);
     const auto op = dispatcher.findSchema(operator_name);
-    if (!op.has_value() || found == casts.end()) {
+    if (!op.has_value() || cast_entry == casts.end()) {
       continue;
     }
     const kernels::OperatorPlan plan(*op);
     const bool writes = std::find(plan.written.begin(), plan.written.end(), true) != plan.written.end();
     if (writes) {
-      continue;  // out= and in-place variants keep the dtype of what they write
+      continue;  // out= and in-place variants keep the dtype of the written argument
     }
     handles->push_back(dispatcher.registerImpl(
         operator_name,
         c10::DispatchKey::AutocastHPU,
-        c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<AutocastKernel>(*op, found->second)),
+        c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<AutocastKernel>(*op, cast_entry->second)),
         std::nullopt,
         nullptr,
         "hpu reference autocast"));

@@ -1,4 +1,4 @@
-// Autocast on the device: the operators that are cast, and to which dtype.
+// Autocast on the device: the operators that are cast, and the dtype to which they are cast.
 #pragma once
 
 #include <map>
@@ -10,12 +10,12 @@ namespace hpu_reference::dispatch {
 
 using NameList = std::vector<std::string>;
 
-// Registers the autocast kernels of the lists. A given list replaces the default one; an operator in
-// several lists belongs to the first of: lower precision, float32, promote. Python calls it once, when it has
-// read the two override files.
+// Registers the autocast kernels. A list that is passed replaces the default list. An operator in several
+// lists belongs to the first of lower precision, float32 and promote. Python calls this once, after reading
+// the two override files.
 void register_autocast(const std::optional<NameList>& lower, const std::optional<NameList>& fp32);
 
-// The lists "lower", "fp32" and "promote" as registered.
+// Returns the registered lists "lower", "fp32" and "promote".
 std::map<std::string, NameList> autocast_lists();
 
 }  // namespace hpu_reference::dispatch

@@ -1,5 +1,5 @@
-// Batch normalisation with the saved statistics that torch's decompositions expect of a device other than the
-// CPU. The values are the CPU kernel's.
+// Batch normalization with the saved statistics that torch's decompositions expect of a device other than the
+// CPU. The values come from the CPU kernel.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_native_batch_norm_legit_ops.h>
 #include <ATen/ops/add.h>
@@ -19,7 +19,7 @@ namespace {
 
 using Norm = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// In evaluation the CPU saves no statistics; a device saves the running ones.
+// In evaluation mode the CPU saves no statistics; other devices save the running statistics.
 Norm with_saved_statistics(
     Norm&& result, bool training, const at::Tensor& mean, const at::Tensor& var, double eps) {
   if (!training && mean.defined() && var.defined()) {
@@ -29,7 +29,7 @@ Norm with_saved_statistics(
   return std::move(result);
 }
 
-// The CPU's kernel of an operator whose kernel on the device is in this file.
+// Returns the CPU kernel of an operator whose device kernel is in this file.
 const BoxedKernel& host_kernel(const c10::OperatorHandle& op) {
   static std::mutex mutex;
   static auto* kernels = new std::unordered_map<std::string, std::unique_ptr<BoxedKernel>>();

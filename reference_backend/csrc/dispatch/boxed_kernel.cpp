@@ -17,7 +17,7 @@ bool is_large(const kernels::OperatorPlan& plan, const c10::IValue* arguments) {
   CallSize size;
   for (std::size_t i = 0; i < std::min(plan.arguments, CallSize::kArguments); i++) {
     if (arguments[i].isTensor()) {
-      size.look_at(arguments[i].toTensor());
+      size.include_tensor(arguments[i].toTensor());
     }
   }
   return size.is_large(plan.cost);
@@ -38,7 +38,7 @@ void BoxedKernel::operator()(const c10::OperatorHandle& op,
     self = self.toTensor().contiguous();
   }
   const bool large = kernel_.is_dense() && is_large(plan, stack->data() + stack->size() - plan.arguments);
-  if ((large || runtime::needs_attention()) && engine::hold_back(kernel_, op, stack, large)) {
+  if ((large || runtime::is_work_pending()) && engine::try_defer(kernel_, op, stack, large)) {
     return;
   }
   kernel_.run(op, stack);

@@ -1,4 +1,4 @@
-// The size of a call, by which the front door decides whether a queue is worth its cost.
+// The size of a call. Entry kernels use it to decide whether a queue is worth its cost.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,13 +10,13 @@
 
 namespace hpu_reference::dispatch {
 
-// The largest of the tensors that a call was given.
+// The size of the largest tensor among a call's first arguments.
 class CallSize {
  public:
-  // Number of arguments, from the first, that are looked at.
+  // Number of leading arguments that are measured.
   static constexpr std::size_t kArguments = 3;
 
-  void look_at(const at::Tensor& tensor) {
+  void include_tensor(const at::Tensor& tensor) {
     const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
     if (impl->has_storage() && impl->dim() > 0) {
       elements_ = std::max(elements_, impl->numel());
@@ -24,7 +24,8 @@ class CallSize {
     }
   }
 
-  // True for a call of some tens of microseconds or more, which is worth a queue even if nothing is pending.
+  // Returns true for a call of at least some tens of microseconds. Such a call is worth a queue even if no
+  // work is pending.
   bool is_large(kernels::OperatorPlan::Cost cost) const {
     constexpr std::int64_t kElements = std::int64_t{1} << 21;
     constexpr std::int64_t kProducts = std::int64_t{1} << 25;

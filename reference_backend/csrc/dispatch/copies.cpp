@@ -1,4 +1,4 @@
-// Copies within the device and between it and the host, and reading one element into Python.
+// Copies within the device and between device and host, and the read of one element into Python.
 #include "dispatch/copies.h"
 
 #include <ATen/ExpandUtils.h>
@@ -13,14 +13,14 @@
 
 #include "dispatch/boxed_kernel.h"
 #include "engine/call.h"
-#include "graph/lazy.h"
 #include "graph/capture_recorder.h"
+#include "graph/lazy.h"
+#include "kernels/hardware_limits.h"
 #include "kernels/host_call.h"
 #include "kernels/operator_plan.h"
-#include "kernels/hardware_limits.h"
 #include "kernels/trace_labels.h"
-#include "memory/allocator.h"
 #include "memory/access_set.h"
+#include "memory/allocator.h"
 #include "memory/pinned.h"
 #include "runtime/host_access.h"
 #include "runtime/queue.h"
@@ -52,14 +52,14 @@ void copy_now(at::Tensor& self, const at::Tensor& source, bool non_blocking, boo
   {
     runtime::TraceSpan span(
         runtime::TraceKind::Copy,
-        kernels::name_of_copy(kernels::is_device_tensor(source), kernels::is_device_tensor(self)));
+        kernels::copy_label(kernels::is_device_tensor(source), kernels::is_device_tensor(self)));
     if (span.is_active()) {
       span.add_bytes(to.nbytes());
     }
     at::_ops::copy_::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), to, from, non_blocking);
   }
-  if (C10_UNLIKELY(kernels::is_profiled()) && kernels::is_device_tensor(self)) {
-    kernels::narrow(to);
+  if (C10_UNLIKELY(kernels::has_hardware_limits()) && kernels::is_device_tensor(self)) {
+    kernels::round_to_hardware(to);
   }
 }
 
@@ -74,7 +74,7 @@ bool is_dense_device(const at::Tensor& tensor) {
          memory::block_of(tensor.storage().data_ptr()) != nullptr;
 }
 
-// A copy between pinned host memory and the device, behind what is queued.
+// A queued copy between pinned host memory and the device.
 class CopyWork final : public runtime::Work {
  public:
   CopyWork(engine::Call&& call, c10::Storage host) : call_(std::move(call)), host_(std::move(host)) {
@@ -82,8 +82,8 @@ class CopyWork final : public runtime::Work {
   void run() override {
     call_.run();
   }
-  // The user's tensor may have died meanwhile: objects that Python has attached to its storage must die on
-  // the host.
+  // The user's tensor may have been destroyed meanwhile. Python objects attached to its storage must be
+  // destroyed on a host thread.
   bool released_on_host() const override {
     return true;
   }
@@ -96,7 +96,8 @@ class CopyWork final : public runtime::Work {
   c10::Storage host_;
 };
 
-// Size from which on a copy is worth a queue; smaller ones on an idle stream are done sooner than queued.
+// Minimum size of a copy that is worth a queue. On an idle stream, a smaller copy takes less time than
+// queueing it.
 constexpr std::size_t kWorthQueue = std::size_t{1} << 20;
 std::atomic<bool> g_queues_to_device{true};
 std::atomic<bool> g_queues_to_host{true};
@@ -112,33 +113,34 @@ bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
   }
   runtime::flush_recorded();
   const c10::StreamId stream = runtime::current_stream_id();
-  memory::Footprint footprint;
-  footprint.add(device.storage().unsafeGetStorageImpl(), /*written=*/to_device);
+  memory::AccessSet access_set;
+  access_set.add(device.storage().unsafeGetStorageImpl(), /*written=*/to_device);
   const std::size_t worth = to_device ? g_worth_queue_to_device.load() : kWorthQueue;
   if (runtime::is_queue_idle(stream) && !runtime::is_queue_all() && device.nbytes() < worth &&
-      !footprint.has_conflicts(stream)) {
+      !access_set.has_conflicts(stream)) {
     return false;
   }
   if (!at::is_expandable_to(source.sizes(), self.sizes())) {
-    return false;  // the copy itself throws, at once
+    return false;  // the copy itself throws at once
   }
   runtime::release_finished_work();
   engine::Call call = engine::make_host_copy(plan(), self, source, [](c10::StorageImpl* storage) {
-    memory::touch(storage);
+    memory::mark_used_later(storage);
     return engine::make_host_storage(memory::arena().to_host(storage->data_ptr().get()), storage->nbytes());
   });
-  footprint.enqueue(stream, std::make_unique<CopyWork>(std::move(call), host.storage()), /*keeps=*/true);
+  access_set.enqueue(
+      stream, std::make_unique<CopyWork>(std::move(call), host.storage()), /*retain_memory=*/true);
   return true;
 }
 
-void copy_attentively(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
+void copy_in_order(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   const bool to_host = !kernels::is_device_tensor(self);
   if (source.numel() == 0) {
-    const runtime::InlineScope scope;  // nothing is read or written
+    const runtime::InlineScope scope;  // an empty copy reads and writes nothing
     copy_now(self, source, non_blocking, /*surface=*/false);
     return;
   }
-  if (const std::shared_ptr<graph::Recording> recording = graph::current_recording()) {
+  if (const std::shared_ptr<graph::CaptureRecording> recording = graph::current_capture_recording()) {
     const bool repeatable = !to_host || (non_blocking && is_pinned_cpu(self));
     const bool dense = (to_host || is_dense_device(self)) && (to_host ? is_dense_device(source) : true) &&
                        source.layout() == at::kStrided;
@@ -163,28 +165,28 @@ void copy_attentively(at::Tensor& self, const at::Tensor& source, bool non_block
   copy_now(self, source, non_blocking, /*surface=*/to_host);
 }
 
-// Either side may be a CPU tensor: both are host views or host tensors to the CPU's copy, which converts
-// dtypes, resolves conj and neg bits and broadcasts.
-at::Tensor& copy_any(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
+// Either tensor may be a CPU tensor. The CPU's copy sees host aliases and host tensors. It converts dtypes,
+// resolves conj and neg bits and broadcasts.
+at::Tensor& copy_between_devices(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 21;
-  const bool attention = runtime::needs_attention() || non_blocking || self.numel() >= kLarge;
-  if (C10_LIKELY(!attention)) {
+  const bool needs_ordering = runtime::is_work_pending() || non_blocking || self.numel() >= kLarge;
+  if (C10_LIKELY(!needs_ordering)) {
     copy_now(self, source, non_blocking, /*surface=*/false);
   } else if (kernels::is_device_tensor(self) && kernels::is_device_tensor(source)) {
     static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
     torch::jit::Stack stack{self, source, non_blocking};
     kernel(op)(op, c10::DispatchKeySet(c10::DispatchKey::HPU), &stack);
   } else {
-    copy_attentively(self, source, non_blocking);
+    copy_in_order(self, source, non_blocking);
   }
   return self;
 }
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
-  if (C10_UNLIKELY(kernels::is_profiled())) {
-    return copy_any(self, kernels::narrowed_source(self, source), non_blocking);
+  if (C10_UNLIKELY(kernels::has_hardware_limits())) {
+    return copy_between_devices(self, kernels::rounded_source(self, source), non_blocking);
   }
-  return copy_any(self, source, non_blocking);
+  return copy_between_devices(self, source, non_blocking);
 }
 
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& destination, bool non_blocking) {
@@ -201,12 +203,12 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& destin
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   kernels::HostCall call(/*redirect=*/false, /*surface=*/true);
   const at::Tensor host = call.host(self, kernels::Access::Read, "aten::_local_scalar_dense");
-  runtime::TraceSpan span(runtime::TraceKind::Copy, kernels::name_of_copy(true, false));
+  runtime::TraceSpan span(runtime::TraceKind::Copy, kernels::copy_label(true, false));
   span.add_bytes(host.nbytes());
   return at::native::_local_scalar_dense_cpu(host);
 }
 
-// torch's own ignores the requested device and puts the result on the device of the quantized tensor.
+// torch's function ignores the requested device and puts the result on the device of the quantized tensor.
 at::Tensor quantized_to_copy(const at::Tensor& self,
                              std::optional<at::ScalarType> dtype,
                              std::optional<at::Layout> layout,

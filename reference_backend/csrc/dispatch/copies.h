@@ -5,10 +5,10 @@
 
 namespace hpu_reference::dispatch {
 
-// Turns the queue for copies between pinned memory and the device on or off, each way, and sets the bytes
-// from which on a copy to the device goes through the queue of an idle stream
-// (PT_HPU_ENABLE_H2D_COPY_ASYNC_THREAD, PT_HPU_ENABLE_D2H_ASYNC_THREAD, PT_HPU_H2D_COPY_MIN_TENSOR_SIZE). On
-// at start, from 1 MiB.
+// Enables or disables the queue for copies between pinned memory and the device, per direction. Sets the
+// minimum size in bytes of a copy to the device that uses the queue of an idle stream
+// (PT_HPU_ENABLE_H2D_COPY_ASYNC_THREAD, PT_HPU_ENABLE_D2H_ASYNC_THREAD, PT_HPU_H2D_COPY_MIN_TENSOR_SIZE).
+// Enabled at start, from 1 MiB.
 void set_copy_queue(bool to_device, bool to_host, std::size_t smallest);
 
 }  // namespace hpu_reference::dispatch

@@ -128,8 +128,9 @@ void count(const c10::OperatorHandle& op, const std::string& name) {
   g_counts[op.operator_name().name]++;
 }
 
-// The kernel of operators that have none on the device: user-defined ones and those registered later.
-void catch_all(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+// The kernel of operators without a device kernel: user-defined operators and operators that are registered
+// later.
+void run_unregistered_operator(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::string& name = op.operator_name().name;
   TORCH_CHECK_NOT_IMPLEMENTED(
       op.hasKernelForDispatchKey(c10::DispatchKey::CPU) && name.rfind("c10d::", 0) != 0,
@@ -142,7 +143,7 @@ void catch_all(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 }
 
 TORCH_LIBRARY_IMPL(_, HPU, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&catch_all>());
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_unregistered_operator>());
 }
 
 }  // namespace
@@ -156,7 +157,7 @@ void run_fallback(const kernels::OperatorPlan& plan,
               op.operator_name().name,
               " needs it; move the operator out of the capture");
   count(op, name);
-  runtime::publish("CPU_FALLBACK", {{"op_name", op.operator_name().name}});
+  runtime::emit_event("CPU_FALLBACK", {{"op_name", op.operator_name().name}});
   const std::size_t first = stack->size() - plan.arguments;
   if (runtime::is_logged(runtime::LogModule::Fallback, runtime::LogLevel::Debug)) {
     log_fallback(name, op.schema(), &(*stack)[first]);

@@ -1,8 +1,8 @@
-// The CPU fallback for operators that are not on the device: copies the arguments out, runs, copies results
-// back; counted and logged.
+// The CPU fallback for operators that the device does not have. It copies the arguments to the CPU, runs the
+// operator and copies the results back. Each fallback is counted and logged.
 //
-// PT_HPU_PLACE_ON_CPU is the policy: empty allows every operator, "none" forbids all, a comma list allows
-// only those named.
+// PT_HPU_PLACE_ON_CPU is the policy: an empty value allows every operator, "none" forbids all, and a
+// comma-separated list allows only the listed operators.
 #pragma once
 
 #include <ATen/core/boxing/OperatorKernel.h>
@@ -32,11 +32,11 @@ class FallbackKernel final : public c10::OperatorKernel {
   kernels::OperatorPlan plan_;
 };
 
-// Number of fallbacks of each operator since the last reset.
+// Returns the number of fallbacks of each operator since the last reset.
 std::map<std::string, std::int64_t> fallback_counts();
 // Resets these numbers.
 void reset_fallback_counts();
-// Replaces the policy; see above for the text.
+// Replaces the policy. `text` has the format of PT_HPU_PLACE_ON_CPU.
 void set_fallback_policy(const std::string& text);
 
 }  // namespace hpu_reference::dispatch

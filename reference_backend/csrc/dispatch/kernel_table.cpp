@@ -31,7 +31,8 @@ constexpr std::array<KeyPair, 5> kKeys = {
 
 std::vector<KernelEntry> g_table;
 
-// c10d operators need a process group of the device; onednn, mkldnn and mkl ones make opaque CPU tensors.
+// c10d operators need a process group of the device. onednn, mkldnn and mkl operators create opaque CPU
+// tensors.
 bool is_covered_namespace(const std::string& name) {
   for (const char* prefix : {"aten::", "quantized::", "_quantized::", "quantization::", "sparse::"}) {
     if (name.rfind(prefix, 0) == 0) {
@@ -41,10 +42,10 @@ bool is_covered_namespace(const std::string& name) {
   return false;
 }
 
-// Composite operators that choose an implementation by device, reach vectorised code that is registered by
-// device, or touch memory on the host. Run whole on the CPU they do what the CPU does. Each has a derivative
-// formula of its own or no derivative, since a kernel here replaces the composite's.
-bool is_whole(const std::string& name) {
+// Composite operators that run whole on the CPU, because they choose an implementation by device, reach
+// vectorized code that is registered by device, or access host memory. Each has its own derivative formula or
+// no derivative, since a kernel here replaces the composite's derivative.
+bool runs_whole_on_cpu(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::convolution",
       "aten::_convolution",
@@ -67,8 +68,8 @@ bool is_whole(const std::string& name) {
   return names.count(name) != 0 || name.rfind("aten::fbgemm_", 0) == 0;
 }
 
-// Operators declared "not on the device" in HPU_REFERENCE_FALLBACK_OPS, a comma list of names without
-// overload.
+// Returns the operators declared "not on the device" in HPU_REFERENCE_FALLBACK_OPS, a comma-separated list of
+// names without overload.
 std::unordered_set<std::string> declared_fallbacks() {
   std::unordered_set<std::string> names;
   if (const char* text = std::getenv("HPU_REFERENCE_FALLBACK_OPS")) {
@@ -84,7 +85,7 @@ c10::KernelFunction fallback_kernel(const c10::OperatorHandle& op) {
   return c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<FallbackKernel>(op));
 }
 
-// gelu by tanh, as hardware computes it, for callers that ask for another.
+// gelu by tanh, as hardware computes it, even if the caller requests another formula.
 class TanhKernel final : public c10::OperatorKernel {
  public:
   TanhKernel(const c10::OperatorHandle& op, c10::DispatchKey host)
@@ -105,7 +106,7 @@ class TanhKernel final : public c10::OperatorKernel {
 };
 
 c10::KernelFunction host_kernel(const c10::OperatorHandle& op, c10::DispatchKey host) {
-  if (kernels::is_profiled() && op.schema().argumentIndexWithName("approximate").has_value()) {
+  if (kernels::has_hardware_limits() && op.schema().argumentIndexWithName("approximate").has_value()) {
     return c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<TanhKernel>(op, host));
   }
   if (host == c10::DispatchKey::CPU) {
@@ -134,7 +135,7 @@ void register_host_kernels() {
     }
     for (const auto& [host, device] : kKeys) {
       const bool has_host_kernel =
-          op->hasKernelForDispatchKey(host) || (host == c10::DispatchKey::CPU && is_whole(name));
+          op->hasKernelForDispatchKey(host) || (host == c10::DispatchKey::CPU && runs_whole_on_cpu(name));
       if (!has_host_kernel || op->hasKernelForDispatchKey(device)) {
         continue;
       }

@@ -6,18 +6,18 @@
 
 namespace hpu_reference::dispatch {
 
-// One row of the table.
+// A row of the table.
 struct KernelEntry {
   std::string key;   // "HPU", "SparseHPU", "SparseCsrHPU", "QuantizedHPU", "NestedTensorHPU"
   std::string name;  // "aten::add.Tensor"
-  std::string kind;  // "host" (CPU kernel on host views), "fallback"
+  std::string kind;  // "host" (CPU kernel on host aliases) or "fallback"
 };
 
-// Registers the boxed kernel for every operator that has a CPU kernel and no kernel of the device. Runs once,
-// when the library is loaded, after all static registrations.
+// Registers the boxed kernel for every operator that has a CPU kernel and no device kernel. Runs once, when
+// the library is loaded, after all static registrations.
 void register_host_kernels();
 
-// The rows that register_host_kernels() has added, sorted.
+// Returns the rows that register_host_kernels() has added, sorted.
 const std::vector<KernelEntry>& kernel_table();
 
 }  // namespace hpu_reference::dispatch

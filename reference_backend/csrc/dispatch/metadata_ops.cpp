@@ -1,4 +1,4 @@
-// Operators that only make or read metadata: factories, views, set_, is_set_to.
+// Operators that only create or read metadata: factories, views, set_, is_set_to.
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/TensorFactories.h>
@@ -12,8 +12,8 @@
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
 
-#include "kernels/host_call.h"
 #include "kernels/hardware_limits.h"
+#include "kernels/host_call.h"
 #include "memory/allocator.h"
 #include "memory/host_storage.h"
 #include "runtime/device.h"
@@ -34,21 +34,21 @@ at::ScalarType checked_options(std::optional<at::ScalarType> dtype,
     runtime::checked_index(device->index());
   }
   const at::ScalarType type = c10::dtype_or_default(dtype);
-  if (C10_UNLIKELY(kernels::is_profiled())) {
+  if (C10_UNLIKELY(kernels::has_hardware_limits())) {
     kernels::check_dtype(type);
   }
   return type;
 }
 
 at::Tensor view_as_complex(const at::Tensor& self) {
-  if (C10_UNLIKELY(kernels::is_profiled())) {
+  if (C10_UNLIKELY(kernels::has_hardware_limits())) {
     kernels::check_dtype(at::kComplexFloat);
   }
   return at::native::view_as_complex(self);
 }
 
-at::Tensor filled_if_deterministic(at::TensorBase&& made) {
-  at::Tensor result(std::move(made));
+at::Tensor filled_if_deterministic(at::TensorBase&& tensor) {
+  at::Tensor result(std::move(tensor));
   auto& context = at::globalContext();
   if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())) {
     at::native::fill_empty_deterministic_(result);
@@ -88,7 +88,7 @@ c10::DimVector dense_strides(at::IntArrayRef size) {
   return strides;
 }
 
-// Contiguous if `stride` is not given.
+// Sets contiguous strides if `stride` is not given.
 at::Tensor& set_storage_offset(
     at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size, at::IntArrayRef stride) {
   at::native::checkSetStorage(self, source, offset, size, stride);
@@ -96,7 +96,7 @@ at::Tensor& set_storage_offset(
   const auto strides = stride.data() != nullptr ? c10::DimVector(stride) : dense_strides(size);
   const std::size_t needed =
       at::detail::computeStorageNbytes(size, strides, impl->itemsize(), static_cast<std::size_t>(offset));
-  // Memory first: if there is none, the tensor stays as it was.
+  // Allocate memory first: if that fails, the tensor is unchanged.
   if (c10::multiply_integers(size) > 0 && needed > source.nbytes()) {
     memory::resize_storage(source.unsafeGetStorageImpl(), needed);
   }
@@ -151,7 +151,7 @@ TORCH_LIBRARY_IMPL(aten, HPU, m) {
   m.impl("record_stream", record_stream);
 }
 
-// A quantized tensor is viewed by its own kernels; strided code would lose the quantizer.
+// Quantized tensors have their own view kernels; strided code would lose the quantizer.
 TORCH_LIBRARY_IMPL(aten, QuantizedHPU, m) {
   m.impl("as_strided", at::native::as_strided_qtensorimpl);
   m.impl("set_.source_Storage_storage_offset", set_storage_offset);

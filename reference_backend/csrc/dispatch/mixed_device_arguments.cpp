@@ -1,5 +1,5 @@
 // Operators whose metadata arguments must be on the host: recurrent layers over packed sequences, whose
-// composites read the batch sizes there, and reshapes to a tensor of sizes.
+// composites read the batch sizes on the host, and reshapes to a tensor of sizes.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_nested_tensor_storage_offsets_native.h>
 #include <ATen/ops/_reshape_from_tensor_native.h>
@@ -62,7 +62,8 @@ at::Tensor reshape_from_tensor(const at::Tensor& self, const at::Tensor& shape) 
   return at::native::_reshape_from_tensor(self, shape.cpu());
 }
 
-// Registers them at both keys: with the backend's alone the composite's derivative would be lost.
+// Registers the operators at both keys: with the backend's key alone, the composite's derivative would be
+// lost.
 void register_all(torch::Library& m) {
   m.impl("lstm.data", lstm);
   m.impl("gru.data", recurrent<&at::native::gru>);

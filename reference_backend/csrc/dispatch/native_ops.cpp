@@ -1,5 +1,5 @@
-// Operators that the generic host kernel cannot serve: choices by metadata, overrideable hooks, kernels that
-// draw from the CPU's default generator.
+// Operators that the generic host kernel cannot serve: choices by metadata, overrideable hooks, and operators
+// whose CPU kernels draw from the CPU's default generator.
 #include <ATen/native/Resize.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_fused_sdp_choice_ops.h>
@@ -22,7 +22,7 @@ namespace hpu_reference::dispatch {
 
 namespace {
 
-// Reads metadata only, so that it also serves the fake tensors that the Meta kernel sends here.
+// Reads metadata only, so that it also serves the fake tensors that the Meta kernel forwards here.
 int64_t fused_sdp_choice(const at::Tensor& query,
                          const at::Tensor& key,
                          const at::Tensor& value,
@@ -31,7 +31,7 @@ int64_t fused_sdp_choice(const at::Tensor& query,
                          bool is_causal,
                          std::optional<double> scale,
                          bool enable_gqa) {
-  // The CPU's choice looks at sizes, strides and flags only.
+  // The CPU's choice reads sizes, strides and flags only.
   return at::_ops::_fused_sdp_choice::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                  query,
                                                  key,
@@ -85,7 +85,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward_overrideable
       mask);
 }
 
-// The CPU's kernel draws from the CPU's default generator; this one draws from the device's.
+// The CPU kernel draws from the CPU's default generator; this kernel draws from the device's.
 std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input,
                                                   double probability,
                                                   std::optional<bool> train) {
@@ -104,8 +104,8 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input,
   return {at::mul(at::mul(input, mask), 1 / (1 - probability)), mask};
 }
 
-// torch keeps a channels-last input on the CPU only, so the composite is done here, for both keys it can
-// arrive at: a kernel on the backend's key alone would take the place of the composite's derivative.
+// torch preserves a channels-last input on the CPU only, so the composite is implemented here, for both keys
+// that can dispatch to it. A kernel on the backend's key alone would replace the composite's derivative.
 at::Tensor group_norm(const at::Tensor& input,
                       int64_t groups,
                       const std::optional<at::Tensor>& weight,
@@ -138,7 +138,7 @@ at::Tensor group_norm(const at::Tensor& input,
   for (int64_t i = 2; i < input.dim(); i++) {
     inner *= input.sym_size(i);
   }
-  // The kernel reads all three densely.
+  // The kernel reads all three as dense tensors.
   const auto dense = [](const std::optional<at::Tensor>& parameter) {
     return parameter.has_value() && parameter->defined() ? std::make_optional(parameter->contiguous())
                                                          : parameter;
@@ -153,7 +153,7 @@ at::Tensor group_norm(const at::Tensor& input,
                                                   epsilon));
 }
 
-// The CPU's own narrow_copy names a wrong dimension with another error, and writes a strided out= as if it
+// The CPU's narrow_copy reports an invalid dimension with another error, and writes a strided out= as if it
 // were dense.
 at::Tensor& narrow_copy_out(
     const at::Tensor& self, int64_t dimension, c10::SymInt start, c10::SymInt length, at::Tensor& out) {

@@ -1,5 +1,5 @@
-// Sparse tensors: metadata and parts, which need no host view (and must serve fake tensors, whose parts are
-// on meta), and operators that torch's own code for compressed tensors refuses on an unknown device.
+// Sparse tensors: metadata and parts, which need no host alias (and must serve fake tensors, whose parts are
+// on meta), and operators for which torch's code for compressed tensors rejects an unknown device.
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_coalesced_native.h>
@@ -39,7 +39,7 @@ at::Tensor compressed_tensor_unsafe(const at::Tensor& compressed_indices,
                                     std::optional<at::Device>,
                                     std::optional<bool>) {
   TORCH_CHECK(layout.has_value(), "expected a sparse compressed layout, but got none");
-  // torch's own check refuses unknown devices, so it gets copies. Fake tensors have no values.
+  // torch's check rejects unknown devices, so it gets CPU copies. Fake tensors have no values.
   if (at::globalContext().checkSparseTensorInvariants() && !values.is_meta()) {
     at::_validate_sparse_compressed_tensor_args(
         compressed_indices.cpu(), plain_indices.cpu(), values.cpu(), C10_AS_INTARRAYREF_SLOW(size), *layout);
@@ -50,8 +50,8 @@ at::Tensor compressed_tensor_unsafe(const at::Tensor& compressed_indices,
   return at::Tensor(std::move(impl));
 }
 
-// torch's own builds the result for an unknown device. Also for meta tensors: fake tensors are made real this
-// way.
+// torch's function creates the result for an unknown device. This one also serves meta tensors, because fake
+// tensors are converted with it.
 at::Tensor compressed_zeros_like(const at::Tensor& self,
                                  std::optional<at::ScalarType> dtype,
                                  std::optional<at::Layout> layout,
@@ -63,15 +63,15 @@ at::Tensor compressed_zeros_like(const at::Tensor& self,
   }
   const auto* source = static_cast<const at::SparseCsrTensorImpl*>(self.unsafeGetTensorImpl());
   const auto options = at::TensorOptions().device(runtime::kDevice);
-  auto plain = source->plain_indices().sizes().vec();
+  auto indices_shape = source->plain_indices().sizes().vec();
   auto values = source->values().sizes().vec();
-  values[plain.size() - 1] = 0;  // the number of elements, after the batch dimensions
-  plain.back() = 0;
+  values[indices_shape.size() - 1] = 0;  // the number of elements, after the batch dimensions
+  indices_shape.back() = 0;
   const auto indices = options.dtype(source->plain_indices().scalar_type());
   const at::ScalarType type = dtype.value_or(self.scalar_type());
   auto impl = kernels::make_compressed(self.layout(), c10::scalarTypeToTypeMeta(type));
   impl->set_member_tensors(at::zeros(source->compressed_indices().sizes(), indices),
-                           at::empty(plain, indices),
+                           at::empty(indices_shape, indices),
                            at::empty(values, options.dtype(type)),
                            self.sizes());
   return at::Tensor(std::move(impl));

@@ -1,7 +1,7 @@
-// The operators of SyncBatchNorm, which the CPU lacks, composed of operators of the device.
+// The operators of SyncBatchNorm, which the CPU does not have, composed of device operators.
 //
-// Statistics have one number per channel, dimension 1 of the input. Those of half-precision inputs are in
-// float32.
+// Statistics have one number per channel, which is dimension 1 of the input. The statistics of half-precision
+// inputs are in float32.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/rsqrt.h>
@@ -17,13 +17,13 @@ namespace {
 using at::Tensor;
 using Optional = std::optional<Tensor>;
 
-// The dtype of sums.
-at::ScalarType wide(const Tensor& input) {
+// Returns the dtype of sums.
+at::ScalarType sum_dtype(const Tensor& input) {
   const at::ScalarType type = input.scalar_type();
   return type == at::kHalf || type == at::kBFloat16 ? at::kFloat : type;
 }
 
-// All dimensions except that of the channels.
+// Returns all dimensions except the channel dimension.
 std::vector<int64_t> reduced_dims(const Tensor& input) {
   TORCH_CHECK(input.dim() >= 2,
               "batch normalisation takes inputs of at least 2 dimensions, (N, C, ...), not of ",
@@ -38,22 +38,22 @@ std::vector<int64_t> reduced_dims(const Tensor& input) {
 }
 
 // Reshapes one number per channel so that it broadcasts with an input.
-Tensor over(const Tensor& channels, const Tensor& input) {
+Tensor broadcast_channels(const Tensor& channels, const Tensor& input) {
   std::vector<int64_t> shape(static_cast<size_t>(input.dim()), 1);
   shape[1] = channels.numel();
-  return channels.to(wide(input)).reshape(shape);
+  return channels.to(sum_dtype(input)).reshape(shape);
 }
 
 Tensor weighted(const Tensor& values, const Optional& weight, const Tensor& input) {
-  return weight.has_value() && weight->defined() ? values * over(*weight, input) : values;
+  return weight.has_value() && weight->defined() ? values * broadcast_channels(*weight, input) : values;
 }
 
 std::tuple<Tensor, Tensor> stats(const Tensor& input, double eps) {
   const std::vector<int64_t> dims = reduced_dims(input);
-  const Tensor values = input.to(wide(input));
+  const Tensor values = input.to(sum_dtype(input));
   const Tensor mean = values.mean(dims);
-  const Tensor apart = values - over(mean, input);
-  return {mean, at::rsqrt((apart * apart).mean(dims) + eps)};
+  const Tensor centered = values - broadcast_channels(mean, input);
+  return {mean, at::rsqrt((centered * centered).mean(dims) + eps)};
 }
 
 // mean and invstd are (ranks, channels), counts has one number per rank.
@@ -65,14 +65,14 @@ std::tuple<Tensor, Tensor> gather_stats_with_counts(const Tensor& input,
                                                     double momentum,
                                                     double eps,
                                                     const Tensor& counts) {
-  const at::ScalarType type = wide(input);
+  const at::ScalarType type = sum_dtype(input);
   const Tensor means = mean.to(type);
   const Tensor share = counts.to(type).reshape({-1, 1});
   const Tensor total = share.sum();
   const Tensor all = (means * share).sum(0) / total;
-  const Tensor apart = means - all;
+  const Tensor centered = means - all;
   const Tensor variances = invstd.to(type).pow(-2) - eps;
-  const Tensor var = ((variances + apart * apart) * share).sum(0) / total;
+  const Tensor var = ((variances + centered * centered) * share).sum(0) / total;
   if (running_mean.has_value() && running_mean->defined()) {
     running_mean->mul_(1 - momentum).add_(all.to(running_mean->scalar_type()), momentum);
   }
@@ -101,10 +101,11 @@ Tensor elemt(const Tensor& input,
              const Tensor& mean,
              const Tensor& invstd,
              double /*eps*/) {
-  Tensor values = (input.to(wide(input)) - over(mean, input)) * over(invstd, input);
+  Tensor values =
+      (input.to(sum_dtype(input)) - broadcast_channels(mean, input)) * broadcast_channels(invstd, input);
   values = weighted(values, weight, input);
   if (bias.has_value() && bias->defined()) {
-    values = values + over(*bias, input);
+    values = values + broadcast_channels(*bias, input);
   }
   return values.to(input.scalar_type());
 }
@@ -130,17 +131,18 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward_reduce(const Tensor& grad,
                                                            bool weight_g,
                                                            bool bias_g) {
   const std::vector<int64_t> dims = reduced_dims(input);
-  const Tensor values = grad.to(wide(input));
+  const Tensor values = grad.to(sum_dtype(input));
   const Tensor sum = values.sum(dims);
-  const Tensor product = (values * (input.to(wide(input)) - over(mean, input))).sum(dims);
-  const at::ScalarType type = weight.has_value() && weight->defined() ? weight->scalar_type() : wide(input);
+  const Tensor product = (values * (input.to(sum_dtype(input)) - broadcast_channels(mean, input))).sum(dims);
+  const at::ScalarType type =
+      weight.has_value() && weight->defined() ? weight->scalar_type() : sum_dtype(input);
   std::tuple<Tensor, Tensor, Tensor, Tensor> result;
   if (input_g) {
     std::get<0>(result) = sum;
     std::get<1>(result) = product;
   }
   if (weight_g) {
-    std::get<2>(result) = (product * invstd.to(wide(input))).to(type);
+    std::get<2>(result) = (product * invstd.to(sum_dtype(input))).to(type);
   }
   if (bias_g) {
     std::get<3>(result) = sum.to(type, /*non_blocking=*/false, /*copy=*/true);
@@ -156,12 +158,12 @@ Tensor backward_elemt(const Tensor& grad,
                       const Tensor& sum,
                       const Tensor& product,
                       const Tensor& counts) {
-  const at::ScalarType type = wide(input);
+  const at::ScalarType type = sum_dtype(input);
   const Tensor total = counts.to(type).sum();
-  const Tensor scale = over(invstd, input);
-  const Tensor apart = input.to(type) - over(mean, input);
-  const Tensor inner =
-      grad.to(type) - over(sum / total, input) - apart * scale * scale * over(product / total, input);
+  const Tensor scale = broadcast_channels(invstd, input);
+  const Tensor centered = input.to(type) - broadcast_channels(mean, input);
+  const Tensor inner = grad.to(type) - broadcast_channels(sum / total, input) -
+                       centered * scale * scale * broadcast_channels(product / total, input);
   return weighted(inner * scale, weight, input).to(input.scalar_type());
 }
 

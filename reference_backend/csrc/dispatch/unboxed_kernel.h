@@ -1,5 +1,6 @@
-// The front door of an operator that small programs call often: as BoxedKernel, without a stack of values
-// between torch and the kernel. A call that the engine may hold back takes the boxed way.
+// The entry kernel of operators that small programs call often. It does the same as BoxedKernel, without a
+// stack of values between torch and the kernel. A call that the engine may defer is forwarded to the boxed
+// kernel.
 #pragma once
 
 #include <ATen/core/boxing/BoxedKernel.h>
@@ -19,8 +20,8 @@
 
 namespace hpu_reference::dispatch {
 
-// `Operator` is one of torch's at::_ops: its arguments are tensors of the device, and values that need no
-// conversion; it returns one tensor, or the argument that it writes.
+// `Operator` is one of torch's at::_ops. Its arguments are device tensors and values that need no conversion.
+// It returns one tensor or the argument that it writes.
 template <class Operator, class Schema = typename Operator::schema>
 class UnboxedKernel;
 
@@ -34,15 +35,15 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
   static constexpr bool kIsWritten = std::is_same_v<Argument, at::Tensor&>;
   // A value that may hold a tensor, a device or a generator would need a conversion.
   template <class Argument>
-  static constexpr bool kNeedsNone =
+  static constexpr bool kNeedsNoConversion =
       !std::is_convertible_v<std::remove_cvref_t<Argument>, std::optional<at::Tensor>> &&
       !std::is_convertible_v<std::remove_cvref_t<Argument>, at::ITensorListRef> &&
       !std::is_convertible_v<std::remove_cvref_t<Argument>, std::optional<at::Device>> &&
       !std::is_convertible_v<std::remove_cvref_t<Argument>, std::optional<at::Generator>>;
-  static_assert(((kIsTensor<Arguments> || kNeedsNone<Arguments>) && ...));
-  // What the CPU's kernel is given: a tensor of its own, else the caller's value.
+  static_assert(((kIsTensor<Arguments> || kNeedsNoConversion<Arguments>) && ...));
+  // The type of an argument of the CPU kernel: a host alias for a tensor, otherwise the caller's value.
   template <class Argument>
-  using Given = std::conditional_t<kIsTensor<Argument>, at::Tensor, Argument>;
+  using KernelArgument = std::conditional_t<kIsTensor<Argument>, at::Tensor, Argument>;
 
  public:
   explicit UnboxedKernel(const c10::OperatorHandle& op) : op_(op) {
@@ -52,13 +53,14 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
   }
 
   Returned operator()(Arguments... arguments) const {
-    if (C10_UNLIKELY(runtime::needs_attention() || is_large(arguments...) || has_float8(arguments...))) {
+    if (C10_UNLIKELY(runtime::is_work_pending() || is_large(arguments...) || has_float8(arguments...))) {
       return c10::impl::BoxedKernelWrapper<Returned(Arguments...)>::call(
           boxed_, op_, c10::DispatchKeySet(c10::DispatchKey::HPU), std::forward<Arguments>(arguments)...);
     }
     kernels::HostCall call(/*redirect=*/true, /*surface=*/false, /*offered=*/true);
-    // In braces, so that arguments are looked at in their order: the first wrong one is the one reported.
-    std::tuple<Given<Arguments>...> given{host<Arguments>(call, arguments)...};
+    // The braces guarantee that arguments are converted in order: the first invalid argument is the one
+    // reported.
+    std::tuple<KernelArgument<Arguments>...> kernel_arguments{host<Arguments>(call, arguments)...};
     const auto run = [&](auto&... values) {
       runtime::TraceSpan span(runtime::TraceKind::Kernel, plan_->name);
       if (span.is_active()) {
@@ -71,25 +73,25 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
       return result;
     };
     if constexpr (std::is_reference_v<Returned>) {
-      std::apply(run, given);
+      std::apply(run, kernel_arguments);
       call.kernel_done();
       call.finish();
       return written(arguments...);
     } else {
-      at::Tensor result = std::apply(run, given);
+      at::Tensor result = std::apply(run, kernel_arguments);
       call.kernel_done();
       call.finish();
       return call.device(std::move(result));
     }
   }
 
-  // True if the boxed way does nothing for this operator that is left out here.
+  // Returns true if the boxed kernel does nothing for this operator that is missing here.
   static bool covers(const kernels::OperatorPlan& plan) {
     const auto any = [](const std::vector<bool>& flags) {
       return std::find(flags.begin(), flags.end(), true) != flags.end();
     };
     return plan.returns_tensors && plan.returns == 1 && plan.generator < 0 && !plan.data_dependent &&
-           !plan.dense_inputs && !plan.grows_storage && !any(plan.cpu_allowed) &&
+           !plan.dense_inputs && !plan.resizes_storage && !any(plan.cpu_allowed) &&
            plan.written == std::vector<bool>{kIsWritten<Arguments>...};
   }
 
@@ -97,42 +99,43 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
   bool is_large(const Arguments&... arguments) const {
     CallSize size;
     std::size_t position = 0;
-    const auto look = [&](const auto& argument) {
+    const auto visit = [&](const auto& argument) {
       if constexpr (kIsTensor<decltype(argument)>) {
         if (position < CallSize::kArguments) {
-          size.look_at(argument);
+          size.include_tensor(argument);
         }
       }
       position++;
     };
-    (look(arguments), ...);
+    (visit(arguments), ...);
     return size.is_large(plan_->cost);
   }
 
   template <class... Values>
   static void add_bytes(runtime::TraceSpan& span, const Values&... values) {
-    const auto look = [&](const auto& value) {
+    const auto visit = [&](const auto& value) {
       if constexpr (kIsTensor<decltype(value)>) {
         span.add_bytes(value.nbytes());
       }
     };
-    (look(values), ...);
+    (visit(values), ...);
   }
 
-  // The CPU's kernels of these operators have every dtype but those, which only the boxed way widens.
+  // Returns true for arguments of 8-bit floats. CPU kernels of these operators support every other dtype;
+  // only the boxed kernel upcasts.
   static bool has_float8(const Arguments&... arguments) {
-    const auto look = [](const auto& argument) {
+    const auto visit = [](const auto& argument) {
       if constexpr (kIsTensor<decltype(argument)>) {
         return at::isFloat8Type(argument.scalar_type());
       } else {
         return false;
       }
     };
-    return (look(arguments) || ...);
+    return (visit(arguments) || ...);
   }
 
   template <class Argument>
-  Given<Argument> host(kernels::HostCall& call, std::remove_reference_t<Argument>& argument) const {
+  KernelArgument<Argument> host(kernels::HostCall& call, std::remove_reference_t<Argument>& argument) const {
     if constexpr (kIsTensor<Argument>) {
       constexpr auto kAccess = kIsWritten<Argument> ? kernels::Access::Write : kernels::Access::Read;
       if constexpr (!kIsWritten<Argument>) {
@@ -146,16 +149,16 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
     }
   }
 
-  // The argument that is written: the only one that is not constant.
+  // Returns the written argument: the only one that is not constant.
   static at::Tensor& written(Arguments&... arguments) {
-    at::Tensor* found = nullptr;
-    const auto look = [&](auto& argument) {
+    at::Tensor* written_tensor = nullptr;
+    const auto visit = [&](auto& argument) {
       if constexpr (std::is_same_v<decltype(argument), at::Tensor&>) {
-        found = &argument;
+        written_tensor = &argument;
       }
     };
-    (look(arguments), ...);
-    return *found;
+    (visit(arguments), ...);
+    return *written_tensor;
   }
 
   c10::OperatorHandle op_;

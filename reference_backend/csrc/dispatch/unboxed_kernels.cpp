@@ -156,8 +156,8 @@ std::optional<c10::KernelFunction> unboxed_kernel(const c10::OperatorHandle& op)
                                                          at::_ops::addmm_out,
                                                          at::_ops::bmm,
                                                          at::_ops::bmm_out>());
-  const auto found = table->find(c10::toString(op.operator_name()));
-  return found == table->end() ? std::nullopt : found->second(op);
+  const auto factory = table->find(c10::toString(op.operator_name()));
+  return factory == table->end() ? std::nullopt : factory->second(op);
 }
 
 }  // namespace hpu_reference::dispatch

@@ -1,4 +1,4 @@
-// The operators that have an unboxed front door.
+// The operators that have an unboxed entry kernel.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -7,7 +7,7 @@
 
 namespace hpu_reference::dispatch {
 
-// Makes the unboxed kernel of an operator; none if it has only the boxed one.
+// Returns the unboxed kernel of an operator, or nothing if the operator has only the boxed kernel.
 std::optional<c10::KernelFunction> unboxed_kernel(const c10::OperatorHandle& op);
 
 }  // namespace hpu_reference::dispatch

@@ -3,14 +3,14 @@
 #include <c10/util/ApproximateClock.h>
 #include <c10/util/Exception.h>
 
-#include "memory/allocator.h"
 #include "memory/access_set.h"
+#include "memory/allocator.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
 #include "runtime/gil.h"
-#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
+#include "runtime/vector_clock.h"
 
 namespace hpu_reference::distributed {
 
@@ -34,7 +34,7 @@ class TransferWork final : public runtime::Work {
   bool computes() const override {
     return false;
   }
-  // `run` may have the last reference to a process group.
+  // `run` may hold the last reference to a process group.
   bool released_on_host() const override {
     return true;
   }
@@ -53,7 +53,7 @@ class TransferWait final : public runtime::Work {
       : transfer_(std::move(transfer)), stream_(stream) {
   }
   void run() override {
-    // The stream that issued it has the error already.
+    // The stream that issued it already has the error.
     if (transfer_->error_ != nullptr &&
         runtime::queue_of(stream_) != runtime::queue_of(transfer_->issued_on_)) {
       std::rethrow_exception(transfer_->error_);
@@ -96,8 +96,8 @@ Transfer::Transfer(std::string name, c10::StreamId issued_on, c10::StreamId runs
     : name_(std::move(name)), issued_on_(issued_on), runs_on_(runs_on) {
 }
 
-// Gives the error to the stream that issued the collective: its next synchronisation throws it, on any
-// thread.
+// Stores the error for the stream that issued the collective: the stream's next synchronization throws it, on
+// any thread.
 void Transfer::complete(std::exception_ptr error) {
   error_ = error;
   completed_ = c10::getTime();
@@ -120,7 +120,7 @@ void Transfer::rethrow() const {
 }
 
 void Transfer::block_current_stream() const {
-  runtime::order_behind(runtime::queue_of(runtime::current_stream_id()), clock_);
+  runtime::order_queue_after(runtime::queue_of(runtime::current_stream_id()), clock_);
   if (is_done()) {
     rethrow();
     return;
@@ -142,7 +142,7 @@ bool Transfer::finish(std::chrono::milliseconds timeout) const {
   } else if (!runtime::wait_until([this] { return is_done(); }, timeout)) {
     return false;
   }
-  runtime::order_host_behind(clock_);
+  runtime::order_host_after(clock_);
   runtime::release_finished_work();
   if (is_done()) {
     rethrow();
@@ -157,14 +157,14 @@ Channel::~Channel() {
   runtime::release_exclusive_stream(stream_);
 }
 
-// True if nothing that has been issued is in front of work on the calling thread's current stream.
-bool Channel::may_run_now(const memory::Footprint& footprint) const {
-  return !runtime::is_queue_all() && !runtime::has_order_clocks() &&
+// Returns true if no issued work precedes new work on the calling thread's current stream.
+bool Channel::may_run_now(const memory::AccessSet& access_set) const {
+  return !runtime::is_queue_all() && !runtime::are_vector_clocks_enabled() &&
          runtime::is_queue_idle(runtime::current_stream_id()) && runtime::is_queue_idle(stream_) &&
-         !(runtime::needs_attention() && footprint.has_conflicts(stream_));
+         !(runtime::is_work_pending() && access_set.has_conflicts(stream_));
 }
 
-// Runs it on the calling thread, if all ranks are there; its row is on the channel's stream.
+// Runs the attempt on the calling thread. Its trace row is on the channel's stream.
 bool Channel::attempt_now(const Transfer& transfer, const std::function<bool()>& attempt) const {
   const std::uint64_t start = runtime::is_tracing() ? runtime::trace_clock() : 0;
   if (!attempt()) {
@@ -187,24 +187,25 @@ std::shared_ptr<Transfer> Channel::issue(std::string name,
   runtime::release_finished_work();
   const c10::StreamId current = runtime::current_stream_id();
   auto transfer = std::make_shared<Transfer>(std::move(name), current, stream_);
-  memory::Footprint footprint;
+  memory::AccessSet access_set;
   for (const std::vector<at::Tensor>* tensors : {&used, &written}) {
     for (const at::Tensor& tensor : *tensors) {
       const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
-      memory::touch(storage);
-      footprint.add(storage, /*written=*/tensors == &written);
+      memory::mark_used_later(storage);
+      access_set.add(storage, /*written=*/tensors == &written);
       transfer->bytes_ += tensors == &used ? tensor.nbytes() : 0;
     }
   }
-  if (attempt && may_run_now(footprint)) {
-    const runtime::InterpreterRelease unlocked;
+  if (attempt && may_run_now(access_set)) {
+    const runtime::GilRelease unlocked;
     const std::lock_guard<std::mutex> lock(order_);
     if (runtime::is_queue_idle(stream_)) {
       transfer->begin();
       if (attempt_now(*transfer, attempt)) {
         transfer->complete(nullptr);
       } else {
-        footprint.enqueue(stream_, std::make_unique<TransferWork>(transfer, std::move(run)), /*keeps=*/true);
+        access_set.enqueue(
+            stream_, std::make_unique<TransferWork>(transfer, std::move(run)), /*retain_memory=*/true);
       }
       return transfer;
     }
@@ -213,7 +214,8 @@ std::shared_ptr<Transfer> Channel::issue(std::string name,
   mark.record(current);
   mark.block(stream_);
   const std::lock_guard<std::mutex> lock(order_);
-  footprint.enqueue(stream_, std::make_unique<TransferWork>(transfer, std::move(run)), /*keeps=*/true);
+  access_set.enqueue(
+      stream_, std::make_unique<TransferWork>(transfer, std::move(run)), /*retain_memory=*/true);
   transfer->clock_ = runtime::clock_of(runtime::queue_of(stream_));
   return transfer;
 }

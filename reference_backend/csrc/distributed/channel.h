@@ -1,11 +1,11 @@
-// Channels of a process group: streams for its collectives alone, and the work that runs there.
+// Channels of a process group: streams that only run collectives, and the work on these streams.
 //
-//   issue on a stream --mark--> channel's stream: [wait for the mark][transfer on host views] --> done
-//                                                                    stream of wait(): [wait for done]
+//   issue on a stream --mark--> channel's stream: [wait for the mark][transfer on host aliases] --> done
+//                                                                 stream of wait(): [wait for done]
 //
-// A transfer reads and writes the host views of device memory, which its footprint keeps from being used
-// again under it. Only Transfer::finish() blocks the host. A transfer that has nothing in front of it may be
-// done on the thread that issues it, if that takes no longer than a moment.
+// A transfer reads and writes the host aliases of device tensors. Its access set retains the memory
+// meanwhile. Only Transfer::finish() blocks the host. A transfer without pending predecessors may run on the
+// thread that issues it, if it takes only a moment.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,22 +25,23 @@
 
 namespace hpu_reference::distributed {
 
-// One collective on its way, shared by the queue and the threads that may wait for it.
+// A collective in progress, shared by the queue and the threads that may wait for it.
 class Transfer : public std::enable_shared_from_this<Transfer> {
  public:
-  // `name` is for messages; the streams are those of the caller and of the channel.
+  // `name` is for messages. The streams are those of the caller and of the channel.
   Transfer(std::string name, c10::StreamId issued_on, c10::StreamId runs_on);
 
-  // True once it has run or failed.
+  // Returns true once the transfer has run or failed.
   bool is_done() const {
     return done_.load(std::memory_order_acquire);
   }
-  // Lets later work of the calling thread's current stream run behind it; the host goes on. Throws if it has
-  // failed already.
+  // Makes later work of the calling thread's current stream wait for the transfer, without blocking the host.
+  // Throws if the transfer has already failed.
   void block_current_stream() const;
-  // Returns when it is done, or false after `timeout` (0: none). Throws if it has failed.
+  // Waits until the transfer is done. Returns false after `timeout` (0: no timeout). Throws if the transfer
+  // has failed.
   bool finish(std::chrono::milliseconds timeout) const;
-  // The error that it has failed with, or null.
+  // Returns the transfer's error, or null.
   std::exception_ptr error() const;
   const std::string& name() const {
     return name_;
@@ -48,14 +49,14 @@ class Transfer : public std::enable_shared_from_this<Transfer> {
   c10::StreamId stream() const {
     return runs_on_;
   }
-  // When it began to run and when it was done, in nanoseconds since 1970; 0 for not yet.
+  // Start and end of the transfer in nanoseconds since 1970; 0 if it has not started or ended.
   std::int64_t started() const {
     return started_.load(std::memory_order_relaxed);
   }
   std::int64_t completed() const {
     return completed_.load(std::memory_order_relaxed);
   }
-  // Number of transfers of this process that have failed.
+  // Returns the number of failed transfers of this process.
   static std::uint64_t failures();
 
  private:
@@ -69,15 +70,15 @@ class Transfer : public std::enable_shared_from_this<Transfer> {
   const std::string name_;
   const c10::StreamId issued_on_;
   const c10::StreamId runs_on_;
-  std::size_t bytes_ = 0;      // of what it uses
-  runtime::OrderClock clock_;  // what comes before its end
-  std::exception_ptr error_;   // set before done_
+  std::size_t bytes_ = 0;       // bytes of the tensors that it uses
+  runtime::VectorClock clock_;  // clock of its end
+  std::exception_ptr error_;    // set before done_
   std::atomic<std::int64_t> started_{0};
   std::atomic<std::int64_t> completed_{0};
   std::atomic<bool> done_{false};
 };
 
-// A stream of its own, on which transfers run one after the other in the order in which the host issued them.
+// A stream on which transfers run one after the other, in the order in which the host issued them.
 class Channel {
  public:
   Channel();
@@ -85,16 +86,18 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  // Issues a transfer: `run` is called behind what the calling thread's current stream contains now.
-  // `used` are the tensors whose memory it uses, of which it writes `written`. `name` is for messages.
-  // `attempt`, if given, is called first, on this thread, when nothing is in front of the transfer: it must
-  // end within a moment, and the transfer is done if it returns true; otherwise `run` goes on.
+  // Issues a transfer: `run` is called after the present work of the calling thread's current stream.
+  //   name: for messages.
+  //   used: tensors whose memory the transfer uses.
+  //   written: the tensors of `used` that it writes.
+  //   attempt: if set, called first on this thread if the transfer has no pending predecessors. It must
+  //   return within a moment. If it returns true, the transfer is done; otherwise `run` completes it.
   std::shared_ptr<Transfer> issue(std::string name,
                                   const std::vector<at::Tensor>& used,
                                   const std::vector<at::Tensor>& written,
                                   std::function<void()> run,
                                   const std::function<bool()>& attempt = {});
-  // Returns when everything issued so far is done.
+  // Waits until all transfers issued so far are done.
   void drain() const;
 
   c10::StreamId stream() const {
@@ -102,11 +105,11 @@ class Channel {
   }
 
  private:
-  bool may_run_now(const memory::Footprint& footprint) const;
+  bool may_run_now(const memory::AccessSet& access_set) const;
   bool attempt_now(const Transfer& transfer, const std::function<bool()>& attempt) const;
 
   const c10::StreamId stream_;
-  std::mutex order_;  // of those who issue; an attempt has it too
+  std::mutex order_;  // held while issuing and during an attempt
 };
 
 }  // namespace hpu_reference::distributed

@@ -142,7 +142,7 @@ void check_splits(const at::Tensor& tensor,
     sum += split;
   }
   TORCH_CHECK_VALUE(tensor.dim() > 0 && sum == tensor.size(0),
-                    "Split sizes doesn't match total dim 0 size: those of the ",
+                    "Split sizes doesn't match total dim 0 size: the splits of the ",
                     of,
                     " tensor add up to ",
                     sum,
@@ -168,11 +168,11 @@ at::Tensor host_of(const at::Tensor& tensor) {
 }
 
 Tensors flat(const Tensors& tensors) {
-  Tensors found;
+  Tensors flattened;
   for (const at::Tensor& tensor : tensors) {
-    found.push_back(tensor.view({-1}));
+    flattened.push_back(tensor.view({-1}));
   }
-  return found;
+  return flattened;
 }
 
 Tensors hosts_of(const Tensors& tensors) {
@@ -200,9 +200,10 @@ Tensors Reduction::view(const Tensors& hosts) const {
 Reduction reduction_of(const c10d::ReduceOp& operation, at::ScalarType dtype) {
   using Type = c10d::ReduceOp::RedOpType;
   const Type type = operation;
-  const bool known = type == Type::SUM || type == Type::PRODUCT || type == Type::MIN || type == Type::MAX;
+  const bool is_supported =
+      type == Type::SUM || type == Type::PRODUCT || type == Type::MIN || type == Type::MAX;
   TORCH_CHECK_VALUE(
-      known,
+      is_supported,
       "Unsupported ReduceOp for HCCL process group: use SUM, PRODUCT, MIN or MAX (an average is the "
       "sum divided by the number of ranks)");
   TORCH_CHECK_TYPE(!is_eight_bit_float(dtype),

@@ -31,7 +31,7 @@ struct Recorder {
   std::uint64_t messages = 0;
 };
 
-// Never destroyed: collectives may run while the process ends.
+// Never destroyed: collectives may run while the process exits.
 Recorder& recorder() {
   static auto* value = new Recorder();
   return *value;
@@ -46,12 +46,12 @@ void describe(const std::vector<at::Tensor>& tensors,
   }
 }
 
-// What is read alone; if all is written too, all of it.
+// Returns the tensors that are only read, or all tensors if every tensor is also written.
 std::vector<at::Tensor> inputs_of(const std::vector<at::Tensor>& used,
                                   const std::vector<at::Tensor>& outputs) {
   std::vector<at::Tensor> inputs;
   for (const at::Tensor& tensor : used) {
-    const auto same = [&](const at::Tensor& other) { return other.is_same(tensor); };
+    const auto same = [&](const at::Tensor& candidate) { return candidate.is_same(tensor); };
     if (std::none_of(outputs.begin(), outputs.end(), same)) {
       inputs.push_back(tensor);
     }
@@ -72,7 +72,7 @@ std::optional<std::uint64_t> record_flight(FlightRequest&& request) {
   request.used = request.outputs = nullptr;
   entry.created = c10::getTime();
   entry.stack = torch::CapturedTraceback::gather(/*python=*/true, /*script=*/false, /*cpp=*/false);
-  FlightEntry dropped;  // dies without the lock
+  FlightEntry dropped;  // destroyed without the lock
   const std::lock_guard<std::mutex> lock(self.mutex);
   entry.id = self.next++;
   self.messages += request.peer.has_value() ? 1 : 0;

@@ -1,5 +1,5 @@
-// The latest collectives of this process, for torch's analysis of ranks that do not meet: what was issued,
-// with sizes, stack and state.
+// The flight recorder: the latest collectives of this process with sizes, stack and state, for torch's
+// analysis of ranks that wait for each other.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,24 +19,24 @@ namespace hpu_reference::distributed {
 
 class Transfer;
 
-// What a collective is about, as it is issued.
+// The description of a collective when it is issued.
 struct FlightRequest {
-  std::string operation;    // torch's name, "ALLREDUCE"
+  std::string operation;    // torch's name, such as "ALLREDUCE"
   std::string group;        // name of the process group
   std::string description;  // of the process group
   std::uint64_t sequence = 0;
-  std::optional<int> peer;  // of a message
+  std::optional<int> peer;  // of a send or receive
   int rank = 0;
   std::chrono::milliseconds timeout{0};
   const std::vector<at::Tensor>* used = nullptr;
   const std::vector<at::Tensor>* outputs = nullptr;
 };
 
-// One collective. Times are nanoseconds since 1970, 0 for not yet.
+// A recorded collective. Times are nanoseconds since 1970; 0 if the event has not happened yet.
 struct FlightEntry {
   std::uint64_t id = 0;
   FlightRequest request;      // without its tensors
-  std::uint64_t message = 0;  // number of messages of the process so far
+  std::uint64_t message = 0;  // number of sends and receives of the process so far
   std::int64_t created = 0;
   std::int64_t started = 0;
   std::int64_t completed = 0;
@@ -47,14 +47,14 @@ struct FlightEntry {
   std::shared_ptr<const Transfer> transfer;
 };
 
-// Remembers a collective before it is issued; returns its number, or nothing if nothing is recorded
-// (TORCH_FR_BUFFER_SIZE=0). Takes the interpreter's lock.
+// Records a collective before it is issued and returns its number. Returns nothing if recording is disabled
+// (TORCH_FR_BUFFER_SIZE=0). Takes the GIL.
 std::optional<std::uint64_t> record_flight(FlightRequest&& request);
-// Gives the entry its transfer, from which its state is read.
+// Sets the transfer of the entry, from which its state is read.
 void set_transfer(std::optional<std::uint64_t> id, std::shared_ptr<const Transfer> transfer);
-// The latest collectives, TORCH_FR_BUFFER_SIZE (2000) at most, oldest first.
+// Returns the latest collectives, at most TORCH_FR_BUFFER_SIZE (default 2000), oldest first.
 std::vector<FlightEntry> recorded_flights();
-// Number of collectives that have failed so far.
+// Returns the number of collectives that have failed so far.
 std::uint64_t failed_flights();
 
 }  // namespace hpu_reference::distributed

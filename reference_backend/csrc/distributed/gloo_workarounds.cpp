@@ -5,7 +5,7 @@
 
 #include "torch_release.h"
 
-namespace hpu_reference::distributed::transport {
+namespace hpu_reference::distributed::gloo_workarounds {
 
 #if HPU_TORCH_AT_LEAST(2, 13)
 
@@ -31,25 +31,26 @@ WorkPtr alltoall(c10d::Backend& gloo, Tensors& to, Tensors& from, const c10d::Al
 
 namespace {
 
-// A collective with a last step on this rank, which its waiter does.
-class Followed : public c10d::Work {
+// A collective with a last step on this rank. The thread that waits for the collective runs the step.
+class WorkWithLastStep : public c10d::Work {
  public:
-  Followed(WorkPtr work, std::function<void()> last) : work_(std::move(work)), last_(std::move(last)) {
+  WorkWithLastStep(WorkPtr work, std::function<void()> last)
+      : work_(std::move(work)), last_step_(std::move(last)) {
   }
   bool isCompleted() override {
     return work_->isCompleted();
   }
   bool wait(std::chrono::milliseconds timeout) override {
     const bool done = work_->wait(timeout);
-    if (last_ != nullptr) {
-      std::exchange(last_, nullptr)();
+    if (last_step_ != nullptr) {
+      std::exchange(last_step_, nullptr)();
     }
     return done;
   }
 
  private:
   WorkPtr work_;
-  std::function<void()> last_;
+  std::function<void()> last_step_;
 };
 
 at::Tensor joined(const Tensors& tensors) {
@@ -60,18 +61,18 @@ at::Tensor joined(const Tensors& tensors) {
   return at::cat(rows);
 }
 
-// Every rank reduces everything and keeps its own part: gloo of 2.6 takes no list here, and sums whatever the
-// operation.
+// Every rank reduces all parts and keeps its own part: gloo of torch 2.6 does not accept a list here, and
+// sums for every operation.
 WorkPtr reduced(c10d::Backend& gloo,
                 const at::Tensor& to,
                 at::Tensor whole,
                 const c10d::ReduceScatterOptions& options) {
-  c10d::AllreduceOptions given;
-  given.reduceOp = options.reduceOp;
-  given.timeout = options.timeout;
-  Tensors one{whole};
-  WorkPtr work = gloo.allreduce(one, given);
-  return c10::make_intrusive<Followed>(std::move(work), [to, whole, rank = gloo.getRank()]() mutable {
+  c10d::AllreduceOptions gloo_options;
+  gloo_options.reduceOp = options.reduceOp;
+  gloo_options.timeout = options.timeout;
+  Tensors single{whole};
+  WorkPtr work = gloo.allreduce(single, gloo_options);
+  return c10::make_intrusive<WorkWithLastStep>(std::move(work), [to, whole, rank = gloo.getRank()]() mutable {
     const std::int64_t count = to.numel();
     to.copy_(whole.narrow(0, rank * count, count).view(to.sizes()));
   });
@@ -108,7 +109,7 @@ WorkPtr alltoall(c10d::Backend& gloo, Tensors& to, Tensors& from, const c10d::Al
   at::Tensor input = joined(from);
   at::Tensor output = at::empty({count}, input.options());
   WorkPtr work = gloo.alltoall_base(output, input, received, sent, options);
-  return c10::make_intrusive<Followed>(std::move(work), [to, output]() mutable {
+  return c10::make_intrusive<WorkWithLastStep>(std::move(work), [to, output]() mutable {
     std::int64_t start = 0;
     for (at::Tensor& tensor : to) {
       tensor.copy_(output.narrow(0, start, tensor.numel()).view(tensor.sizes()));
@@ -119,4 +120,4 @@ WorkPtr alltoall(c10d::Backend& gloo, Tensors& to, Tensors& from, const c10d::Al
 
 #endif
 
-}  // namespace hpu_reference::distributed::transport
+}  // namespace hpu_reference::distributed::gloo_workarounds

@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// Pause between two reads of the other ranks' answers.
+// Pause between two reads of the other ranks' arrivals.
 constexpr milliseconds kPause{50};
 
 std::string joined(const std::vector<int>& ranks) {
@@ -28,13 +28,13 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-// A second client of the same store; the store itself if it cannot have one.
+// Returns a second client of the same store, or the store itself if it cannot be cloned.
 template <class Store>
 c10::intrusive_ptr<c10d::Store> second_client(const c10::intrusive_ptr<Store>& store) {
   if constexpr (requires { store->clone(); }) {
     try {
       return store->clone();
-    } catch (...) {  // a store of the user's own, written in Python
+    } catch (...) {  // a user-defined store, written in Python
     }
   }
   return store;
@@ -42,11 +42,11 @@ c10::intrusive_ptr<c10d::Store> second_client(const c10::intrusive_ptr<Store>& s
 
 }  // namespace
 
-// The connection of a roll call, and the answers that are to be written. A thread that is writing keeps it
-// alive.
-class RollCall::Board : public std::enable_shared_from_this<Board> {
+// The report's connection to the store, and the arrivals that are to be written. A writing thread keeps the
+// object alive.
+class MissingRankReport::Board : public std::enable_shared_from_this<Board> {
  public:
-  // Connects now: once the process with the store has died, connecting would take as long as its timeout.
+  // Connects now: once the process of the store has ended, connecting would take the full timeout.
   explicit Board(const c10::intrusive_ptr<c10d::Store>& users) : store_(second_client(users)) {
   }
 
@@ -54,10 +54,10 @@ class RollCall::Board : public std::enable_shared_from_this<Board> {
     return *store_;
   }
 
-  // Writes later, on another thread: a store may take as long as its timeout.
+  // Writes on another thread, because a store may take as long as its timeout.
   void write_soon(std::string key, std::string value) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    answers_.emplace_back(std::move(key), std::move(value));
+    arrivals_.emplace_back(std::move(key), std::move(value));
     if (!writing_) {
       std::thread([board = shared_from_this()] { board->write(); }).detach();
       writing_ = true;
@@ -67,13 +67,13 @@ class RollCall::Board : public std::enable_shared_from_this<Board> {
  private:
   void write() noexcept {
     std::unique_lock<std::mutex> lock(mutex_);
-    while (!answers_.empty()) {
-      const auto [key, value] = std::move(answers_.front());
-      answers_.pop_front();
+    while (!arrivals_.empty()) {
+      const auto [key, value] = std::move(arrivals_.front());
+      arrivals_.pop_front();
       lock.unlock();
       try {
         store().set(key, value);
-      } catch (...) {  // the process with the store has ended; describe() reports it
+      } catch (...) {  // the process of the store has ended; describe() reports this
       }
       lock.lock();
     }
@@ -81,66 +81,67 @@ class RollCall::Board : public std::enable_shared_from_this<Board> {
   }
 
   const c10::intrusive_ptr<c10d::Store> store_;
-  std::mutex mutex_;  // of what follows
-  std::deque<std::pair<std::string, std::string>> answers_;
+  std::mutex mutex_;  // guards the following members
+  std::deque<std::pair<std::string, std::string>> arrivals_;
   bool writing_ = false;
 };
 
-RollCall::RollCall(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size)
+MissingRankReport::MissingRankReport(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size)
     : board_(std::make_shared<Board>(store)), rank_(rank), size_(size) {
 }
 
-milliseconds RollCall::patience(const Collective& collective) const {
+milliseconds MissingRankReport::arrival_delay(const Collective& collective) const {
   return std::clamp(collective.timeout / 4, milliseconds(1), milliseconds(1000));
 }
 
-std::string RollCall::key(const Collective& collective, int rank) const {
+std::string MissingRankReport::key(const Collective& collective, int rank) const {
   return "hccl/" + std::to_string(collective.number) + "/" + std::to_string(rank);
 }
 
-void RollCall::meet(const Collective& collective, std::uint64_t meeting) const {
-  const std::string place = "hccl/meeting/" + std::to_string(meeting);
-  const std::string all = place + "/all";
+void MissingRankReport::rendezvous(const Collective& collective, std::uint64_t rendezvous_number) const {
+  const std::string counter_key = "hccl/meeting/" + std::to_string(rendezvous_number);
+  const std::string all = counter_key + "/all";
   c10d::Store& store = board_->store();
-  if (store.add(place, 1) == size_) {
+  if (store.add(counter_key, 1) == size_) {
     store.set(all, "");
-    // Every rank has left the meeting before this one.
-    const std::string before = "hccl/meeting/" + std::to_string(meeting - 1);
+    // Every rank has left the previous rendezvous.
+    const std::string before = "hccl/meeting/" + std::to_string(rendezvous_number - 1);
     store.deleteKey(before);
     store.deleteKey(before + "/all");
     return;
   }
-  // Not by Store::wait, which keeps the connection for itself.
+  // Do not use Store::wait, which blocks the connection for other callers.
   const auto end = std::chrono::steady_clock::now() + collective.timeout;
   for (milliseconds pause{1}; !store.check({all}); pause = std::min(2 * pause, kPause)) {
-    TORCH_CHECK(std::chrono::steady_clock::now() < end, "not all ranks have come");
+    TORCH_CHECK(std::chrono::steady_clock::now() < end,
+                "not all ranks have reached the rendezvous before the collective");
     std::this_thread::sleep_for(pause);
   }
 }
 
-void RollCall::answer(const Collective& collective) const noexcept {
+void MissingRankReport::record_arrival(const Collective& collective) const noexcept {
   try {
     board_->write_soon(key(collective, rank_), collective.name);
-  } catch (...) {  // no thread could be started; describe() answers once more
+  } catch (...) {  // the thread could not be started; describe() records the arrival again
   }
 }
 
-void RollCall::wait(c10d::Work& work, const Collective& collective) const {
+void MissingRankReport::wait(c10d::Work& work, const Collective& collective) const {
   try {
-    work.wait(patience(collective));
+    work.wait(arrival_delay(collective));
     return;
   } catch (...) {
     if (work.isCompleted()) {
-      // Only a second query can distinguish a failure from an end just after the wait timed out.
+      // Only a second query can distinguish a failure from a completion just after the wait timed out.
       work.wait();
       return;
     }
   }
-  answer(collective);
+  record_arrival(collective);
   work.wait();
 }
 
-std::string RollCall::describe(const Collective& collective, const std::string& why) const {
+std::string MissingRankReport::describe(const Collective& collective, const std::string& why) const {
   std::vector<int> missing;
   std::vector<std::string> elsewhere;
   std::string store_error;
@@ -149,7 +150,7 @@ std::string RollCall::describe(const Collective& collective, const std::string& 
       missing.push_back(rank);
     }
   }
-  const auto end = std::chrono::steady_clock::now() + patience(collective) + milliseconds(500);
+  const auto end = std::chrono::steady_clock::now() + arrival_delay(collective) + milliseconds(500);
   try {
     c10d::Store& store = board_->store();
     store.set(key(collective, rank_), collective.name);

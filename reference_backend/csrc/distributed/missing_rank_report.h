@@ -1,9 +1,10 @@
-// The ranks that take part in a collective that does not end: each rank that waits long writes so into the
-// group's store, and if the collective fails, the error names those that have not.
+// The missing-rank report: an error text that names the ranks absent from a collective. A rank that waits
+// long in a collective records its arrival in the group's store. If the collective fails, the error names the
+// ranks that have not recorded their arrival.
 //
-// Collectives that end soon cost nothing: nothing is written for them, unless the ranks meet before each. The
-// group's store is the user's, who may be waiting in it: the roll call has a connection of its own (in
-// releases of torch that can clone a store), and a thread that carries no collectives writes the answers.
+// Collectives that end soon write nothing, unless the ranks rendezvous before each collective. The user may
+// be waiting in the group's store, so the report uses its own connection (in releases of torch that can clone
+// a store). A thread that runs no collectives writes the arrivals.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -16,29 +17,30 @@
 
 namespace hpu_reference::distributed {
 
-// One collective of a group.
+// A collective of a group.
 struct Collective {
   std::string name;      // ALLREDUCE, …
-  std::uint64_t number;  // counted from 1 in its group, alike on all ranks
+  std::uint64_t number;  // counted from 1 in its group; the same on all ranks
   std::string group;     // the group's name, for messages
   std::chrono::milliseconds timeout;
 };
 
-// The roll call of one group.
-class RollCall {
+// The missing-rank report of one group.
+class MissingRankReport {
  public:
-  RollCall(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size);
+  MissingRankReport(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size);
 
-  // Waits for gloo's work; answers the call if that takes long. Throws what the work throws.
+  // Waits for gloo's work and records this rank's arrival if the wait takes long. Throws the errors of the
+  // work.
   void wait(c10d::Work& work, const Collective& collective) const;
-  // Waits until all ranks have come to the meeting before a collective, counted from 1 in the group. Throws
-  // if some have not within the collective's timeout.
-  void meet(const Collective& collective, std::uint64_t meeting) const;
-  // How long a rank waits in the collective before it answers.
-  std::chrono::milliseconds patience(const Collective& collective) const;
-  // Answers: this rank is at the collective.
-  void answer(const Collective& collective) const noexcept;
-  // The error message for a collective that has failed with `why`.
+  // Waits until all ranks have reached the rendezvous before a collective. Rendezvous are counted from 1 in
+  // the group. Throws if some ranks have not arrived within the collective's timeout.
+  void rendezvous(const Collective& collective, std::uint64_t rendezvous_number) const;
+  // Returns how long a rank waits in the collective before it records its arrival.
+  std::chrono::milliseconds arrival_delay(const Collective& collective) const;
+  // Records in the store that this rank has reached the collective.
+  void record_arrival(const Collective& collective) const noexcept;
+  // Returns the error message for a collective that has failed with the error `why`.
   std::string describe(const Collective& collective, const std::string& why) const;
 
  private:

@@ -1,8 +1,9 @@
-// torch's c10d operators on the HPU key: each hands its tensors to the group's backend for hpu. Without them
-// the catch-all kernel would give gloo's CPU kernels host views that belong to no process group for the CPU.
+// torch's c10d operators on the HPU key: each forwards its tensors to the group's backend for hpu. Without
+// them, the catch-all kernel would pass host aliases to gloo's CPU kernels, although no CPU process group
+// exists for them.
 //
-// The kernels are boxed and take arguments by name: releases of torch add some, and change how C++ passes
-// them.
+// The kernels are boxed and read arguments by name, because releases of torch add arguments and change how
+// C++ passes them.
 #include <ATen/ops/any.h>
 #include <ATen/ops/isnan.h>
 #include <torch/custom_class.h>
@@ -26,7 +27,7 @@ class Arguments {
       : schema_(op.schema()), values_(stack.data() + (stack.size() - op.schema().arguments().size())) {
   }
 
-  // Null if this torch's operator has no such argument.
+  // Returns null if the operator of this torch release does not have the argument.
   const c10::IValue* find(const char* name) const {
     const auto position = schema_.argumentIndexWithName(name);
     return position.has_value() ? values_ + *position : nullptr;
@@ -84,15 +85,15 @@ using Handler = WorkPtr (*)(const Arguments&);
 
 BetweenGraphs g_between_graphs;
 
-// Calls the handler and returns its work, behind the argument `Shown` if the operator returns one.
-template <Handler handler, const char* const* shown>
+// Calls the handler and returns its work, after the argument `returned_argument` if the operator returns one.
+template <Handler handler, const char* const* returned_argument>
 void kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (runtime::is_capturing() && g_between_graphs) {
     const std::size_t count = op.schema().arguments().size();
     auto results = std::make_shared<torch::jit::Stack>();
-    g_between_graphs([op, keys, results, given = torch::jit::last(*stack, count).vec()] {
-      *results = given;
-      kernel<handler, shown>(op, keys, results.get());
+    g_between_graphs([op, keys, results, saved_arguments = torch::jit::last(*stack, count).vec()] {
+      *results = saved_arguments;
+      kernel<handler, returned_argument>(op, keys, results.get());
       results->back().toCustomClass<c10d::Work>()->wait();
     });
     torch::jit::drop(*stack, count);
@@ -101,146 +102,150 @@ void kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
   }
   const Arguments arguments(op, *stack);
   WorkPtr work = handler(arguments);
-  const c10::IValue first = *shown == nullptr ? c10::IValue() : arguments.at(*shown);
+  const c10::IValue first = *returned_argument == nullptr ? c10::IValue() : arguments.at(*returned_argument);
   torch::jit::drop(*stack, op.schema().arguments().size());
-  if (*shown != nullptr) {
+  if (*returned_argument != nullptr) {
     stack->push_back(first);
   }
   stack->emplace_back(std::move(work));
 }
 
-WorkPtr broadcast(const Arguments& given) {
-  Tensors tensors = given.tensors("tensors");
-  auto options = given.options<c10d::BroadcastOptions>();
-  options.rootRank = given.integer("root_rank");
-  options.rootTensor = given.integer("root_tensor");
-  return given.backend().broadcast(tensors, options);
+WorkPtr broadcast(const Arguments& arguments) {
+  Tensors tensors = arguments.tensors("tensors");
+  auto options = arguments.options<c10d::BroadcastOptions>();
+  options.rootRank = arguments.integer("root_rank");
+  options.rootTensor = arguments.integer("root_tensor");
+  return arguments.backend().broadcast(tensors, options);
 }
 
-WorkPtr allreduce(const Arguments& given) {
-  Tensors tensors = given.tensors("tensors");
-  return given.backend().allreduce(tensors, given.reducing<c10d::AllreduceOptions>());
+WorkPtr allreduce(const Arguments& arguments) {
+  Tensors tensors = arguments.tensors("tensors");
+  return arguments.backend().allreduce(tensors, arguments.reducing<c10d::AllreduceOptions>());
 }
 
-WorkPtr allreduce_coalesced(const Arguments& given) {
-  Tensors tensors = given.tensors("tensors");
-  return given.backend().allreduce_coalesced(tensors, given.reducing<c10d::AllreduceCoalescedOptions>());
+WorkPtr allreduce_coalesced(const Arguments& arguments) {
+  Tensors tensors = arguments.tensors("tensors");
+  return arguments.backend().allreduce_coalesced(tensors,
+                                                 arguments.reducing<c10d::AllreduceCoalescedOptions>());
 }
 
-WorkPtr reduce(const Arguments& given) {
-  Tensors tensors = given.tensors("tensors");
-  auto options = given.reducing<c10d::ReduceOptions>();
-  options.rootRank = given.integer("root_rank");
-  options.rootTensor = given.integer("root_tensor");
-  return given.backend().reduce(tensors, options);
+WorkPtr reduce(const Arguments& arguments) {
+  Tensors tensors = arguments.tensors("tensors");
+  auto options = arguments.reducing<c10d::ReduceOptions>();
+  options.rootRank = arguments.integer("root_rank");
+  options.rootTensor = arguments.integer("root_tensor");
+  return arguments.backend().reduce(tensors, options);
 }
 
-WorkPtr allgather(const Arguments& given) {
-  std::vector<Tensors> outputs = given.lists("output_tensors");
-  Tensors inputs = given.tensors("input_tensors");
-  return given.backend().allgather(outputs, inputs, given.options<c10d::AllgatherOptions>());
+WorkPtr allgather(const Arguments& arguments) {
+  std::vector<Tensors> outputs = arguments.lists("output_tensors");
+  Tensors inputs = arguments.tensors("input_tensors");
+  return arguments.backend().allgather(outputs, inputs, arguments.options<c10d::AllgatherOptions>());
 }
 
-WorkPtr allgather_base(const Arguments& given) {
-  at::Tensor output = given.tensor("output_tensor");
-  at::Tensor input = given.tensor("input_tensor");
-  return given.backend()._allgather_base(output, input, given.options<c10d::AllgatherOptions>());
+WorkPtr allgather_base(const Arguments& arguments) {
+  at::Tensor output = arguments.tensor("output_tensor");
+  at::Tensor input = arguments.tensor("input_tensor");
+  return arguments.backend()._allgather_base(output, input, arguments.options<c10d::AllgatherOptions>());
 }
 
-WorkPtr allgather_coalesced(const Arguments& given) {
-  std::vector<Tensors> outputs = given.lists("output_lists");
-  Tensors inputs = given.tensors("input_list");
-  return given.backend().allgather_coalesced(outputs, inputs, given.options<c10d::AllgatherOptions>());
+WorkPtr allgather_coalesced(const Arguments& arguments) {
+  std::vector<Tensors> outputs = arguments.lists("output_lists");
+  Tensors inputs = arguments.tensors("input_list");
+  return arguments.backend().allgather_coalesced(
+      outputs, inputs, arguments.options<c10d::AllgatherOptions>());
 }
 
-WorkPtr allgather_into_tensor_coalesced(const Arguments& given) {
-  Tensors outputs = given.tensors("outputs");
-  Tensors inputs = given.tensors("inputs");
-  return given.backend().allgather_into_tensor_coalesced(
-      outputs, inputs, given.options<c10d::AllgatherOptions>());
+WorkPtr allgather_into_tensor_coalesced(const Arguments& arguments) {
+  Tensors outputs = arguments.tensors("outputs");
+  Tensors inputs = arguments.tensors("inputs");
+  return arguments.backend().allgather_into_tensor_coalesced(
+      outputs, inputs, arguments.options<c10d::AllgatherOptions>());
 }
 
-WorkPtr reduce_scatter(const Arguments& given) {
-  Tensors outputs = given.tensors("output_tensors");
-  std::vector<Tensors> inputs = given.lists("input_tensors");
-  return given.backend().reduce_scatter(outputs, inputs, given.reducing<c10d::ReduceScatterOptions>());
+WorkPtr reduce_scatter(const Arguments& arguments) {
+  Tensors outputs = arguments.tensors("output_tensors");
+  std::vector<Tensors> inputs = arguments.lists("input_tensors");
+  return arguments.backend().reduce_scatter(
+      outputs, inputs, arguments.reducing<c10d::ReduceScatterOptions>());
 }
 
-WorkPtr reduce_scatter_base(const Arguments& given) {
-  at::Tensor output = given.tensor("output_tensor");
-  at::Tensor input = given.tensor("input_tensor");
-  return given.backend()._reduce_scatter_base(output, input, given.reducing<c10d::ReduceScatterOptions>());
+WorkPtr reduce_scatter_base(const Arguments& arguments) {
+  at::Tensor output = arguments.tensor("output_tensor");
+  at::Tensor input = arguments.tensor("input_tensor");
+  return arguments.backend()._reduce_scatter_base(
+      output, input, arguments.reducing<c10d::ReduceScatterOptions>());
 }
 
-WorkPtr reduce_scatter_tensor_coalesced(const Arguments& given) {
-  Tensors outputs = given.tensors("outputs");
-  Tensors inputs = given.tensors("inputs");
-  return given.backend().reduce_scatter_tensor_coalesced(
-      outputs, inputs, given.reducing<c10d::ReduceScatterOptions>());
+WorkPtr reduce_scatter_tensor_coalesced(const Arguments& arguments) {
+  Tensors outputs = arguments.tensors("outputs");
+  Tensors inputs = arguments.tensors("inputs");
+  return arguments.backend().reduce_scatter_tensor_coalesced(
+      outputs, inputs, arguments.reducing<c10d::ReduceScatterOptions>());
 }
 
-WorkPtr gather(const Arguments& given) {
-  std::vector<Tensors> outputs = given.lists("output_tensors");
-  Tensors inputs = given.tensors("input_tensors");
-  auto options = given.options<c10d::GatherOptions>();
-  options.rootRank = given.integer("root_rank");
-  return given.backend().gather(outputs, inputs, options);
+WorkPtr gather(const Arguments& arguments) {
+  std::vector<Tensors> outputs = arguments.lists("output_tensors");
+  Tensors inputs = arguments.tensors("input_tensors");
+  auto options = arguments.options<c10d::GatherOptions>();
+  options.rootRank = arguments.integer("root_rank");
+  return arguments.backend().gather(outputs, inputs, options);
 }
 
-WorkPtr scatter(const Arguments& given) {
-  Tensors outputs = given.tensors("output_tensors");
-  std::vector<Tensors> inputs = given.lists("input_tensors");
-  auto options = given.options<c10d::ScatterOptions>();
-  options.rootRank = given.integer("root_rank");
-  return given.backend().scatter(outputs, inputs, options);
+WorkPtr scatter(const Arguments& arguments) {
+  Tensors outputs = arguments.tensors("output_tensors");
+  std::vector<Tensors> inputs = arguments.lists("input_tensors");
+  auto options = arguments.options<c10d::ScatterOptions>();
+  options.rootRank = arguments.integer("root_rank");
+  return arguments.backend().scatter(outputs, inputs, options);
 }
 
-WorkPtr alltoall(const Arguments& given) {
-  Tensors outputs = given.tensors("output_tensors");
-  Tensors inputs = given.tensors("input_tensors");
-  return given.backend().alltoall(outputs, inputs, given.options<c10d::AllToAllOptions>());
+WorkPtr alltoall(const Arguments& arguments) {
+  Tensors outputs = arguments.tensors("output_tensors");
+  Tensors inputs = arguments.tensors("input_tensors");
+  return arguments.backend().alltoall(outputs, inputs, arguments.options<c10d::AllToAllOptions>());
 }
 
-WorkPtr alltoall_base(const Arguments& given) {
-  at::Tensor output = given.tensor("output");
-  at::Tensor input = given.tensor("input");
-  std::vector<std::int64_t> output_splits = given.integers("output_split_sizes");
-  std::vector<std::int64_t> input_splits = given.integers("input_split_sizes");
-  return given.backend().alltoall_base(
-      output, input, output_splits, input_splits, given.options<c10d::AllToAllOptions>());
+WorkPtr alltoall_base(const Arguments& arguments) {
+  at::Tensor output = arguments.tensor("output");
+  at::Tensor input = arguments.tensor("input");
+  std::vector<std::int64_t> output_splits = arguments.integers("output_split_sizes");
+  std::vector<std::int64_t> input_splits = arguments.integers("input_split_sizes");
+  return arguments.backend().alltoall_base(
+      output, input, output_splits, input_splits, arguments.options<c10d::AllToAllOptions>());
 }
 
-WorkPtr barrier(const Arguments& given) {
-  auto options = given.options<c10d::BarrierOptions>();
-  options.device_ids = given.integers("device_ids");
-  return given.backend().barrier(options);
+WorkPtr barrier(const Arguments& arguments) {
+  auto options = arguments.options<c10d::BarrierOptions>();
+  options.device_ids = arguments.integers("device_ids");
+  return arguments.backend().barrier(options);
 }
 
-WorkPtr send(const Arguments& given) {
-  Tensors tensors = given.tensors("tensors");
-  return given.backend().send(
-      tensors, static_cast<int>(given.integer("dst")), static_cast<int>(given.integer("tag")));
+WorkPtr send(const Arguments& arguments) {
+  Tensors tensors = arguments.tensors("tensors");
+  return arguments.backend().send(
+      tensors, static_cast<int>(arguments.integer("dst")), static_cast<int>(arguments.integer("tag")));
 }
 
-WorkPtr recv(const Arguments& given) {
-  Tensors tensors = given.tensors("tensors");
-  return given.backend().recv(
-      tensors, static_cast<int>(given.integer("src")), static_cast<int>(given.integer("tag")));
+WorkPtr recv(const Arguments& arguments) {
+  Tensors tensors = arguments.tensors("tensors");
+  return arguments.backend().recv(
+      tensors, static_cast<int>(arguments.integer("src")), static_cast<int>(arguments.integer("tag")));
 }
 
-WorkPtr recv_any_source(const Arguments& given) {
-  Tensors tensors = given.tensors("tensors");
-  return given.backend().recvAnysource(tensors, static_cast<int>(given.integer("tag")));
+WorkPtr recv_any_source(const Arguments& arguments) {
+  Tensors tensors = arguments.tensors("tensors");
+  return arguments.backend().recvAnysource(tensors, static_cast<int>(arguments.integer("tag")));
 }
 
-// Made of the device's own operators, so that it is right in every mode. As on the CPU it looks at real
-// floating-point numbers only.
+// Composed of device operators, so that it works in every mode. Like the CPU, it checks only real
+// floating-point tensors.
 void check_for_nan(const at::Tensor& tensor) {
   if (!at::isFloatingType(tensor.scalar_type())) {
     return;
   }
-  const bool narrow = tensor.element_size() == 1;  // float8 has no isnan
-  TORCH_CHECK(!at::any(at::isnan(narrow ? tensor.to(at::kFloat) : tensor)).item<bool>(),
+  const bool is_float8 = tensor.element_size() == 1;  // float8 has no isnan
+  TORCH_CHECK(!at::any(at::isnan(is_float8 ? tensor.to(at::kFloat) : tensor)).item<bool>(),
               "NaN found in input tensor.");
 }
 
@@ -249,9 +254,9 @@ constexpr const char* kTensors = "tensors";
 constexpr const char* kOutputs = "output_tensors";
 constexpr const char* kOutput = "output_tensor";
 
-template <Handler handler, const char* const* shown>
+template <Handler handler, const char* const* returned_argument>
 torch::CppFunction boxed() {
-  return torch::CppFunction::makeFromBoxedFunction<&kernel<handler, shown>>();
+  return torch::CppFunction::makeFromBoxedFunction<&kernel<handler, returned_argument>>();
 }
 
 }  // namespace

@@ -5,12 +5,12 @@
 
 namespace hpu_reference::distributed {
 
-// Handler of a collective that was called while a graph is captured; `issue` issues it and has the current
-// stream wait for it. The handler ends the capture, calls `issue`, begins another capture, and calls `issue`
-// again between the two at each replay.
+// The handler of a collective that is called during a capture. `issue` issues the collective and makes the
+// current stream wait for it. The handler ends the capture, calls `issue` and begins another capture. Each
+// replay also calls `issue` between the two graphs.
 using BetweenGraphs = std::function<void(std::function<void()> issue)>;
 
-// Sets the handler; an empty one refuses a collective in a capture.
+// Sets the handler. With an empty handler, a collective in a capture is refused.
 void set_between_graphs(BetweenGraphs between);
 
 }  // namespace hpu_reference::distributed

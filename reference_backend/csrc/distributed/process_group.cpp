@@ -27,20 +27,19 @@ ProcessGroupHccl::ProcessGroupHccl(c10::intrusive_ptr<c10d::Backend> gloo,
                                    int rank,
                                    int size,
                                    Milliseconds timeout,
-                                   bool meets)
+                                   bool synchronizes_first)
     : Backend(rank, size),
       gloo_(std::move(gloo)),
-      roll_call_(std::make_shared<RollCall>(store, rank, size)),
-      shared_(SharedGroup::meet(*store, rank, size)),
+      missing_rank_report_(std::make_shared<MissingRankReport>(store, rank, size)),
+      shared_(SharedGroup::create(*store, rank, size)),
       timeout_(timeout),
-      meets_(meets) {
+      synchronizes_first_(synchronizes_first) {
 }
 
-// Transfers that are still running have references to gloo and to the shared memory, and end on the channel's
-// thread.
+// Transfers that are still running reference gloo and the shared memory, and end on the channel's thread.
 ProcessGroupHccl::~ProcessGroupHccl() {
   if (shared_ != nullptr && runtime::is_queue_idle(collectives_.stream())) {
-    shared_->leave();  // at once: what has run may be released much later
+    shared_->leave();  // at once: finished work may be released much later
   }
 }
 
@@ -70,28 +69,28 @@ void ProcessGroupHccl::abort() {
 #endif
 }
 
-Milliseconds ProcessGroupHccl::timeout_of(Milliseconds given) const {
-  return given == c10d::kUnsetTimeout || given == kNoTimeout ? timeout_ : given;
+Milliseconds ProcessGroupHccl::timeout_of(Milliseconds requested) const {
+  return requested == c10d::kUnsetTimeout || requested == kNoTimeout ? timeout_ : requested;
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                                                   Request&& request,
                                                   bool numbered,
                                                   bool blocking) {
-  // It would run now and be missing from each replay: wrong values, and no error.
+  // The collective would run now and be missing from each replay, with wrong values and without an error.
   TORCH_CHECK(!runtime::is_capturing(),
               "collective nonSFG is not supported during hpu graph capturing: ",
               c10d::opTypeToString(request.operation),
-              " of hccl; end the capture before it and begin another one behind it");
-  // Not for messages: two ranks that each send before they receive would wait for one another.
-  const bool meets = meets_ && numbered && !request.message;
-  const bool waits = meets || (g_blocking_collectives && numbered && !request.message);
+              " of hccl; end the capture before the collective and begin another capture after it");
+  // Not for sends and receives: two ranks that each send before they receive would deadlock.
+  const bool synchronizes_first = synchronizes_first_ && numbered && !request.message;
+  const bool waits = synchronizes_first || (g_blocking_collectives && numbered && !request.message);
   std::uint64_t number = 0;
-  std::uint64_t meeting = 0;
+  std::uint64_t rendezvous_number = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     number = numbered ? ++sequence_ : sequence_;
-    meeting = meets ? ++meetings_ : 0;
+    rendezvous_number = synchronizes_first ? ++rendezvous_count_ : 0;
   }
   const std::optional<std::uint64_t> flight = record_flight({c10d::opTypeToString(request.operation),
                                                              getGroupUid(),
@@ -108,31 +107,31 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                         request.timeout};
   std::string name = "hccl " + collective.name;
   std::function<bool()> attempt;
-  if (request.shared != nullptr && request.shared->is_small() && !meets) {
+  if (request.shared != nullptr && request.shared->is_small() && !synchronizes_first) {
     attempt = [shared = request.shared] { return shared->attempt(); };
   }
-  // It may outlive the group, but not gloo.
+  // The work may outlive the group, but not gloo.
   auto run = [gloo = gloo_,
-              roll_call = roll_call_,
+              missing_rank_report = missing_rank_report_,
               shared = std::move(request.shared),
               start = std::move(request.start),
               collective = std::move(collective),
               numbered,
-              meeting] {
+              rendezvous_number] {
     try {
-      if (meeting != 0) {
-        roll_call->meet(collective, meeting);
+      if (rendezvous_number != 0) {
+        missing_rank_report->rendezvous(collective, rendezvous_number);
       }
-      if (shared != nullptr &&
-          shared->finish(roll_call->patience(collective), [&] { roll_call->answer(collective); })) {
+      if (shared != nullptr && shared->finish(missing_rank_report->arrival_delay(collective),
+                                              [&] { missing_rank_report->record_arrival(collective); })) {
         return;
       }
       for (const WorkPtr& work : start(*gloo)) {
-        numbered ? roll_call->wait(*work, collective) : static_cast<void>(work->wait());
+        numbered ? missing_rank_report->wait(*work, collective) : static_cast<void>(work->wait());
       }
     } catch (const std::exception& error) {
       if (numbered) {
-        TORCH_CHECK_WITH(DistBackendError, false, roll_call->describe(collective, error.what()));
+        TORCH_CHECK_WITH(DistBackendError, false, missing_rank_report->describe(collective, error.what()));
       }
       TORCH_CHECK_WITH(DistBackendError,
                        false,
@@ -160,7 +159,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::submit(Request&& request) {
     lock.unlock();
     return issue(collectives_, std::move(request), /*numbered=*/true, /*blocking=*/false);
   }
-  // In one order on all ranks, so that gloo's tags agree, and none waits for another.
+  // One order on all ranks, so that gloo's tags match, without waiting between the parts.
   batch_->start = [before = std::move(batch_->start), next = std::move(request.start)](c10d::Backend& gloo) {
     std::vector<WorkPtr> works = before(gloo);
     for (WorkPtr& work : next(gloo)) {
@@ -172,7 +171,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::submit(Request&& request) {
   batch_->outputs.insert(batch_->outputs.end(), request.outputs.begin(), request.outputs.end());
   batch_->timeout = std::max(batch_->timeout, request.timeout);
   batch_->message = batch_->message && request.message;
-  // No caller waits for a part of the batch; its end waits for the whole.
+  // No caller waits for a part of the batch; endCoalescing() waits for the whole.
   return c10::make_intrusive<c10d::Work>(rank_, request.operation);
 }
 
@@ -204,14 +203,14 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::broadcast(Tensors& tensors,
                                                       const c10d::BroadcastOptions& options) {
   check_single(tensors);
   check_root(options.rootRank, size_);
-  c10d::BroadcastOptions given = options;
-  given.timeout = timeout_of(options.timeout);
+  c10d::BroadcastOptions gloo_options = options;
+  gloo_options.timeout = timeout_of(options.timeout);
   return submit({OpType::BROADCAST,
                  tensors,
                  tensors,
-                 given.timeout,
-                 [hosts = hosts_of(tensors), given](c10d::Backend& gloo) mutable {
-                   return std::vector<WorkPtr>{gloo.broadcast(hosts, given)};
+                 gloo_options.timeout,
+                 [hosts = hosts_of(tensors), gloo_options](c10d::Backend& gloo) mutable {
+                   return std::vector<WorkPtr>{gloo.broadcast(hosts, gloo_options)};
                  }});
 }
 
@@ -219,17 +218,20 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allreduce(Tensors& tensors,
                                                       const c10d::AllreduceOptions& options) {
   const at::Tensor& tensor = check_single(tensors);
   const Reduction reduction = reduction_of(options.reduceOp, tensor.scalar_type());
-  c10d::AllreduceOptions given = options;
-  given.reduceOp = reduction.operation;
-  given.timeout = timeout_of(options.timeout);
+  c10d::AllreduceOptions gloo_options = options;
+  gloo_options.reduceOp = reduction.operation;
+  gloo_options.timeout = timeout_of(options.timeout);
   Tensors hosts = reduction.view(hosts_of(tensors));
-  Request request{
-      OpType::ALLREDUCE, tensors, tensors, given.timeout, [hosts, given](c10d::Backend& gloo) mutable {
-        return std::vector<WorkPtr>{gloo.allreduce(hosts, given)};
-      }};
+  Request request{OpType::ALLREDUCE,
+                  tensors,
+                  tensors,
+                  gloo_options.timeout,
+                  [hosts, gloo_options](c10d::Backend& gloo) mutable {
+                    return std::vector<WorkPtr>{gloo.allreduce(hosts, gloo_options)};
+                  }};
   if (shared_ != nullptr) {
     request.shared =
-        std::make_shared<SharedReduce>(shared_, hosts.front(), reduction.operation, given.timeout);
+        std::make_shared<SharedReduce>(shared_, hosts.front(), reduction.operation, gloo_options.timeout);
   }
   return submit(std::move(request));
 }
@@ -238,18 +240,18 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allreduce_coalesced(
     Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   check_tensors(tensors);
   const Reduction reduction = reduction_of(options.reduceOp, tensors.front().scalar_type());
-  c10d::AllreduceOptions given = options;
-  given.reduceOp = reduction.operation;
-  given.timeout = timeout_of(options.timeout);
+  c10d::AllreduceOptions gloo_options = options;
+  gloo_options.reduceOp = reduction.operation;
+  gloo_options.timeout = timeout_of(options.timeout);
   return submit({OpType::ALLREDUCE_COALESCED,
                  tensors,
                  tensors,
-                 given.timeout,
-                 [hosts = reduction.view(hosts_of(tensors)), given](c10d::Backend& gloo) {
+                 gloo_options.timeout,
+                 [hosts = reduction.view(hosts_of(tensors)), gloo_options](c10d::Backend& gloo) {
                    std::vector<WorkPtr> works;
                    for (const at::Tensor& host : hosts) {
-                     Tensors one{host};
-                     works.push_back(gloo.allreduce(one, given));
+                     Tensors single{host};
+                     works.push_back(gloo.allreduce(single, gloo_options));
                    }
                    return works;
                  }});
@@ -259,18 +261,18 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce(Tensors& tensors, const c10d:
   const at::Tensor& tensor = check_single(tensors);
   check_root(options.rootRank, size_);
   const Reduction reduction = reduction_of(options.reduceOp, tensor.scalar_type());
-  c10d::ReduceOptions given = options;
-  given.reduceOp = reduction.operation;
-  given.timeout = timeout_of(options.timeout);
+  c10d::ReduceOptions gloo_options = options;
+  gloo_options.reduceOp = reduction.operation;
+  gloo_options.timeout = timeout_of(options.timeout);
   const bool is_root = options.rootRank == rank_;
   return submit({OpType::REDUCE,
                  tensors,
                  tensors,
-                 given.timeout,
-                 [host = reduction.view(host_of(tensor)), given, is_root](c10d::Backend& gloo) {
-                   // Ranks other than the root keep their values; gloo would leave partial sums there.
-                   Tensors one{is_root ? host : host.clone()};
-                   return std::vector<WorkPtr>{gloo.reduce(one, given)};
+                 gloo_options.timeout,
+                 [host = reduction.view(host_of(tensor)), gloo_options, is_root](c10d::Backend& gloo) {
+                   // Ranks other than the root keep their values; gloo would leave partial sums in them.
+                   Tensors single{is_root ? host : host.clone()};
+                   return std::vector<WorkPtr>{gloo.reduce(single, gloo_options)};
                  }});
 }
 
@@ -279,17 +281,19 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather(std::vector<Tensors>& outp
                                                       const c10d::AllgatherOptions& options) {
   const at::Tensor& input = check_single(inputs);
   check_list(outputs, static_cast<std::size_t>(size_), input);
-  c10d::AllgatherOptions given = options;
-  given.timeout = timeout_of(options.timeout);
+  c10d::AllgatherOptions gloo_options = options;
+  gloo_options.timeout = timeout_of(options.timeout);
   Tensors used = outputs.front();
   used.push_back(input);
-  return submit(
-      {OpType::ALLGATHER,
-       std::move(used),
-       outputs.front(),
-       given.timeout,
-       [to = std::vector<Tensors>{hosts_of(outputs.front())}, from = hosts_of(inputs), given](
-           c10d::Backend& gloo) mutable { return std::vector<WorkPtr>{gloo.allgather(to, from, given)}; }});
+  return submit({OpType::ALLGATHER,
+                 std::move(used),
+                 outputs.front(),
+                 gloo_options.timeout,
+                 [to = std::vector<Tensors>{hosts_of(outputs.front())},
+                  from = hosts_of(inputs),
+                  gloo_options](c10d::Backend& gloo) mutable {
+                   return std::vector<WorkPtr>{gloo.allgather(to, from, gloo_options)};
+                 }});
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::_allgather_base(at::Tensor& output,
@@ -315,22 +319,22 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather_into_tensor_coalesced(
                 size_,
                 "output tensor size must be equal to world_size times input tensor size");
   }
-  c10d::AllgatherOptions given = options;
-  given.timeout = timeout_of(options.timeout);
+  c10d::AllgatherOptions gloo_options = options;
+  gloo_options.timeout = timeout_of(options.timeout);
   Tensors used = outputs;
   used.insert(used.end(), inputs.begin(), inputs.end());
-  return submit(
-      {OpType::_ALLGATHER_BASE,
-       std::move(used),
-       outputs,
-       given.timeout,
-       [to = flat(hosts_of(outputs)), from = flat(hosts_of(inputs)), given](c10d::Backend& gloo) mutable {
-         std::vector<WorkPtr> works;
-         for (std::size_t index = 0; index < to.size(); index++) {
-           works.push_back(gloo._allgather_base(to[index], from[index], given));
-         }
-         return works;
-       }});
+  return submit({OpType::_ALLGATHER_BASE,
+                 std::move(used),
+                 outputs,
+                 gloo_options.timeout,
+                 [to = flat(hosts_of(outputs)), from = flat(hosts_of(inputs)), gloo_options](
+                     c10d::Backend& gloo) mutable {
+                   std::vector<WorkPtr> works;
+                   for (std::size_t index = 0; index < to.size(); index++) {
+                     works.push_back(gloo._allgather_base(to[index], from[index], gloo_options));
+                   }
+                   return works;
+                 }});
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather_coalesced(std::vector<Tensors>& outputs,
@@ -346,23 +350,23 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::gather(std::vector<Tensors>& outputs
   check_root(options.rootRank, size_);
   std::vector<Tensors> to;
   Tensors used{input};
-  Tensors shown;
+  Tensors root_outputs;
   if (options.rootRank == rank_) {
     check_list(outputs, static_cast<std::size_t>(size_), input);
     to.push_back(hosts_of(outputs.front()));
-    shown = outputs.front();
-    used.insert(used.end(), shown.begin(), shown.end());
+    root_outputs = outputs.front();
+    used.insert(used.end(), root_outputs.begin(), root_outputs.end());
   } else {
     TORCH_CHECK_VALUE(outputs.empty(), "gather: only the root rank ", options.rootRank, " has outputs");
   }
-  c10d::GatherOptions given = options;
-  given.timeout = timeout_of(options.timeout);
+  c10d::GatherOptions gloo_options = options;
+  gloo_options.timeout = timeout_of(options.timeout);
   return submit({OpType::GATHER,
                  std::move(used),
-                 std::move(shown),
-                 given.timeout,
-                 [to = std::move(to), from = hosts_of(inputs), given](c10d::Backend& gloo) mutable {
-                   return std::vector<WorkPtr>{gloo.gather(to, from, given)};
+                 std::move(root_outputs),
+                 gloo_options.timeout,
+                 [to = std::move(to), from = hosts_of(inputs), gloo_options](c10d::Backend& gloo) mutable {
+                   return std::vector<WorkPtr>{gloo.gather(to, from, gloo_options)};
                  }});
 }
 
@@ -380,14 +384,14 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::scatter(Tensors& outputs,
   } else {
     TORCH_CHECK_VALUE(inputs.empty(), "scatter: only the root rank ", options.rootRank, " has inputs");
   }
-  c10d::ScatterOptions given = options;
-  given.timeout = timeout_of(options.timeout);
+  c10d::ScatterOptions gloo_options = options;
+  gloo_options.timeout = timeout_of(options.timeout);
   return submit({OpType::SCATTER,
                  std::move(used),
                  outputs,
-                 given.timeout,
-                 [to = hosts_of(outputs), from = std::move(from), given](c10d::Backend& gloo) mutable {
-                   return std::vector<WorkPtr>{gloo.scatter(to, from, given)};
+                 gloo_options.timeout,
+                 [to = hosts_of(outputs), from = std::move(from), gloo_options](c10d::Backend& gloo) mutable {
+                   return std::vector<WorkPtr>{gloo.scatter(to, from, gloo_options)};
                  }});
 }
 
@@ -397,19 +401,20 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter(Tensors& outputs,
   const at::Tensor& output = check_single(outputs);
   check_list(inputs, static_cast<std::size_t>(size_), output);
   const Reduction reduction = reduction_of(options.reduceOp, output.scalar_type());
-  c10d::ReduceScatterOptions given = options;
-  given.reduceOp = reduction.operation;
-  given.timeout = timeout_of(options.timeout);
+  c10d::ReduceScatterOptions gloo_options = options;
+  gloo_options.reduceOp = reduction.operation;
+  gloo_options.timeout = timeout_of(options.timeout);
   Tensors used = inputs.front();
   used.push_back(output);
   return submit({OpType::REDUCE_SCATTER,
                  std::move(used),
                  outputs,
-                 given.timeout,
+                 gloo_options.timeout,
                  [to = reduction.view(hosts_of(outputs)),
                   from = std::vector<Tensors>{reduction.view(hosts_of(inputs.front()))},
-                  given](c10d::Backend& gloo) mutable {
-                   return std::vector<WorkPtr>{transport::reduce_scatter(gloo, to, from, given)};
+                  gloo_options](c10d::Backend& gloo) mutable {
+                   return std::vector<WorkPtr>{
+                       gloo_workarounds::reduce_scatter(gloo, to, from, gloo_options)};
                  }});
 }
 
@@ -428,7 +433,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter_tensor_coalesced(
                     outputs.size(),
                     " and ",
                     inputs.size());
-  std::vector<c10d::ReduceScatterOptions> given;
+  std::vector<c10d::ReduceScatterOptions> gloo_options;
   Tensors to;
   Tensors from;
   for (std::size_t index = 0; index < inputs.size(); index++) {
@@ -439,9 +444,9 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter_tensor_coalesced(
                 size_,
                 "input tensor must be the same size as output size times world size");
     const Reduction reduction = reduction_of(options.reduceOp, inputs[index].scalar_type());
-    given.push_back(options);
-    given.back().reduceOp = reduction.operation;
-    given.back().timeout = timeout_of(options.timeout);
+    gloo_options.push_back(options);
+    gloo_options.back().reduceOp = reduction.operation;
+    gloo_options.back().timeout = timeout_of(options.timeout);
     to.push_back(reduction.view(host_of(outputs[index])));
     from.push_back(reduction.view(host_of(inputs[index])));
   }
@@ -451,11 +456,11 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter_tensor_coalesced(
                  std::move(used),
                  outputs,
                  timeout_of(options.timeout),
-                 [to = flat(to), from = flat(from), given](c10d::Backend& gloo) mutable {
+                 [to = flat(to), from = flat(from), gloo_options](c10d::Backend& gloo) mutable {
                    std::vector<WorkPtr> works;
                    for (std::size_t index = 0; index < to.size(); index++) {
-                     works.push_back(
-                         transport::reduce_scatter_base(gloo, to[index], from[index], given[index]));
+                     works.push_back(gloo_workarounds::reduce_scatter_base(
+                         gloo, to[index], from[index], gloo_options[index]));
                    }
                    return works;
                  }});
@@ -476,16 +481,16 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::alltoall_base(at::Tensor& output,
                    input.scalar_type());
   check_splits(output, output_splits, size_, "output");
   check_splits(input, input_splits, size_, "input");
-  c10d::AllToAllOptions given = options;
-  given.timeout = timeout_of(options.timeout);
+  c10d::AllToAllOptions gloo_options = options;
+  gloo_options.timeout = timeout_of(options.timeout);
   return submit({OpType::ALLTOALL_BASE,
                  {output, input},
                  {output},
-                 given.timeout,
-                 [to = host_of(output), from = host_of(input), output_splits, input_splits, given](
+                 gloo_options.timeout,
+                 [to = host_of(output), from = host_of(input), output_splits, input_splits, gloo_options](
                      c10d::Backend& gloo) mutable {
                    return std::vector<WorkPtr>{
-                       gloo.alltoall_base(to, from, output_splits, input_splits, given)};
+                       gloo.alltoall_base(to, from, output_splits, input_splits, gloo_options)};
                  }});
 }
 
@@ -502,17 +507,18 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::alltoall(Tensors& outputs,
                     " inputs and ",
                     outputs.size(),
                     " outputs");
-  c10d::AllToAllOptions given = options;
-  given.timeout = timeout_of(options.timeout);
+  c10d::AllToAllOptions gloo_options = options;
+  gloo_options.timeout = timeout_of(options.timeout);
   Tensors used = outputs;
   used.insert(used.end(), inputs.begin(), inputs.end());
-  return submit({OpType::ALLTOALL,
-                 std::move(used),
-                 outputs,
-                 given.timeout,
-                 [to = hosts_of(outputs), from = hosts_of(inputs), given](c10d::Backend& gloo) mutable {
-                   return std::vector<WorkPtr>{transport::alltoall(gloo, to, from, given)};
-                 }});
+  return submit(
+      {OpType::ALLTOALL,
+       std::move(used),
+       outputs,
+       gloo_options.timeout,
+       [to = hosts_of(outputs), from = hosts_of(inputs), gloo_options](c10d::Backend& gloo) mutable {
+         return std::vector<WorkPtr>{gloo_workarounds::alltoall(gloo, to, from, gloo_options)};
+       }});
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::point_to_point(Request&& request, int peer, bool sends) {
@@ -560,11 +566,11 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::recv(Tensors& tensors, int source, i
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::barrier(const c10d::BarrierOptions& options) {
-  c10d::BarrierOptions given = options;
-  given.timeout = timeout_of(options.timeout);
-  given.device = std::nullopt;
-  Request request{OpType::BARRIER, {}, {}, given.timeout, [given](c10d::Backend& gloo) {
-                    return std::vector<WorkPtr>{gloo.barrier(given)};
+  c10d::BarrierOptions gloo_options = options;
+  gloo_options.timeout = timeout_of(options.timeout);
+  gloo_options.device = std::nullopt;
+  Request request{OpType::BARRIER, {}, {}, gloo_options.timeout, [gloo_options](c10d::Backend& gloo) {
+                    return std::vector<WorkPtr>{gloo.barrier(gloo_options)};
                   }};
   return issue(collectives_, std::move(request), /*numbered=*/true, /*blocking=*/true);
 }

@@ -1,8 +1,8 @@
-// The process group of backend "hccl": torch's collectives on device tensors, carried by gloo on their host
-// views; an all-reduce of ranks that share memory is done there.
+// The process group of backend "hccl": torch's collectives on device tensors. gloo carries them out on host
+// aliases. An all-reduce of ranks that share memory runs in that memory.
 //
-// Each method checks its tensors, makes their host views and issues a transfer; gloo itself is called on the
-// group's channel, so that it gives out its tags in the order in which the host issued the collectives.
+// Each method checks its tensors, makes their host aliases and issues a transfer. gloo is called on the
+// group's channel, so that it assigns tags in the order in which the host issued the collectives.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -22,13 +22,13 @@
 
 namespace hpu_reference::distributed {
 
-// Name of the backend.
 constexpr const char* kName = "hccl";
 
-// Turns on or off that the call of a collective returns only when that has run. Messages go on.
+// Makes the call of a collective wait until the collective has run, or stops doing so. Sends and receives do
+// not wait.
 void set_blocking_collectives(bool on);
 
-// The backend; c10d::Backend documents its methods.
+// The backend. c10d::Backend documents its methods.
 class ProcessGroupHccl final : public c10d::Backend {
  public:
   struct Options final : c10d::Backend::Options {
@@ -37,14 +37,15 @@ class ProcessGroupHccl final : public c10d::Backend {
   };
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-  // `gloo` is a gloo backend over the same ranks with the same timeout. `meets`: the ranks, which must agree
-  // on it, meet in the store before each collective, and its call returns only when it has run.
+  // `gloo` is a gloo backend over the same ranks with the same timeout. `synchronizes_first`: the ranks
+  // rendezvous in the store before each collective, and its call returns only after the collective has run.
+  // All ranks must pass the same value.
   ProcessGroupHccl(c10::intrusive_ptr<c10d::Backend> gloo,
                    c10::intrusive_ptr<c10d::Store> store,
                    int rank,
                    int size,
                    std::chrono::milliseconds timeout,
-                   bool meets = false);
+                   bool synchronizes_first = false);
   ~ProcessGroupHccl() override;
 
   const std::string getBackendName() const override {
@@ -58,7 +59,7 @@ class ProcessGroupHccl final : public c10d::Backend {
   void setSequenceNumberForGroup() override {
   }
   std::uint64_t getSequenceNumberForGroup() override;
-  // True if all-reduces go through memory that the ranks share.
+  // Returns true if all-reduces use memory that the ranks share.
   bool shares_memory() const {
     return shared_ != nullptr;
   }
@@ -108,37 +109,38 @@ class ProcessGroupHccl final : public c10d::Backend {
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
 
  private:
-  // The remaining step of a collective when its turn comes: calls gloo, once or for each tensor.
+  // The last step of a collective, on its turn: calls gloo once or for each tensor.
   using Start = std::function<std::vector<WorkPtr>(c10d::Backend&)>;
   struct Request {
     c10d::OpType operation;
     Tensors used;     // device tensors whose memory is read or written
-    Tensors outputs;  // those of them that the user gets
+    Tensors outputs;  // the tensors of `used` that the user receives
     std::chrono::milliseconds timeout;
     Start start;
-    std::shared_ptr<SharedReduce> shared = nullptr;  // tried before gloo
-    std::optional<int> peer = std::nullopt;          // of a message
-    bool message = false;                            // from one rank to another, or a batch of such
+    std::shared_ptr<SharedReduce> shared = nullptr;  // attempted before gloo
+    std::optional<int> peer = std::nullopt;          // of a send or receive
+    bool message = false;                            // a send, a receive or a batch of them
   };
 
   bool is_batching() const;
   WorkPtr submit(Request&& request);
   WorkPtr issue(Channel& channel, Request&& request, bool numbered, bool blocking);
   WorkPtr point_to_point(Request&& request, int peer, bool sends);
-  std::chrono::milliseconds timeout_of(std::chrono::milliseconds given) const;
+  std::chrono::milliseconds timeout_of(std::chrono::milliseconds requested) const;
 
   const c10::intrusive_ptr<c10d::Backend> gloo_;
-  const std::shared_ptr<const RollCall> roll_call_;
+  const std::shared_ptr<const MissingRankReport> missing_rank_report_;
   const std::shared_ptr<SharedGroup> shared_;  // null if the ranks do not share memory
   std::chrono::milliseconds timeout_;
   Channel collectives_;
   mutable std::mutex mutex_;
-  // Messages between two ranks overtake those of others and collectives, but not one another.
+  // Sends and receives between two ranks are not ordered with other messages and collectives, but with each
+  // other.
   std::map<std::pair<int, bool>, std::unique_ptr<Channel>> peers_;
   std::uint64_t sequence_ = 0;
-  const bool meets_;
-  std::uint64_t meetings_ = 0;    // alike on all ranks, as some may send messages in between
-  std::optional<Request> batch_;  // between startCoalescing and endCoalescing
+  const bool synchronizes_first_;
+  std::uint64_t rendezvous_count_ = 0;  // the same on all ranks, unlike the number of sends and receives
+  std::optional<Request> batch_;        // between startCoalescing() and endCoalescing()
 };
 
 }  // namespace hpu_reference::distributed

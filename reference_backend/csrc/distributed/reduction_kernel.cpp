@@ -12,7 +12,7 @@ namespace hpu_reference::distributed {
 
 namespace {
 
-// Bytes that are reduced at a time: they stay in the nearest cache.
+// Bytes that are reduced at a time: they stay in the L1 cache.
 constexpr std::int64_t kBlockBytes = 4096;
 
 template <class T>
@@ -20,7 +20,7 @@ constexpr bool is_half = std::is_same_v<T, c10::Half> || std::is_same_v<T, c10::
 template <class T>
 using Wide = std::conditional_t<is_half<T>, float, T>;
 
-// Signed integers wrap like unsigned ones.
+// Signed integers wrap like unsigned integers.
 struct Sum {
   template <class T>
   static T of(T a, T b) {
@@ -59,7 +59,7 @@ struct Maximum {
   }
 };
 
-// Counts that the compiler knows are vectorised.
+// The compiler vectorizes loops with a constant count.
 template <std::int64_t block, class Function>
 void each(std::int64_t count, Function function) {
   if (count == block) {

@@ -1,4 +1,4 @@
-// Reductions of the ranks' parts, element by element. The order is fixed, so that whichever rank computes an
+// Reductions of the ranks' parts, element by element. The order is fixed, so that every rank that computes an
 // element gets the same bits: ((rank 0 + rank 1) + rank 2) + …
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace hpu_reference::distributed {
 
-// Reduces `count` elements of each part, in the order of the parts, and writes them to `to`, which may be one
-// of the parts. 16-bit floats add up in float32 and are rounded once; integers wrap; a NaN stays in a minimum
-// or maximum. The dtype is one that hccl reduces, and no bool.
+// Reduces `count` elements of each part, in the order of the parts, into `to`, which may be one of the parts.
+// 16-bit floats are accumulated in float32 and rounded once. Integers wrap. A NaN propagates through minimum
+// and maximum. The dtype must be one that hccl reduces, other than bool.
 void reduce_parts(char* to,
                   c10::ArrayRef<const char*> parts,
                   std::int64_t count,

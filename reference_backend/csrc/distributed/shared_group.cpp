@@ -22,33 +22,32 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr int kMostRanks = 64;
-constexpr std::uint64_t kLayout = 1;  // number of the layout of the memory
-// Bytes for the small parts of all ranks in one collective; two collectives have them in turn.
+constexpr int kMaxRanks = 64;
+constexpr std::uint64_t kLayout = 1;  // version of the memory layout
+// Bytes for the small parts of all ranks in one collective. Two collectives use two such areas in turn.
 constexpr std::uint64_t kSmallBytes = 2 << 20;
 constexpr std::uint64_t kLineBytes = 64;
-// A rank that is waited for is looked for first without giving up the processor, then while others have it,
-// then asleep.
-constexpr int kLooks = 100;
+// Number of polls: a waiting rank first polls without yielding the processor, then with yields, then sleeps.
+constexpr int kPolls = 100;
 constexpr microseconds kSoon{50};
-// Sleep between two looks at the clock and at the other processes.
-constexpr milliseconds kNap{50};
+// Longest sleep between two checks of the clock and of the other processes.
+constexpr milliseconds kMaxSleep{50};
 
-// How a rank has gone.
-enum : std::uint32_t { kHere = 0, kLeft = 1, kFailed = 2 };
+// How a rank has left the group.
+enum : std::uint32_t { kActive = 0, kLeftGroup = 1, kFailed = 2 };
 
-bool is_wanted() {
+bool is_sharing_enabled() {
   const char* text = std::getenv("HPU_REFERENCE_SHARED_REDUCE");
   const std::string value = text == nullptr || *text == '\0' ? "1" : text;
   TORCH_CHECK(value == "0" || value == "1",
               "HPU_REFERENCE_SHARED_REDUCE='",
               value,
-              "' is not known; give 1 (ranks of one machine reduce in shared memory) or 0 (gloo does)");
+              "' is not supported; use 1 (ranks of one machine reduce in shared memory) or 0 (gloo reduces)");
   return value == "1";
 }
 
-std::string key(const char* what, int rank) {
-  return std::string("shared/") + what + "/" + std::to_string(rank);
+std::string key(const char* field, int rank) {
+  return std::string("shared/") + field + "/" + std::to_string(rank);
 }
 
 void pause() {
@@ -59,21 +58,21 @@ void pause() {
 
 }  // namespace
 
-// On cache lines of its own: only its rank writes it.
+// On separate cache lines, because only its rank writes it.
 struct alignas(64) SharedGroup::State {
   std::atomic<std::uint64_t> step;
-  std::atomic<std::uint32_t> gone;
+  std::atomic<std::uint32_t> end_state;
   std::atomic<std::uint32_t> reads_devices;
-  std::uint64_t proof;  // a number that the rank has published elsewhere
+  std::uint64_t proof;  // a number that the rank also publishes in the store
   std::int64_t process;
-  Place device;
-  Part parts[2];  // the others may still read that of the collective before
+  MemoryLocation device;
+  Part parts[2];  // other ranks may still read the part of the previous collective
 };
 
 struct SharedGroup::Control {
-  alignas(64) std::atomic<std::uint32_t> bell;  // changes with each step that someone waits for
+  alignas(64) std::atomic<std::uint32_t> bell;  // changes with each step for which another rank waits
   std::atomic<std::uint32_t> sleepers;
-  State states[kMostRanks];
+  State states[kMaxRanks];
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -91,17 +90,18 @@ Part& SharedGroup::part(int rank) const {
   return state(rank).parts[turn_ % 2];
 }
 
-char* SharedGroup::small(int rank) const {
+char* SharedGroup::small_part_memory(int rank) const {
   return memory_.data() + sizeof(Control) + turn_ % 2 * kSmallBytes +
          static_cast<std::size_t>(rank) * small_bytes_;
 }
 
-// Rank 0 makes the memory and the others open it. All write a number into it and another way into the store,
-// so that rank 0 knows that they have the same memory, which it then says to all.
+// Rank 0 creates the memory and the other ranks open it. Each rank writes a number into the memory and into
+// the store, so that rank 0 can verify that all ranks have the same memory. Rank 0 announces the result to
+// all ranks.
 std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size) {
   std::optional<Mapping> memory;
   std::string proof;
-  const auto sign = [&] {
+  const auto write_proof = [&] {
     State& own = reinterpret_cast<Control*>(memory->data())->states[rank];
     own.process = getpid();
     own.proof = random_number();
@@ -110,32 +110,33 @@ std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size)
   try {
     if (rank == 0) {
       memory = Mapping::make(sizeof(Control) + 2 * kSmallBytes);
-      sign();
-      const Place place = place_of(memory->descriptor());
+      write_proof();
+      const MemoryLocation location = location_of(memory->descriptor());
       std::string text = proof;
-      for (const std::uint64_t number : {static_cast<std::uint64_t>(place.process),
-                                         static_cast<std::uint64_t>(place.descriptor),
-                                         place.device,
-                                         place.inode,
-                                         place.size}) {
+      for (const std::uint64_t number : {static_cast<std::uint64_t>(location.process),
+                                         static_cast<std::uint64_t>(location.descriptor),
+                                         location.device,
+                                         location.inode,
+                                         location.size}) {
         text += ' ' + std::to_string(number);
       }
       store.set("shared/place", text);
     } else {
       std::istringstream text(store.get_to_str("shared/place"));
       std::uint64_t number = 0;
-      Place place;
-      if (text >> number >> place.process >> place.descriptor >> place.device >> place.inode >> place.size &&
-          place.size == sizeof(Control) + 2 * kSmallBytes) {
-        memory = Mapping::open(place, /*writable=*/true);
+      MemoryLocation location;
+      if (text >> number >> location.process >> location.descriptor >> location.device >> location.inode >>
+              location.size &&
+          location.size == sizeof(Control) + 2 * kSmallBytes) {
+        memory = Mapping::open(location, /*writable=*/true);
         if (reinterpret_cast<Control*>(memory->data())->states[0].proof != number) {
           memory.reset();
         } else {
-          sign();
+          write_proof();
         }
       }
     }
-  } catch (const std::system_error&) {  // not for this process, or not on this system
+  } catch (const std::system_error&) {  // not permitted to this process, or not available on this system
     memory.reset();
     proof.clear();
     if (rank == 0) {
@@ -150,9 +151,9 @@ std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size)
     return memory;
   }
   bool all = memory.has_value();
-  for (int other = 1; other < size; other++) {
-    const std::string said = store.get_to_str(key("proof", other));
-    all = all && said == std::to_string(reinterpret_cast<Control*>(memory->data())->states[other].proof);
+  for (int peer = 1; peer < size; peer++) {
+    const std::string reply = store.get_to_str(key("proof", peer));
+    all = all && reply == std::to_string(reinterpret_cast<Control*>(memory->data())->states[peer].proof);
   }
   store.set("shared/verdict", all ? "yes" : "no");
   if (!all) {
@@ -163,17 +164,17 @@ std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size)
   return memory;
 }
 
-std::shared_ptr<SharedGroup> SharedGroup::meet(c10d::Store& store, int rank, int size) {
-  if (size > kMostRanks) {
+std::shared_ptr<SharedGroup> SharedGroup::create(c10d::Store& store, int rank, int size) {
+  if (size > kMaxRanks) {
     return nullptr;
   }
   const std::string own =
-      is_wanted() ? std::to_string(kLayout) + ' ' + own_surroundings() : std::string("none");
+      is_sharing_enabled() ? std::to_string(kLayout) + ' ' + sharing_domain() : std::string("none");
   bool alike = own != "none";
   if (size > 1) {
     store.set(key("surroundings", rank), own);
-    for (int other = 0; other < size; other++) {
-      alike = (other == rank || store.get_to_str(key("surroundings", other)) == own) && alike;
+    for (int peer = 0; peer < size; peer++) {
+      alike = (peer == rank || store.get_to_str(key("surroundings", peer)) == own) && alike;
     }
   }
   if (!alike) {
@@ -191,8 +192,8 @@ SharedGroup::SharedGroup(Mapping memory, int rank, int size)
       small_bytes_(kSmallBytes / static_cast<std::uint64_t>(size) / kLineBytes * kLineBytes),
       owner_(getpid()) {
   processes_.reserve(static_cast<std::size_t>(size));
-  for (int other = 0; other < size; other++) {
-    processes_.emplace_back(state(other).process);
+  for (int peer = 0; peer < size; peer++) {
+    processes_.emplace_back(state(peer).process);
   }
 }
 
@@ -201,10 +202,10 @@ SharedGroup::~SharedGroup() {
 }
 
 bool SharedGroup::is_usable() const {
-  return owner_ == getpid() && state(rank_).gone.load() == kHere && !aborted_;
+  return owner_ == getpid() && state(rank_).end_state.load() == kActive && !aborted_;
 }
 
-void SharedGroup::ring() const {
+void SharedGroup::wake_ranks() const {
   Control& all = control();
   all.bell.fetch_add(1);
   wake_all(reinterpret_cast<const std::uint32_t*>(&all.bell));
@@ -215,21 +216,21 @@ void SharedGroup::advance() {
   // Either this rank sees the sleeper, or the sleeper sees the step.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (control().sleepers.load(std::memory_order_relaxed) != 0) {
-    ring();
+    wake_ranks();
   }
 }
 
 bool SharedGroup::all_at(std::uint64_t step) const {
-  for (int other = 0; other < size_; other++) {
-    if (state(other).step.load(std::memory_order_acquire) < step) {
+  for (int peer = 0; peer < size_; peer++) {
+    if (state(peer).step.load(std::memory_order_acquire) < step) {
       return false;
     }
   }
   return true;
 }
 
-bool SharedGroup::arrive_soon(std::uint64_t step) const {
-  for (int look = 0; look < kLooks; look++) {
+bool SharedGroup::arrive_within_a_moment(std::uint64_t step) const {
+  for (int poll = 0; poll < kPolls; poll++) {
     if (all_at(step)) {
       return true;
     }
@@ -245,68 +246,68 @@ bool SharedGroup::arrive_soon(std::uint64_t step) const {
   return false;
 }
 
-// Throws if the ranks that are missing will not come, or this one has waited for long enough.
-void SharedGroup::examine(std::uint64_t step, Patience& patience) const {
+// Throws if a missing rank will not arrive, or if the time limit is exceeded.
+void SharedGroup::check_other_ranks(std::uint64_t step, WaitLimits& limits) const {
   if (aborted_) {
     throw std::runtime_error("the group was aborted");
   }
-  const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - patience.start);
-  if (patience.on_slow && waited >= patience.slow_after) {
-    std::exchange(patience.on_slow, nullptr)();
+  const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - limits.start);
+  if (limits.on_slow && waited >= limits.slow_after) {
+    std::exchange(limits.on_slow, nullptr)();
   }
   std::string missing;
-  for (int other = 0; other < size_; other++) {
-    const State& theirs = state(other);
-    const bool ended = processes_[static_cast<std::size_t>(other)].has_ended();
-    const std::uint32_t gone = theirs.gone.load();
+  for (int peer = 0; peer < size_; peer++) {
+    const State& theirs = state(peer);
+    const bool ended = processes_[static_cast<std::size_t>(peer)].has_ended();
+    const std::uint32_t end_state = theirs.end_state.load();
     if (theirs.step.load(std::memory_order_acquire) >= step) {
-      continue;  // read last: it may have come just before it ended
+      continue;  // read last: the rank may have arrived just before it ended
     }
-    const std::string name = "rank " + std::to_string(other);
+    const std::string name = "rank " + std::to_string(peer);
     if (ended) {
       throw std::runtime_error("the process of " + name + " has ended");
     }
-    if (gone != kHere) {
-      throw std::runtime_error(name + (gone == kLeft ? " has left the group" : " has given up"));
+    if (end_state != kActive) {
+      throw std::runtime_error(name + (end_state == kLeftGroup ? " has left the group" : " has given up"));
     }
     missing += (missing.empty() ? "" : ", ") + name;
   }
-  if (!missing.empty() && waited >= patience.timeout) {
-    throw std::runtime_error("timed out in shared memory after " + std::to_string(patience.timeout.count()) +
+  if (!missing.empty() && waited >= limits.timeout) {
+    throw std::runtime_error("timed out in shared memory after " + std::to_string(limits.timeout.count()) +
                              " ms, waiting for " + missing);
   }
 }
 
-void SharedGroup::wait(std::uint64_t step, Patience& patience) const {
-  if (arrive_soon(step)) {
+void SharedGroup::wait(std::uint64_t step, WaitLimits& limits) const {
+  if (arrive_within_a_moment(step)) {
     return;
   }
   Control& all = control();
   auto examined = Clock::now();
   while (true) {
-    const std::uint32_t seen = all.bell.load(std::memory_order_acquire);
+    const std::uint32_t bell_value = all.bell.load(std::memory_order_acquire);
     all.sleepers.fetch_add(1);
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // the other half of advance()
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the fence in advance()
     const bool here = all_at(step);
     if (!here && !aborted_) {
-      wait_for_change(reinterpret_cast<const std::uint32_t*>(&all.bell), seen, kNap.count());
+      wait_for_change(reinterpret_cast<const std::uint32_t*>(&all.bell), bell_value, kMaxSleep.count());
     }
     all.sleepers.fetch_sub(1);
     if (here || all_at(step)) {
       return;
     }
-    if (aborted_ || Clock::now() - examined >= kNap) {
-      examine(step, patience);
+    if (aborted_ || Clock::now() - examined >= kMaxSleep) {
+      check_other_ranks(step, limits);
       examined = Clock::now();
     }
   }
 }
 
 int SharedGroup::failed_rank() const {
-  std::atomic_thread_fence(std::memory_order_acquire);  // after all that was read from their memory
-  for (int other = 0; other < size_; other++) {
-    if (state(other).gone.load() == kFailed) {
-      return other;
+  std::atomic_thread_fence(std::memory_order_acquire);  // after all reads from the ranks' memory
+  for (int peer = 0; peer < size_; peer++) {
+    if (state(peer).end_state.load() == kFailed) {
+      return peer;
     }
   }
   return -1;
@@ -318,26 +319,26 @@ void SharedGroup::require_no_failure() const {
   }
 }
 
-bool SharedGroup::share_devices(Patience& patience) {
+bool SharedGroup::share_devices(WaitLimits& limits) {
   if (devices_ != Devices::Unknown) {
     return devices_ == Devices::Shared;
   }
-  state(rank_).device = place_of(memory::arena().descriptor);
+  state(rank_).device = location_of(memory::arena().descriptor);
   advance();
-  wait(step_, patience);
+  wait(step_, limits);
   bool all = true;
   try {
-    for (int other = 0; other < size_; other++) {
-      views_.push_back(Mapping::open(state(other).device, /*writable=*/false));
+    for (int peer = 0; peer < size_; peer++) {
+      views_.push_back(Mapping::open(state(peer).device, /*writable=*/false));
     }
   } catch (const std::system_error&) {
     all = false;
   }
   state(rank_).reads_devices.store(all ? 1 : 0);
   advance();
-  wait(step_, patience);
-  for (int other = 0; other < size_; other++) {
-    all = all && state(other).reads_devices.load() == 1;
+  wait(step_, limits);
+  for (int peer = 0; peer < size_; peer++) {
+    all = all && state(peer).reads_devices.load() == 1;
   }
   devices_ = all ? Devices::Shared : Devices::Not;
   if (!all) {
@@ -346,32 +347,32 @@ bool SharedGroup::share_devices(Patience& patience) {
   return all;
 }
 
-// Before this rank's memory is used for anything else: those who read it look here afterwards.
-void SharedGroup::mark(std::uint32_t gone) {
+// Called before this rank's memory is reused: ranks that have read the memory check this state afterwards.
+void SharedGroup::set_end_state(std::uint32_t end_state) {
   if (owner_ != getpid()) {
     return;
   }
-  std::uint32_t before = kHere;
-  if (state(rank_).gone.compare_exchange_strong(before, gone)) {
+  std::uint32_t before = kActive;
+  if (state(rank_).end_state.compare_exchange_strong(before, end_state)) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    ring();
+    wake_ranks();
   }
 }
 
 void SharedGroup::fail() {
-  mark(kFailed);
+  set_end_state(kFailed);
 }
 
 void SharedGroup::abort() {
   aborted_ = true;
-  mark(kFailed);
+  set_end_state(kFailed);
   if (owner_ == getpid()) {
-    ring();
+    wake_ranks();
   }
 }
 
 void SharedGroup::leave() {
-  mark(kLeft);
+  set_end_state(kLeftGroup);
 }
 
 }  // namespace hpu_reference::distributed

@@ -1,8 +1,8 @@
-// The ranks of a group that share memory: how they meet, say what they bring, wait for one another, and learn
-// that one of them has failed, left or ended.
+// A group of ranks that share memory: how the ranks find each other, publish their parts, wait for each
+// other, and detect that a rank has failed, left or ended.
 //
-// Each rank has a counter of the steps that it has made. All ranks make the same steps in the same order, so
-// that "all are at step 7" means the same to each of them.
+// Each rank has a counter of its steps. All ranks make the same steps in the same order, so that "all ranks
+// are at step 7" has the same meaning on each rank.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -19,32 +19,33 @@
 
 namespace hpu_reference::distributed {
 
-// What a rank brings to a collective.
+// The contribution of a rank to a collective.
 struct Part {
   std::uint64_t bytes;
   std::uint64_t offset;  // in the rank's device memory
   std::int32_t dtype;
   std::int32_t operation;
 
-  bool is_like(const Part& other) const {
-    return bytes == other.bytes && dtype == other.dtype && operation == other.operation;
+  bool is_like(const Part& other_part) const {
+    return bytes == other_part.bytes && dtype == other_part.dtype && operation == other_part.operation;
   }
 };
 
-// How long a rank waits in one collective, and what it does when that takes long.
-struct Patience {
+// The time limit of a rank in one collective, and the callback for a slow collective.
+struct WaitLimits {
   std::chrono::steady_clock::time_point start;
   std::chrono::milliseconds timeout;
   std::chrono::milliseconds slow_after;
   std::function<void()> on_slow;  // called once, then empty
 };
 
-// The shared memory of one group, as one rank has it. Collectives use it one at a time; only abort() may be
-// called meanwhile.
+// The shared memory of one group, as seen by one rank. Collectives use it one at a time; only abort() may be
+// called concurrently.
 class SharedGroup {
  public:
-  // Meets the other ranks. Null, on all ranks alike, if they cannot share memory or one of them is not to.
-  static std::shared_ptr<SharedGroup> meet(c10d::Store& store, int rank, int size);
+  // Creates the group together with the other ranks. Returns null, on all ranks alike, if they cannot share
+  // memory or sharing is disabled on one of them.
+  static std::shared_ptr<SharedGroup> create(c10d::Store& store, int rank, int size);
   ~SharedGroup();
   SharedGroup(const SharedGroup&) = delete;
   SharedGroup& operator=(const SharedGroup&) = delete;
@@ -56,54 +57,55 @@ class SharedGroup {
     return size_;
   }
 
-  // False once a collective has failed here, or the group was aborted or left.
+  // Returns false once a collective has failed on this rank, or the group was aborted or left.
   bool is_usable() const;
-  // Begins the next collective: its parts have a place of their own until the one after the next begins.
+  // Begins the next collective. Its parts have separate memory until the collective after the next begins.
   void begin() {
     turn_++;
   }
-  // What a rank brings to this collective. Others read it once the rank has made its next step.
+  // Returns the part of a rank in this collective. Other ranks read it once the rank has made its next step.
   Part& part(int rank) const;
-  // True if parts of that many bytes are passed through the group's own memory: each rank then reads them
-  // all, so the more ranks there are the smaller they have to be.
+  // Returns true if parts of that size are passed through the group's own memory. Each rank then reads all
+  // parts, so the limit decreases with the number of ranks.
   bool is_small(std::uint64_t bytes) const {
     return bytes <= small_bytes_;
   }
-  // Memory for a rank's small part.
-  char* small(int rank) const;
+  // Returns the memory for a rank's small part.
+  char* small_part_memory(int rank) const;
 
-  // Makes the next step: what this rank has written is there for the others.
+  // Makes the next step: publishes this rank's writes to the other ranks.
   void advance();
-  // The steps that this rank has made.
+  // Returns the number of steps that this rank has made.
   std::uint64_t step() const {
     return step_;
   }
-  // True if all ranks have made that many steps, at once or within a moment.
-  bool arrive_soon(std::uint64_t step) const;
-  // Returns when all ranks have made that many steps. Throws std::runtime_error if they cannot or do not.
-  void wait(std::uint64_t step, Patience& patience) const;
-  // The rank that has failed, or -1. Its memory may have been used again while this one read it.
+  // Returns true if all ranks have made that many steps, now or within a moment.
+  bool arrive_within_a_moment(std::uint64_t step) const;
+  // Waits until all ranks have made that many steps. Throws std::runtime_error if they cannot or do not.
+  void wait(std::uint64_t step, WaitLimits& limits) const;
+  // Returns the rank that has failed, or -1. The memory of a failed rank may have been reused while this rank
+  // read it.
   int failed_rank() const;
-  // Throws if there is one.
+  // Throws if a rank has failed.
   void require_no_failure() const;
 
-  // Makes the ranks' device memory readable for all, the first time with all ranks together; false, on all
-  // alike, if one of them cannot.
-  bool share_devices(Patience& patience);
-  // True if that was found to be impossible.
-  bool has_no_devices() const {
+  // Makes the ranks' device memory readable for all ranks; the first call involves all ranks. Returns false,
+  // on all ranks alike, if one of them cannot do so.
+  bool share_devices(WaitLimits& limits);
+  // Returns true if share_devices() has failed.
+  bool is_device_sharing_impossible() const {
     return devices_ == Devices::Not;
   }
-  // Another rank's device memory.
+  // Returns the device memory of another rank.
   const char* device(int rank) const {
     return views_[static_cast<std::size_t>(rank)].data();
   }
 
-  // Ends the collective in progress, here and on the others, and refuses later ones.
+  // Ends the collective in progress, on this rank and the others, and rejects later collectives.
   void fail();
-  // The same from another thread.
+  // Does the same as fail() from another thread.
   void abort();
-  // Says to the others that this rank comes to no other collective.
+  // Announces to the other ranks that this rank joins no further collective.
   void leave();
 
  private:
@@ -117,17 +119,17 @@ class SharedGroup {
   Control& control() const;
   State& state(int rank) const;
   bool all_at(std::uint64_t step) const;
-  void examine(std::uint64_t step, Patience& patience) const;
-  void mark(std::uint32_t gone);
-  void ring() const;
+  void check_other_ranks(std::uint64_t step, WaitLimits& limits) const;
+  void set_end_state(std::uint32_t end_state);
+  void wake_ranks() const;
 
   Mapping memory_;
   const int rank_;
   const int size_;
   const std::uint64_t small_bytes_;
-  const std::int64_t owner_;        // the process; a forked child has no such memory
+  const std::int64_t owner_;        // process id; a forked child does not have the memory
   std::vector<Process> processes_;  // of all ranks
-  std::vector<Mapping> views_;      // of their device memory
+  std::vector<Mapping> views_;      // of the ranks' device memory
   Devices devices_ = Devices::Unknown;
   std::uint64_t turn_ = 0;
   std::uint64_t step_ = 0;

@@ -26,7 +26,8 @@ namespace {
   throw std::system_error(error, std::generic_category(), call);
 }
 
-// The target of a link of /proc that names a namespace; the same word for all if the system has none.
+// Returns the target of a /proc link that names a namespace. Returns the same text for all processes if the
+// system does not have the link.
 std::string link_target(const char* path) {
   std::array<char, 128> text{};
   const ssize_t length = readlink(path, text.data(), text.size());
@@ -35,7 +36,7 @@ std::string link_target(const char* path) {
 
 }  // namespace
 
-Place place_of(int descriptor) {
+MemoryLocation location_of(int descriptor) {
   struct stat about{};
   if (fstat(descriptor, &about) != 0) {
     fail(errno, "fstat of shared memory");
@@ -70,22 +71,22 @@ Mapping Mapping::make(std::size_t size) {
   return Mapping(descriptor, size, /*writable=*/true);
 }
 
-Mapping Mapping::open(const Place& place, bool writable) {
+Mapping Mapping::open(const MemoryLocation& location, bool writable) {
   const std::string path =
-      "/proc/" + std::to_string(place.process) + "/fd/" + std::to_string(place.descriptor);
+      "/proc/" + std::to_string(location.process) + "/fd/" + std::to_string(location.descriptor);
   const int descriptor = ::open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     fail(errno, "open of another process's memory");
   }
   struct stat about{};
-  const bool same = fstat(descriptor, &about) == 0 && about.st_dev == place.device &&
-                    about.st_ino == place.inode && static_cast<std::uint64_t>(about.st_size) == place.size &&
-                    about.st_uid == geteuid();
+  const bool same = fstat(descriptor, &about) == 0 && about.st_dev == location.device &&
+                    about.st_ino == location.inode &&
+                    static_cast<std::uint64_t>(about.st_size) == location.size && about.st_uid == geteuid();
   if (!same) {
     close(descriptor);
     fail(ESTALE, "open of another process's memory");
   }
-  Mapping mapping(descriptor, place.size, writable);
+  Mapping mapping(descriptor, location.size, writable);
   mapping.seal();
   return mapping;
 }
@@ -107,7 +108,8 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 
 Mapping::~Mapping() {
   seal();
-  if (data_ != nullptr && owner_ == getpid()) {  // a forked child may have something else there
+  // In a forked child the address may belong to another mapping.
+  if (data_ != nullptr && owner_ == getpid()) {
     munmap(data_, size_);
   }
 }
@@ -142,7 +144,7 @@ bool Process::has_ended() const {
   return kill(static_cast<pid_t>(id_), 0) != 0 && errno == ESRCH;
 }
 
-std::string own_surroundings() {
+std::string sharing_domain() {
   std::string boot = "?";
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   std::ostringstream text;
@@ -161,9 +163,9 @@ std::uint64_t random_number() {
   return number;
 }
 
-void wait_for_change(const std::uint32_t* word, std::uint32_t seen, std::int64_t milliseconds) {
+void wait_for_change(const std::uint32_t* word, std::uint32_t expected, std::int64_t milliseconds) {
   const timespec limit{milliseconds / 1000, (milliseconds % 1000) * 1000000};
-  syscall(SYS_futex, word, FUTEX_WAIT, seen, &limit, nullptr, 0);
+  syscall(SYS_futex, word, FUTEX_WAIT, expected, &limit, nullptr, 0);
 }
 
 void wake_all(const std::uint32_t* word) {

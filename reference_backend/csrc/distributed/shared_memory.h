@@ -1,5 +1,5 @@
-// Memory that processes share: one user's, on one machine, in one container. All of it is memory without a
-// name (memfd), which the system takes back when the last process that maps it has ended, however it ended.
+// Memory that processes of one user share on one machine in one container. All of it is unnamed memory
+// (memfd). The system frees it when the last process that maps it ends, even after a crash.
 #pragma once
 
 #include <sys/types.h>
@@ -10,26 +10,27 @@
 
 namespace hpu_reference::distributed {
 
-// The place at which another process of the machine finds a memfd; plain data, itself passed through memory.
-struct Place {
+// The location at which another process of the machine can open a memfd. Plain data, which is itself passed
+// through shared memory.
+struct MemoryLocation {
   std::int64_t process = 0;
   std::int64_t descriptor = -1;
-  std::uint64_t device = 0;  // these two are the same for all who have opened the same memory
+  std::uint64_t device = 0;  // device and inode: the same for all processes that open this memory
   std::uint64_t inode = 0;
   std::uint64_t size = 0;
 };
-// The place of this process's memfd. Throws std::system_error.
-Place place_of(int descriptor);
+// Returns the location of a memfd of this process. Throws std::system_error.
+MemoryLocation location_of(int descriptor);
 
-// A view of shared memory. Children forked later do not have it.
+// A mapping of shared memory. Children that are forked later do not have it.
 class Mapping {
  public:
   Mapping() = default;
-  // Makes new memory of zeros, which reads as a file descriptor `descriptor()` until `seal()`.
+  // Creates zeroed memory, which other processes can open through `descriptor()` until `seal()`.
   static Mapping make(std::size_t size);
-  // Opens the memory at that place: throws std::system_error if this process may not, and if other memory is
-  // found there.
-  static Mapping open(const Place& place, bool writable);
+  // Opens the memory at the location. Throws std::system_error if this process lacks the permission or if the
+  // location refers to other memory.
+  static Mapping open(const MemoryLocation& location, bool writable);
 
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;
@@ -41,7 +42,7 @@ class Mapping {
   int descriptor() const {
     return descriptor_;
   }
-  // Closes the descriptor: no other process can open the memory any more.
+  // Closes the descriptor. After this, no other process can open the memory.
   void seal();
 
  private:
@@ -50,10 +51,10 @@ class Mapping {
   char* data_ = nullptr;
   std::size_t size_ = 0;
   int descriptor_ = -1;
-  std::int64_t owner_ = 0;  // the process that has the view
+  std::int64_t owner_ = 0;  // id of the process that has the mapping
 };
 
-// Another process, whose end this one wants to notice.
+// Another process whose end this process can detect.
 class Process {
  public:
   explicit Process(std::int64_t id);
@@ -65,20 +66,20 @@ class Process {
 
  private:
   const std::int64_t id_;
-  int descriptor_ = -1;  // none on systems without pidfd
+  int descriptor_ = -1;  // -1 on systems without pidfd
 };
 
-// Words that are the same for two processes only if they run under one kernel, for one user, in one
+// Returns a text that is equal for two processes only if they run under one kernel, for one user, in one
 // container.
-std::string own_surroundings();
+std::string sharing_domain();
 
-// A number that no one guesses.
+// Returns an unpredictable number.
 std::uint64_t random_number();
 
-// Waits in shared memory until the word is no longer `seen`, another process calls wake_all(), or that much
+// Waits in shared memory until the word differs from `expected`, another process calls wake_all(), or the
 // time has passed.
-void wait_for_change(const std::uint32_t* word, std::uint32_t seen, std::int64_t milliseconds);
-// Wakes all who wait for the word, in all processes.
+void wait_for_change(const std::uint32_t* word, std::uint32_t expected, std::int64_t milliseconds);
+// Wakes all threads that wait for the word, in all processes.
 void wake_all(const std::uint32_t* word);
 
 }  // namespace hpu_reference::distributed

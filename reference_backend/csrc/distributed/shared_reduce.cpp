@@ -16,8 +16,8 @@ namespace hpu_reference::distributed {
 
 namespace {
 
-// Bytes of a tensor that the ranks work on at a time: what one has reduced is still in a cache that the
-// processors share when the others copy it.
+// Bytes of a tensor that the ranks process at a time: the result of one rank is still in the shared cache
+// when the other ranks copy it.
 constexpr std::int64_t kChunkBytes = 1 << 20;
 // Shares begin on cache lines.
 constexpr std::int64_t kLineBytes = 64;
@@ -27,14 +27,14 @@ struct Range {
   std::int64_t count;
 };
 
-// The share of a rank in `count` elements.
+// Returns the share of a rank in `count` elements.
 Range share_of(int rank, int size, std::int64_t count, std::int64_t line) {
   const std::int64_t each = ((count + size - 1) / size + line - 1) / line * line;
   const std::int64_t start = std::min(count, rank * each);
   return {start, std::min(each, count - start)};
 }
 
-// The ranks do not call the same collective. All of them find it, so the group is as good as before.
+// Thrown if the ranks do not call the same collective. All ranks detect this, so the group remains usable.
 class Mismatch final : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -53,11 +53,11 @@ SharedReduce::SharedReduce(std::shared_ptr<SharedGroup> group,
       bytes_(host_.nbytes()) {
 }
 
-void SharedReduce::bring() {
-  if (brought_) {
+void SharedReduce::publish_part() {
+  if (part_published_) {
     return;
   }
-  brought_ = true;
+  part_published_ = true;
   start_ = std::chrono::steady_clock::now();
   group_->begin();
   Part& part = group_->part(group_->rank());
@@ -66,7 +66,7 @@ void SharedReduce::bring() {
     part.offset =
         static_cast<std::uint64_t>(static_cast<char*>(host_.data_ptr()) - memory::arena().host_base);
   } else if (bytes_ != 0) {
-    std::memcpy(group_->small(group_->rank()), host_.data_ptr(), bytes_);
+    std::memcpy(group_->small_part_memory(group_->rank()), host_.data_ptr(), bytes_);
   }
   group_->advance();
 }
@@ -101,12 +101,12 @@ void SharedReduce::reduce_small() {
   }
   c10::SmallVector<const char*, 8> parts;
   for (int rank = 0; rank < group_->size(); rank++) {
-    parts.push_back(group_->small(rank));
+    parts.push_back(group_->small_part_memory(rank));
   }
   reduce_parts(static_cast<char*>(host_.data_ptr()), parts, host_.numel(), host_.scalar_type(), operation_);
 }
 
-void SharedReduce::reduce_large(Patience& patience) {
+void SharedReduce::reduce_large(WaitLimits& limits) {
   const int size = group_->size();
   const auto item = static_cast<std::int64_t>(host_.element_size());
   const std::int64_t count = host_.numel();
@@ -135,7 +135,7 @@ void SharedReduce::reduce_large(Patience& patience) {
       group_->advance();
     }
     if (index > 0) {
-      group_->wait(first + static_cast<std::uint64_t>(index), patience);
+      group_->wait(first + static_cast<std::uint64_t>(index), limits);
       for (int rank = 0; rank < size; rank++) {
         const Range range = share(index - 1, rank);
         if (rank != group_->rank() && range.count > 0) {
@@ -147,16 +147,16 @@ void SharedReduce::reduce_large(Patience& patience) {
     }
   }
   group_->require_no_failure();
-  group_->advance();  // until all have come here, they read this rank's memory
-  group_->wait(group_->step(), patience);
+  group_->advance();  // other ranks read this rank's memory until all ranks have made this step
+  group_->wait(group_->step(), limits);
 }
 
 bool SharedReduce::attempt() noexcept {
   if (!is_small() || !group_->is_usable()) {
     return false;
   }
-  bring();
-  if (!group_->arrive_soon(group_->step()) || !are_alike() || group_->failed_rank() >= 0) {
+  publish_part();
+  if (!group_->arrive_within_a_moment(group_->step()) || !are_alike() || group_->failed_rank() >= 0) {
     return false;
   }
   reduce_small();
@@ -164,26 +164,26 @@ bool SharedReduce::attempt() noexcept {
 }
 
 bool SharedReduce::finish(std::chrono::milliseconds slow_after, std::function<void()> on_slow) {
-  if (!is_small() && group_->has_no_devices()) {
+  if (!is_small() && group_->is_device_sharing_impossible()) {
     return false;
   }
   if (!group_->is_usable()) {
     throw std::runtime_error("an earlier collective of the group has failed, or the group was aborted");
   }
   try {
-    bring();
-    Patience patience{start_, timeout_, slow_after, std::move(on_slow)};
-    group_->wait(group_->step(), patience);
+    publish_part();
+    WaitLimits limits{start_, timeout_, slow_after, std::move(on_slow)};
+    group_->wait(group_->step(), limits);
     group_->require_no_failure();
     require_alike();
     if (is_small()) {
       reduce_small();
       return true;
     }
-    if (!group_->share_devices(patience)) {
+    if (!group_->share_devices(limits)) {
       return false;
     }
-    reduce_large(patience);
+    reduce_large(limits);
     return true;
   } catch (const Mismatch&) {
     throw;

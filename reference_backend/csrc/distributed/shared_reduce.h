@@ -1,11 +1,12 @@
 // One all-reduce in the memory that a group's ranks share.
 //
-//   small: each rank copies its part into the group's memory │all│ each reduces all of it by itself
-//   large: each rank says where its part is │all│ each reduces its share of every chunk, in place, and copies
-//          the others' shares from their device memory, a chunk behind │all│
+//   small: each rank copies its part into the group's memory │all│ each rank reduces all parts by itself
+//   large: each rank publishes the location of its part │all│ each rank reduces its share of every chunk,
+//          in place, and copies the other shares from the others' device memory, one chunk behind │all│
 //
-// A rank writes its own device memory only, and reads that of the others while they wait: one that gives up
-// says so before it uses its memory again, and the others look for that before they believe what they read.
+// A rank writes only its own device memory, and reads the memory of other ranks while they wait. A rank that
+// aborts announces this before it reuses its memory, and the other ranks check for that before they use the
+// data they read.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,39 +20,39 @@
 
 namespace hpu_reference::distributed {
 
-// The collective, begun on one thread and perhaps ended on another.
+// The all-reduce. One thread may begin it and another may finish it.
 class SharedReduce {
  public:
-  // `host` is the host view of a device tensor, contiguous.
+  // `host` is the contiguous host alias of a device tensor.
   SharedReduce(std::shared_ptr<SharedGroup> group,
                at::Tensor host,
                c10d::ReduceOp::RedOpType operation,
                std::chrono::milliseconds timeout);
 
-  // True if the collective may be done by the thread that issues it.
+  // Returns true if the thread that issues the collective may carry it out.
   bool is_small() const {
     return group_->is_small(bytes_);
   }
-  // Brings this rank's part and waits for a moment; true if that was enough to complete it. Never throws:
-  // what is wrong is found by finish().
+  // Publishes this rank's part and waits for a moment. Returns true if that completed the collective. Never
+  // throws: finish() reports errors.
   bool attempt() noexcept;
-  // Completes the collective, and calls `on_slow` once if that takes longer than `slow_after`; false if gloo
-  // has to do it, on all ranks. Throws std::runtime_error.
+  // Completes the collective. Calls `on_slow` once if that takes longer than `slow_after`. Returns false if
+  // gloo must carry out the collective, on all ranks. Throws std::runtime_error.
   bool finish(std::chrono::milliseconds slow_after, std::function<void()> on_slow);
 
  private:
-  void bring();
+  void publish_part();
   bool are_alike() const;
   void require_alike() const;
   void reduce_small();
-  void reduce_large(Patience& patience);
+  void reduce_large(WaitLimits& limits);
 
   const std::shared_ptr<SharedGroup> group_;
   const at::Tensor host_;
   const c10d::ReduceOp::RedOpType operation_;
   const std::chrono::milliseconds timeout_;
   const std::uint64_t bytes_;
-  bool brought_ = false;
+  bool part_published_ = false;
   std::chrono::steady_clock::time_point start_;
 };
 

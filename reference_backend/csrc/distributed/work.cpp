@@ -7,13 +7,13 @@ namespace hpu_reference::distributed {
 
 namespace {
 
-// While one lives, the stream is the calling thread's current one.
+// Scope in which the stream is the calling thread's current stream.
 class StreamScope {
  public:
-  explicit StreamScope(c10::StreamId stream) : before_(runtime::exchange_stream_quietly(stream)) {
+  explicit StreamScope(c10::StreamId stream) : before_(runtime::exchange_stream_without_flush(stream)) {
   }
   ~StreamScope() {
-    runtime::exchange_stream_quietly(before_);
+    runtime::exchange_stream_without_flush(before_);
   }
   StreamScope(const StreamScope&) = delete;
   StreamScope& operator=(const StreamScope&) = delete;
@@ -35,8 +35,8 @@ HcclWork::HcclWork(int rank,
       transfer_(std::move(transfer)),
       outputs_(std::move(outputs)),
       blocking_(blocking) {
-  // A future of device tensors is complete when they can be used in stream order: waiting for it makes the
-  // waiter's stream wait for an event that is recorded here, behind the transfer.
+  // A future of device tensors is complete when they can be used in stream order: waiting for the future
+  // makes the waiter's stream wait for an event that is recorded here, after the transfer.
   future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
                                                      std::vector<c10::Device>{runtime::kDevice});
   const StreamScope scope(transfer_->stream());
@@ -72,9 +72,9 @@ bool HcclWork::wait(std::chrono::milliseconds timeout) {
                    transfer_->finish(timeout),
                    "hccl: ",
                    transfer_->name(),
-                   " was not complete after the ",
+                   " was not complete after the timeout of ",
                    timeout.count(),
-                   " ms that wait() was given");
+                   " ms of wait()");
   return true;
 }
 

@@ -1,4 +1,4 @@
-// A collective as torch gives it to its users: waiting for it holds back the stream, not the host.
+// A collective as a torch Work object: waiting for it blocks the stream, not the host.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -8,10 +8,10 @@
 
 namespace hpu_reference::distributed {
 
-// The work; c10d::Work documents its methods.
+// The work. c10d::Work documents its methods.
 class HcclWork final : public c10d::Work {
  public:
-  // `blocking`: wait() blocks the host after all, as for a barrier.
+  // `blocking`: wait() also blocks the host, as for a barrier.
   HcclWork(int rank,
            c10d::OpType operation,
            std::uint64_t sequence,
@@ -34,7 +34,7 @@ class HcclWork final : public c10d::Work {
   const std::shared_ptr<Transfer> transfer_;
   const std::vector<at::Tensor> outputs_;
   const bool blocking_;
-  c10::intrusive_ptr<c10::ivalue::Future> future_;  // complete, behind the transfer's stream
+  c10::intrusive_ptr<c10::ivalue::Future> future_;  // completed with an event after the transfer
 };
 
 }  // namespace hpu_reference::distributed

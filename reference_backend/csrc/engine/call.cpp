@@ -8,14 +8,14 @@
 #include <cstring>
 #include <mutex>
 
+#include "kernels/hardware_limits.h"
 #include "kernels/host_call.h"
 #include "kernels/host_tensors.h"
 #include "kernels/operator_plan.h"
-#include "kernels/hardware_limits.h"
 #include "kernels/trace_labels.h"
 #include "kernels/upcast_kernel.h"
-#include "memory/allocator.h"
 #include "memory/allocation_redirect.h"
+#include "memory/allocator.h"
 #include "memory/host_storage.h"
 #include "runtime/generator.h"
 #include "runtime/queue.h"
@@ -42,7 +42,7 @@ at::Tensor host_tensor(const at::Tensor& tensor, const ResolveStorage& resolve) 
   return host;
 }
 
-// Makes a CPU tensor without the objects that Python may have attached to the user's.
+// Returns a CPU tensor without the Python objects that may be attached to the user's tensor.
 at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
   if (by_reference) {
     auto impl = c10::make_intrusive<c10::TensorImpl>(
@@ -58,7 +58,8 @@ at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
   if (tensor.dim() != 0 || tensor.is_conj() || tensor.is_neg()) {
     return tensor.detach().clone();
   }
-  // A number, mostly of the program's text: the dispatcher would take longer than the rest of the recording.
+  // A 0-dim tensor is mostly a literal of the program. The dispatcher would take longer than the rest of the
+  // recording.
   auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(c10::Storage::use_byte_size_t(),
                                                                 tensor.itemsize(),
                                                                 c10::GetAllocator(c10::DeviceType::CPU),
@@ -74,7 +75,7 @@ at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
   return copy;
 }
 
-// Converts arguments; a tensor object that appears twice stays one.
+// Converts arguments. A tensor object that appears twice is converted once.
 class HostForm {
  public:
   HostForm(const ResolveStorage& resolve, bool by_reference)
@@ -109,18 +110,18 @@ class HostForm {
   }
 
  private:
-  at::Tensor tensor(const at::Tensor& given) {
-    if (!given.defined()) {
-      return given;
+  at::Tensor tensor(const at::Tensor& argument_value) {
+    if (!argument_value.defined()) {
+      return argument_value;
     }
     for (const auto& [device, host] : done_) {
-      if (device == given.unsafeGetTensorImpl()) {
+      if (device == argument_value.unsafeGetTensorImpl()) {
         return host;
       }
     }
-    at::Tensor host =
-        kernels::is_device_tensor(given) ? host_tensor(given, resolve_) : cpu_value(given, by_reference_);
-    done_.emplace_back(given.unsafeGetTensorImpl(), host);
+    at::Tensor host = kernels::is_device_tensor(argument_value) ? host_tensor(argument_value, resolve_)
+                                                                : cpu_value(argument_value, by_reference_);
+    done_.emplace_back(argument_value.unsafeGetTensorImpl(), host);
     return host;
   }
 
@@ -129,29 +130,32 @@ class HostForm {
   c10::SmallVector<std::pair<const c10::TensorImpl*, at::Tensor>, 6> done_;
 };
 
-void check_result(const Call& call, std::size_t index, const at::Tensor& made) {
-  const Result& expected = call.learned->results[index];
+void check_result(const Call& call, std::size_t index, const at::Tensor& result_tensor) {
+  const Result& expected = call.output_metadata->results[index];
   if (expected.kind == Result::Kind::Undefined) {
     return;
   }
-  const bool same =
-      made.defined() && made.scalar_type() == expected.dtype && made.sizes() == expected.sizes &&
-      (made.numel() == 0 || made.strides() == expected.strides) && made.storage_offset() == expected.offset &&
-      made.is_conj() == expected.conj && made.is_neg() == expected.neg;
+  const bool same = result_tensor.defined() && result_tensor.scalar_type() == expected.dtype &&
+                    result_tensor.sizes() == expected.sizes &&
+                    (result_tensor.numel() == 0 || result_tensor.strides() == expected.strides) &&
+                    result_tensor.storage_offset() == expected.offset &&
+                    result_tensor.is_conj() == expected.conj && result_tensor.is_neg() == expected.neg;
   if (C10_UNLIKELY(!same)) {
-    forget_learned(call.learned->id);
-    TORCH_CHECK(false,
-                call.plan->name,
-                " returned a tensor of size ",
-                made.defined() ? made.sizes() : at::IntArrayRef(),
-                " although the same call returned size ",
-                expected.sizes,
-                " before, so that it cannot run behind the host; run it with PT_HPU_EAGER_PIPELINE_ENABLE=0 "
-                "and report the operator");
+    remove_output_metadata(call.output_metadata->id);
+    TORCH_CHECK(
+        false,
+        call.plan->name,
+        " returned a tensor of size ",
+        result_tensor.defined() ? result_tensor.sizes() : at::IntArrayRef(),
+        " although the same call returned size ",
+        expected.sizes,
+        " before, so its output metadata cannot be predicted; run it with PT_HPU_EAGER_PIPELINE_ENABLE=0 "
+        "and report the operator");
   }
-  if (expected.kind == Result::Kind::Fresh) {
-    c10::StorageImpl* into = call.fresh[static_cast<std::size_t>(expected.source)].get();
-    const c10::StorageImpl* from = made.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  if (expected.kind == Result::Kind::New) {
+    c10::StorageImpl* into = call.new_storages[static_cast<std::size_t>(expected.source)].get();
+    const c10::StorageImpl* from =
+        result_tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
     if (C10_UNLIKELY(from->data() != into->data())) {
       std::memcpy(into->mutable_data(), from->data(), std::min(from->nbytes(), into->nbytes()));
     }
@@ -172,7 +176,7 @@ void Call::run(std::uint64_t with_seed, const c10::IValue* with_lifted) const {
   const c10::AutoGradMode mode(gradients);
   thread_local torch::jit::Stack stack;
   torch::jit::Stack values;
-  std::swap(values, stack);  // its capacity is kept; a nested run gets a fresh one
+  std::swap(values, stack);  // keeps its capacity; a nested run uses a new stack
   values.assign(arguments.begin(), arguments.end());
   for (std::size_t i = 0; with_lifted != nullptr && i < lifted.size(); i++) {
     values[static_cast<std::size_t>(lifted[i])] = with_lifted[i];
@@ -181,20 +185,20 @@ void Call::run(std::uint64_t with_seed, const c10::IValue* with_lifted) const {
     values[static_cast<std::size_t>(plan->generator)] = runtime::seeded_cpu_generator(with_seed);
   }
   {
-    const memory::DonationScope scope(donations);
+    const memory::OutputPlacementScope scope(output_placements);
     runtime::TraceSpan span(plan->copies ? runtime::TraceKind::Copy : runtime::TraceKind::Kernel,
-                            plan->copies ? kernels::name_of_copy(reads_device, writes_device) : plan->name);
+                            plan->copies ? kernels::copy_label(reads_device, writes_device) : plan->name);
     if (span.is_active()) {
       span.add_bytes(kernels::bytes_of(values.data(), values.size()));
     }
-    kernels::run_or_widen(*plan, op, key, &values);
+    kernels::run_with_upcast(*plan, op, key, &values);
     if (span.is_active() && plan->makes_results) {
       span.add_bytes(kernels::bytes_of(values.data(), values.size()));
     }
   }
   plan->executed.fetch_add(1, std::memory_order_relaxed);
-  if (C10_UNLIKELY(kernels::is_profiled())) {
-    kernels::narrow_results(*plan, arguments, values.data() + values.size() - plan->returns);
+  if (C10_UNLIKELY(kernels::has_hardware_limits())) {
+    kernels::round_results_to_hardware(*plan, arguments, values.data() + values.size() - plan->returns);
   }
   std::size_t index = 0;
   for (std::size_t i = values.size() - plan->returns; i < values.size(); i++) {
@@ -215,7 +219,7 @@ void Call::run() const {
   run(seed, nullptr);
 }
 
-// A thread that runs this while it waits may be inside a mode, which must not apply to these kernels.
+// A thread that runs queued work while it waits may be inside a mode, which must not apply to these kernels.
 KernelGuard::KernelGuard()
     : keys_(c10::default_included_set,
             c10::default_excluded_set | c10::autograd_dispatch_keyset |
@@ -226,18 +230,18 @@ std::string Call::name() const {
   return line.empty() ? plan->name : plan->name + " (" + line + ")";
 }
 
-void set_fresh(Call& call, std::vector<HostStorage>&& storages) {
-  call.fresh = std::move(storages);
-  call.donations.clear();
-  for (std::size_t i = 0; i < call.fresh.size(); i++) {
-    const FreshStorage& storage = call.learned->storages[i];
+void set_new_storages(Call& call, std::vector<HostStorage>&& storages) {
+  call.new_storages = std::move(storages);
+  call.output_placements.clear();
+  for (std::size_t i = 0; i < call.new_storages.size(); i++) {
+    const NewStorage& storage = call.output_metadata->storages[i];
     if (storage.position >= 0) {
-      call.donations.push_back({storage.position, storage.bytes, call.fresh[i].get()});
+      call.output_placements.push_back({storage.position, storage.bytes, call.new_storages[i].get()});
     }
   }
 }
 
-c10::IValue kept_value(const c10::IValue& value) {
+c10::IValue stored_value(const c10::IValue& value) {
   return value.isTensor() ? c10::IValue(cpu_value(value.toTensor(), /*by_reference=*/false)) : value;
 }
 
@@ -245,23 +249,23 @@ Call make_call(const kernels::OperatorPlan& plan,
                const c10::OperatorHandle& op,
                c10::DispatchKeySet key,
                const c10::IValue* arguments,
-               const CallArguments& looked_at,
-               LearnedPtr learned,
+               const CallArguments& call_arguments,
+               OutputMetadataPtr output_metadata,
                const ResolveStorage& resolve,
                bool by_reference) {
   Call call(plan, op, key);
-  call.learned = std::move(learned);
+  call.output_metadata = std::move(output_metadata);
   call.gradients = c10::GradMode::is_enabled();
   call.arguments.reserve(plan.arguments);
   HostForm host(resolve, by_reference);
   for (std::size_t i = 0; i < plan.arguments; i++) {
     call.arguments.push_back(host(arguments[i]));
   }
-  call.lifted.assign(looked_at.lifted().begin(), looked_at.lifted().end());
+  call.lifted.assign(call_arguments.lifted().begin(), call_arguments.lifted().end());
   if (plan.generator >= 0) {
-    const c10::IValue& given = arguments[static_cast<std::size_t>(plan.generator)];
-    if (given.isGenerator()) {
-      call.generator = given.toGenerator();
+    const c10::IValue& argument_value = arguments[static_cast<std::size_t>(plan.generator)];
+    if (argument_value.isGenerator()) {
+      call.generator = argument_value.toGenerator();
     }
   }
   call.line = tls_line;
@@ -273,20 +277,20 @@ Call make_host_copy(const kernels::OperatorPlan& plan,
                     const at::Tensor& source,
                     const ResolveStorage& resolve) {
   static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
-  static const LearnedPtr learned = [] {
-    Learned result;
-    result.results.emplace_back();  // the argument itself: nothing to check
+  static const OutputMetadataPtr output_metadata = [] {
+    OutputMetadata result;
+    result.results.emplace_back();  // the result is the argument: nothing to check
     result.lengths.push_back(-1);
-    return std::make_shared<const Learned>(std::move(result));
+    return std::make_shared<const OutputMetadata>(std::move(result));
   }();
   const std::vector<c10::IValue> arguments{self, source, false};
-  const CallArguments looked_at(plan, arguments.data());
+  const CallArguments call_arguments(plan, arguments.data());
   Call call = make_call(plan,
                         op,
                         c10::DispatchKeySet(c10::DispatchKey::CPU),
                         arguments.data(),
-                        looked_at,
-                        learned,
+                        call_arguments,
+                        output_metadata,
                         resolve,
                         /*by_reference=*/true);
   call.lifted.clear();
@@ -295,10 +299,10 @@ Call make_host_copy(const kernels::OperatorPlan& plan,
   return call;
 }
 
-std::vector<c10::Storage> allocate_results(const Learned& learned) {
+std::vector<c10::Storage> allocate_results(const OutputMetadata& output_metadata) {
   std::vector<c10::Storage> storages;
-  storages.reserve(learned.storages.size());
-  for (const FreshStorage& storage : learned.storages) {
+  storages.reserve(output_metadata.storages.size());
+  for (const NewStorage& storage : output_metadata.storages) {
     storages.emplace_back(c10::Storage::use_byte_size_t(),
                           storage.bytes,
                           memory::allocate_device(storage.bytes),
@@ -308,7 +312,7 @@ std::vector<c10::Storage> allocate_results(const Learned& learned) {
   return storages;
 }
 
-void push_results(const Learned& learned,
+void push_results(const OutputMetadata& output_metadata,
                   const CallArguments& arguments,
                   std::size_t argument_count,
                   const std::vector<c10::Storage>& storages,
@@ -316,7 +320,7 @@ void push_results(const Learned& learned,
   c10::SmallVector<c10::IValue, 4> values;
   std::size_t index = 0;
   const auto next = [&]() -> at::Tensor {
-    const Result& result = learned.results[index++];
+    const Result& result = output_metadata.results[index++];
     if (result.kind == Result::Kind::Undefined) {
       return {};
     }
@@ -324,7 +328,7 @@ void push_results(const Learned& learned,
       return *arguments.tensors()[static_cast<std::size_t>(result.source)].tensor;
     }
     const c10::Storage& storage =
-        result.kind == Result::Kind::Fresh
+        result.kind == Result::Kind::New
             ? storages[static_cast<std::size_t>(result.source)]
             : arguments.tensors()[static_cast<std::size_t>(result.source)].tensor->storage();
     c10::DispatchKeySet keys(c10::DispatchKey::HPU);
@@ -339,7 +343,7 @@ void push_results(const Learned& learned,
     impl->set_sizes_and_strides(result.sizes, result.strides, result.offset);
     return at::Tensor(std::move(impl));
   };
-  for (const int length : learned.lengths) {
+  for (const int length : output_metadata.lengths) {
     if (length < 0) {
       values.emplace_back(next());
     } else {
@@ -398,12 +402,12 @@ std::vector<at::Tensor> flattened_results(const kernels::OperatorPlan& plan, con
 
 namespace {
 
-// The out= arguments that were empty before the call and have another size now, if the call has changed no
-// other argument that it writes; else an empty list.
-std::vector<Grown> grown_arguments(const kernels::OperatorPlan& plan,
-                                   const CallArguments& arguments,
-                                   const std::vector<std::string>& before) {
-  std::vector<Grown> result;
+// Returns the out= arguments that were empty before the call and that the call has resized. Returns an empty
+// list if the call has changed any other written argument.
+std::vector<ResizedArgument> resized_arguments_of(const kernels::OperatorPlan& plan,
+                                                  const CallArguments& arguments,
+                                                  const std::vector<std::string>& before) {
+  std::vector<ResizedArgument> result;
   if (!plan.writes_out_only) {
     return result;
   }
@@ -422,9 +426,10 @@ std::vector<Grown> grown_arguments(const kernels::OperatorPlan& plan,
         argument.storage != argument.tensor->storage().unsafeGetStorageImpl()) {
       return {};
     }
-    for (const auto& other : arguments.tensors()) {
-      if (other.tensor != argument.tensor && other.device && other.storage == argument.storage) {
-        return {};  // a second run would read what the first wrote
+    for (const auto& other_argument : arguments.tensors()) {
+      if (other_argument.tensor != argument.tensor && other_argument.device &&
+          other_argument.storage == argument.storage) {
+        return {};  // a second run would read data that the first run wrote
       }
     }
     result.push_back(
@@ -435,67 +440,68 @@ std::vector<Grown> grown_arguments(const kernels::OperatorPlan& plan,
 
 }  // namespace
 
-void grow(const Learned& learned, const CallArguments& arguments) {
-  for (const Grown& grown : learned.grown) {
-    const at::Tensor& tensor = *arguments.tensors()[grown.argument].tensor;
+void resize_out_arguments(const OutputMetadata& output_metadata, const CallArguments& arguments) {
+  for (const ResizedArgument& resized : output_metadata.resized_arguments) {
+    const at::Tensor& tensor = *arguments.tensors()[resized.argument].tensor;
     c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
     c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
-    const std::size_t bytes = at::detail::computeStorageNbytes(grown.sizes, grown.strides, impl->itemsize());
+    const std::size_t bytes =
+        at::detail::computeStorageNbytes(resized.sizes, resized.strides, impl->itemsize());
     if (bytes > storage->nbytes()) {
       memory::resize_storage(storage, bytes);
     }
-    impl->set_sizes_and_strides(grown.sizes, grown.strides, 0);
+    impl->set_sizes_and_strides(resized.sizes, resized.strides, 0);
   }
 }
 
-Learned learn_results(const kernels::OperatorPlan& plan,
-                      const CallArguments& arguments,
-                      const std::vector<std::string>& metadata,
-                      const torch::jit::Stack& stack,
-                      const memory::AllocationLog& log) {
-  Learned learned;
+OutputMetadata output_metadata_of(const kernels::OperatorPlan& plan,
+                                  const CallArguments& arguments,
+                                  const std::vector<std::string>& metadata,
+                                  const torch::jit::Stack& stack,
+                                  const memory::AllocationLog& log) {
+  OutputMetadata output_metadata;
   const auto refuse = [&](const char* reason) {
-    learned.deferrable = false;
-    learned.reason = reason;
+    output_metadata.deferrable = false;
+    output_metadata.reason = reason;
   };
   if (written_metadata(arguments) != metadata) {
     refuse("it changes the size or the memory of an argument");
-    learned.grown = grown_arguments(plan, arguments, metadata);
+    output_metadata.resized_arguments = resized_arguments_of(plan, arguments, metadata);
   }
   if (arguments.depends_on_data()) {
     refuse("the size of its result depends on the data");
   }
   for (std::size_t i = stack.size() - plan.returns; i < stack.size(); i++) {
     if (stack[i].isTensor()) {
-      learned.lengths.push_back(-1);
+      output_metadata.lengths.push_back(-1);
     } else if (stack[i].isTensorList()) {
-      learned.lengths.push_back(static_cast<int>(stack[i].toListRef().size()));
+      output_metadata.lengths.push_back(static_cast<int>(stack[i].toListRef().size()));
     } else {
       refuse("it returns a value to the host");
-      return learned;
+      return output_metadata;
     }
   }
   std::vector<const c10::StorageImpl*> storages;
-  for (const at::Tensor& made : flattened_results(plan, stack)) {
+  for (const at::Tensor& result_tensor : flattened_results(plan, stack)) {
     Result result;
-    if (!made.defined()) {
-      learned.results.push_back(result);
+    if (!result_tensor.defined()) {
+      output_metadata.results.push_back(result);
       continue;
     }
-    c10::TensorImpl* impl = made.unsafeGetTensorImpl();
-    if (!kernels::is_device_tensor(made) || !impl->has_storage() || impl->layout() != c10::kStrided ||
-        !is_plain(made)) {
+    c10::TensorImpl* impl = result_tensor.unsafeGetTensorImpl();
+    if (!kernels::is_device_tensor(result_tensor) || !impl->has_storage() ||
+        impl->layout() != c10::kStrided || !is_strided_only(result_tensor)) {
       refuse("its result is not a dense tensor of the device");
-      return learned;
+      return output_metadata;
     }
     const c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
-    result.kind = Result::Kind::Fresh;
+    result.kind = Result::Kind::New;
     for (std::size_t i = 0; i < arguments.tensors().size(); i++) {
       const auto& argument = arguments.tensors()[i];
       if (!argument.device) {
         continue;
       }
-      if (argument.tensor->is_same(made)) {
+      if (argument.tensor->is_same(result_tensor)) {
         result.kind = Result::Kind::Argument;
         result.source = static_cast<int>(i);
         break;
@@ -505,28 +511,28 @@ Learned learn_results(const kernels::OperatorPlan& plan,
         result.source = static_cast<int>(i);
       }
     }
-    if (result.kind == Result::Kind::Fresh) {
-      const auto known = std::find(storages.begin(), storages.end(), storage);
-      result.source = static_cast<int>(known - storages.begin());
-      if (known == storages.end()) {
+    if (result.kind == Result::Kind::New) {
+      const auto storage_position = std::find(storages.begin(), storages.end(), storage);
+      result.source = static_cast<int>(storage_position - storages.begin());
+      if (storage_position == storages.end()) {
         storages.push_back(storage);
         const void* data = storage->data_ptr().get();
-        learned.storages.push_back(
+        output_metadata.storages.push_back(
             {storage->nbytes(), data == nullptr ? -1 : log.position(memory::arena().to_host(data))});
       }
     }
-    result.dtype = made.scalar_type();
-    result.sizes = made.sizes();
-    result.strides = made.strides();
-    result.offset = made.storage_offset();
-    result.conj = made.is_conj();
-    result.neg = made.is_neg();
-    learned.results.push_back(std::move(result));
+    result.dtype = result_tensor.scalar_type();
+    result.sizes = result_tensor.sizes();
+    result.strides = result_tensor.strides();
+    result.offset = result_tensor.storage_offset();
+    result.conj = result_tensor.is_conj();
+    result.neg = result_tensor.is_neg();
+    output_metadata.results.push_back(std::move(result));
   }
-  return learned;
+  return output_metadata;
 }
 
-void note_line() {
+void record_line() {
   if (const auto& source = line_source()) {
     tls_line = source();
   }

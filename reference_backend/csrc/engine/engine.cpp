@@ -7,8 +7,8 @@
 #include "engine/output_metadata_cache.h"
 #include "kernels/host_call.h"
 #include "kernels/operator_plan.h"
-#include "memory/allocator.h"
 #include "memory/allocation_redirect.h"
+#include "memory/allocator.h"
 #include "memory/race_check.h"
 #include "runtime/generator.h"
 #include "runtime/host_access.h"
@@ -27,7 +27,7 @@ std::vector<const kernels::OperatorPlan*>& plans() {
   return *value;
 }
 
-// One operator on a queue.
+// A queued operator call.
 class CallWork final : public runtime::Work {
  public:
   explicit CallWork(Call&& call) : call_(std::move(call)) {
@@ -43,32 +43,32 @@ class CallWork final : public runtime::Work {
   Call call_;
 };
 
-// Host storages for the storages of one call.
+// Maps the device storages of one call to host storages.
 class Resolver {
  public:
   HostStorage operator()(c10::StorageImpl* device) {
-    for (const auto& [known, host] : known_) {
-      if (known == device) {
+    for (const auto& [resolved_device, host] : resolved_) {
+      if (resolved_device == device) {
         return host;
       }
     }
     void* data = device->data_ptr().get();
     HostStorage host = make_host_storage(
         data == nullptr ? nullptr : memory::arena().to_host(data), device->nbytes(), device->resizable());
-    known_.emplace_back(device, host);
-    memory::touch(device);
+    resolved_.emplace_back(device, host);
+    memory::mark_used_later(device);
     return host;
   }
 
  private:
-  c10::SmallVector<std::pair<c10::StorageImpl*, HostStorage>, 6> known_;
+  c10::SmallVector<std::pair<c10::StorageImpl*, HostStorage>, 6> resolved_;
 };
 
-// Counts an operator's warnings on their way to their handler.
+// Counts the warnings of an operator and forwards them to the original handler.
 class WarningCounter final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override {
-    count += memory::is_reporting_order() ? 0 : 1;
+    count += memory::is_reporting_race() ? 0 : 1;
     next_->process(warning);
   }
 
@@ -83,7 +83,7 @@ void visit_device_storages(const kernels::OperatorPlan& plan,
                            const c10::IValue* arguments,
                            const Visitor& visit) {
   for (std::size_t i = 0; i < plan.arguments; i++) {
-    const auto look = [&](const c10::IValue& value) {
+    const auto add_value = [&](const c10::IValue& value) {
       if (value.isTensor() && value.toTensor().defined() && kernels::is_device_tensor(value.toTensor()) &&
           value.toTensor().has_storage()) {
         visit(value.toTensor().unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(),
@@ -92,31 +92,32 @@ void visit_device_storages(const kernels::OperatorPlan& plan,
     };
     if (arguments[i].isList()) {
       for (const c10::IValue& item : arguments[i].toListRef()) {
-        look(item);
+        add_value(item);
       }
     } else {
-      look(arguments[i]);
+      add_value(arguments[i]);
     }
   }
 }
 
-// True if the call has to wait for work of another stream, which uses its memory.
+// Returns true if the call must wait for work of another stream that uses its memory.
 bool waits_for_memory(const kernels::OperatorPlan& plan, const c10::IValue* arguments) {
   bool used = false;
   visit_device_storages(plan, arguments, [&](const c10::StorageImpl* storage, bool) {
     used |= memory::may_have_users(storage);
   });
-  return used && footprint_of(plan, arguments).has_conflicts(runtime::current_stream_id());
+  return used && access_set_of(plan, arguments).has_conflicts(runtime::current_stream_id());
 }
 
-// What a copy returns is known without running it: its first argument. Null for one that throws.
-LearnedPtr learn_copy(const CallArguments& arguments) {
+// Returns the output metadata of a copy, which is its first argument, without running it. Returns null if the
+// copy would throw.
+OutputMetadataPtr output_metadata_of_copy(const CallArguments& arguments) {
   const at::Tensor& self = *arguments.tensors()[0].tensor;
   if (arguments.tensors().size() != 2 ||
       !at::is_expandable_to(arguments.tensors()[1].tensor->sizes(), self.sizes())) {
     return nullptr;
   }
-  Learned learned;
+  OutputMetadata output_metadata;
   Result result;
   result.kind = Result::Kind::Argument;
   result.source = 0;
@@ -126,67 +127,67 @@ LearnedPtr learn_copy(const CallArguments& arguments) {
   result.offset = self.storage_offset();
   result.conj = self.is_conj();
   result.neg = self.is_neg();
-  learned.results.push_back(std::move(result));
-  learned.lengths.push_back(-1);
-  return add_learned(arguments.key(), std::move(learned));
+  output_metadata.results.push_back(std::move(result));
+  output_metadata.lengths.push_back(-1);
+  return add_output_metadata(arguments.key(), std::move(output_metadata));
 }
 
 void defer(const kernels::HostKernel& kernel,
            const c10::OperatorHandle& op,
            const CallArguments& arguments,
-           const LearnedPtr& learned,
+           const OutputMetadataPtr& output_metadata,
            torch::jit::Stack* stack) {
   const std::size_t count = kernel.plan().arguments;
-  // Keeps the arguments until the work is queued: memory that is freed before would count as idle.
-  const c10::SmallVector<c10::IValue, 8> kept(stack->end() - static_cast<std::ptrdiff_t>(count),
-                                              stack->end());
-  const c10::IValue* values = kept.data();
+  // Keep the arguments until the work is queued: the pool would treat memory that is freed earlier as idle.
+  const c10::SmallVector<c10::IValue, 8> argument_values(stack->end() - static_cast<std::ptrdiff_t>(count),
+                                                         stack->end());
+  const c10::IValue* values = argument_values.data();
   Resolver resolver;
   const ResolveStorage resolve = [&](c10::StorageImpl* device) { return resolver(device); };
-  Call call = make_call(kernel.plan(), op, kernel.key(), values, arguments, learned, resolve);
+  Call call = make_call(kernel.plan(), op, kernel.key(), values, arguments, output_metadata, resolve);
   if (call.random()) {
     call.seed =
         runtime::draw_seed(call.generator.defined() ? std::make_optional(call.generator) : std::nullopt);
   }
-  const std::vector<c10::Storage> storages = allocate_results(*learned);
-  push_results(*learned, arguments, count, storages, stack);
-  std::vector<HostStorage> fresh;
+  const std::vector<c10::Storage> storages = allocate_results(*output_metadata);
+  push_results(*output_metadata, arguments, count, storages, stack);
+  std::vector<HostStorage> new_storages;
   for (const c10::Storage& storage : storages) {
-    fresh.push_back(resolver(storage.unsafeGetStorageImpl()));
+    new_storages.push_back(resolver(storage.unsafeGetStorageImpl()));
   }
-  set_fresh(call, std::move(fresh));
-  memory::Footprint footprint = footprint_of(kernel.plan(), values);
+  set_new_storages(call, std::move(new_storages));
+  memory::AccessSet access_set = access_set_of(kernel.plan(), values);
   for (const c10::Storage& storage : storages) {
-    footprint.add(storage.unsafeGetStorageImpl(), /*written=*/true);
+    access_set.add(storage.unsafeGetStorageImpl(), /*written=*/true);
   }
   counters().deferred.fetch_add(1, std::memory_order_relaxed);
-  footprint.enqueue(runtime::current_stream_id(), std::make_unique<CallWork>(std::move(call)));
+  access_set.enqueue(runtime::current_stream_id(), std::make_unique<CallWork>(std::move(call)));
 }
 
 }  // namespace
 
-std::shared_ptr<CaptureRecorder> capture_here() {
-  return std::static_pointer_cast<CaptureRecorder>(runtime::capture_here());
+std::shared_ptr<CaptureRecorder> current_capture() {
+  return std::static_pointer_cast<CaptureRecorder>(runtime::current_capture());
 }
 
 void set_lazy(Recorder* recorder) {
   Recorder* before = g_lazy.exchange(recorder);
-  runtime::g_attention.fetch_add((recorder != nullptr ? 1 : 0) - (before != nullptr ? 1 : 0));
+  runtime::g_pending_work.fetch_add((recorder != nullptr ? 1 : 0) - (before != nullptr ? 1 : 0));
 }
 
-bool hold_back(const kernels::HostKernel& kernel,
+bool try_defer(const kernels::HostKernel& kernel,
                const c10::OperatorHandle& op,
                torch::jit::Stack* stack,
                bool large) {
   if (runtime::runs_inline()) {
     return false;
   }
-  if (const std::shared_ptr<CaptureRecorder> capture = capture_here()) {
-    note_line();
+  if (const std::shared_ptr<CaptureRecorder> capture = current_capture()) {
+    record_line();
     return capture->record(kernel, op, stack);
   }
   if (Recorder* lazy = g_lazy.load(std::memory_order_acquire)) {
-    note_line();
+    record_line();
     return lazy->record(kernel, op, stack);
   }
   if (!runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode() || !kernel.is_dense()) {
@@ -197,50 +198,51 @@ bool hold_back(const kernels::HostKernel& kernel,
       !waits_for_memory(kernel.plan(), values)) {
     return false;  // only other streams have work
   }
-  note_line();
+  record_line();
   const CallArguments arguments(kernel.plan(), values);
   if (!arguments.deferrable()) {
     return false;
   }
-  LearnedPtr learned = find_learned(arguments.key());
-  if (learned == nullptr && kernel.plan().name == "aten::copy_") {
-    learned = learn_copy(arguments);
+  OutputMetadataPtr output_metadata = find_output_metadata(arguments.key());
+  if (output_metadata == nullptr && kernel.plan().name == "aten::copy_") {
+    output_metadata = output_metadata_of_copy(arguments);
   }
-  if (learned == nullptr) {
-    const std::string key = arguments.key();  // waiting may use the thread's
+  if (output_metadata == nullptr) {
+    const std::string key = arguments.key();  // the wait may overwrite the thread's key buffer
     runtime::wait_for_earlier_work(/*surface=*/arguments.depends_on_data());
-    footprint_of(kernel.plan(), values)
+    access_set_of(kernel.plan(), values)
         .wait(runtime::current_stream_id(), /*surface=*/arguments.depends_on_data());
-    run_and_learn(kernel, op, key, stack);
+    run_and_cache_metadata(kernel, op, key, stack);
     return true;
   }
-  if (!learned->deferrable) {
-    if (learned->grown.empty()) {
+  if (!output_metadata->deferrable) {
+    if (output_metadata->resized_arguments.empty()) {
       return false;
     }
-    grow(*learned, arguments);
-    return hold_back(kernel, op, stack, large);
+    resize_out_arguments(*output_metadata, arguments);
+    return try_defer(kernel, op, stack, large);
   }
-  defer(kernel, op, arguments, learned, stack);
+  defer(kernel, op, arguments, output_metadata, stack);
   return true;
 }
 
-memory::Footprint footprint_of(const kernels::OperatorPlan& plan, const c10::IValue* arguments) {
-  memory::Footprint footprint;
+memory::AccessSet access_set_of(const kernels::OperatorPlan& plan, const c10::IValue* arguments) {
+  memory::AccessSet access_set;
   visit_device_storages(plan, arguments, [&](const c10::StorageImpl* storage, bool written) {
-    footprint.add(storage, written);
+    access_set.add(storage, written);
   });
-  return footprint;
+  return access_set;
 }
 
-LearnedPtr run_and_learn(const kernels::HostKernel& kernel,
-                         const c10::OperatorHandle& op,
-                         const std::string& key,
-                         torch::jit::Stack* stack) {
+OutputMetadataPtr run_and_cache_metadata(const kernels::HostKernel& kernel,
+                                         const c10::OperatorHandle& op,
+                                         const std::string& key,
+                                         torch::jit::Stack* stack) {
   const std::size_t count = kernel.plan().arguments;
-  const std::vector<c10::IValue> kept(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
-  const CallArguments looked_at(kernel.plan(), kept.data());
-  const std::vector<std::string> metadata = written_metadata(looked_at);
+  const std::vector<c10::IValue> argument_values(stack->end() - static_cast<std::ptrdiff_t>(count),
+                                                 stack->end());
+  const CallArguments call_arguments(kernel.plan(), argument_values.data());
+  const std::vector<std::string> metadata = written_metadata(call_arguments);
   const memory::AllocationLog log;
   WarningCounter warnings;
   {
@@ -248,10 +250,10 @@ LearnedPtr run_and_learn(const kernels::HostKernel& kernel,
     const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
     kernel.run(op, stack);
   }
-  counters().learned.fetch_add(1, std::memory_order_relaxed);
-  Learned learned = learn_results(kernel.plan(), looked_at, metadata, *stack, log);
-  learned.warns = warnings.count != 0;
-  return add_learned(key, std::move(learned));
+  counters().metadata_runs.fetch_add(1, std::memory_order_relaxed);
+  OutputMetadata output_metadata = output_metadata_of(kernel.plan(), call_arguments, metadata, *stack, log);
+  output_metadata.warns = warnings.count != 0;
+  return add_output_metadata(key, std::move(output_metadata));
 }
 
 EngineCounters& counters() {

@@ -18,34 +18,34 @@ namespace hpu_reference::engine {
 
 namespace {
 
-// Limit of entries, enough for a large model in many shapes; beyond it everything is learned again.
-constexpr std::size_t kMost = 1 << 16;
+// Maximum number of entries, enough for a large model in many shapes. Beyond it the cache is cleared.
+constexpr std::size_t kMaxEntries = 1 << 16;
 
 std::mutex g_mutex;
-// By the entry's own key.
-std::unordered_map<std::string_view, LearnedPtr>& table() {
-  static auto* value = new std::unordered_map<std::string_view, LearnedPtr>();
+// The map's keys refer to the entries' own key strings.
+std::unordered_map<std::string_view, OutputMetadataPtr>& table() {
+  static auto* value = new std::unordered_map<std::string_view, OutputMetadataPtr>();
   return *value;
 }
 std::atomic<std::uint64_t> g_next_id{1};
 std::atomic<std::uint64_t> g_removals{0};
 std::atomic<bool> g_keeps{true};
 
-// True for a number that every dtype of tensors accepts.
+// Returns true for a number that every tensor dtype accepts.
 bool is_liftable(double value) {
   return std::abs(value) <= 127.0;
 }
 
-double number_in(const at::Tensor& plain) {
-  switch (plain.scalar_type()) {
+double number_in(const at::Tensor& materialized) {
+  switch (materialized.scalar_type()) {
     case at::kDouble:
-      return *plain.const_data_ptr<double>();
+      return *materialized.const_data_ptr<double>();
     case at::kFloat:
-      return *plain.const_data_ptr<float>();
+      return *materialized.const_data_ptr<float>();
     case at::kHalf:
-      return *plain.const_data_ptr<at::Half>();
+      return *materialized.const_data_ptr<at::Half>();
     case at::kBFloat16:
-      return *plain.const_data_ptr<at::BFloat16>();
+      return *materialized.const_data_ptr<at::BFloat16>();
     default:
       return std::numeric_limits<double>::quiet_NaN();
   }
@@ -53,14 +53,14 @@ double number_in(const at::Tensor& plain) {
 
 }  // namespace
 
-bool is_plain(const at::Tensor& tensor) {
-  constexpr c10::DispatchKeySet other({c10::DispatchKey::Sparse,
-                                       c10::DispatchKey::SparseCsr,
-                                       c10::DispatchKey::Quantized,
-                                       c10::DispatchKey::NestedTensor,
-                                       c10::DispatchKey::ZeroTensor,
-                                       c10::DispatchKey::Python});
-  return !tensor.unsafeGetTensorImpl()->key_set().has_any(other);
+bool is_strided_only(const at::Tensor& tensor) {
+  constexpr c10::DispatchKeySet non_strided({c10::DispatchKey::Sparse,
+                                             c10::DispatchKey::SparseCsr,
+                                             c10::DispatchKey::Quantized,
+                                             c10::DispatchKey::NestedTensor,
+                                             c10::DispatchKey::ZeroTensor,
+                                             c10::DispatchKey::Python});
+  return !tensor.unsafeGetTensorImpl()->key_set().has_any(non_strided);
 }
 
 CallArguments::CallArguments(const kernels::OperatorPlan& plan, const c10::IValue* arguments)
@@ -131,7 +131,7 @@ void CallArguments::add(const c10::IValue& value, std::size_t position, bool nes
       add(item, position, /*nested=*/true);
     }
   } else {
-    reason_ = "it has an argument of a kind that the engine does not hold back";
+    reason_ = "it has an argument of a type that the engine cannot defer";
   }
 }
 
@@ -142,7 +142,7 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
   }
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   if (!kernels::is_device_tensor(tensor)) {
-    if (!tensor.device().is_cpu() || tensor.dim() != 0 || !is_plain(tensor) || nested ||
+    if (!tensor.device().is_cpu() || tensor.dim() != 0 || !is_strided_only(tensor) || nested ||
         plan_.written[position]) {
       reason_ = "it has an argument in host memory";
       return;
@@ -151,17 +151,18 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
     put('w');
     put(impl->is_wrapped_number());
     put(tensor.scalar_type());
-    const at::Tensor plain = tensor.resolve_conj().resolve_neg();
-    if (plan_.lifts_tensor && c10::isFloatingType(tensor.scalar_type()) && is_liftable(number_in(plain))) {
+    const at::Tensor materialized = tensor.resolve_conj().resolve_neg();
+    if (plan_.lifts_tensor && c10::isFloatingType(tensor.scalar_type()) &&
+        is_liftable(number_in(materialized))) {
       put('l');
       lifted_.push_back(static_cast<int>(position));
     } else {
       put('k');
-      key_->append(static_cast<const char*>(plain.const_data_ptr()), plain.itemsize());
+      key_->append(static_cast<const char*>(materialized.const_data_ptr()), materialized.itemsize());
     }
     return;
   }
-  if (!is_plain(tensor)) {
+  if (!is_strided_only(tensor)) {
     reason_ = "it has an argument that is not a dense tensor";
     return;
   }
@@ -169,7 +170,7 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
   const void* data = storage->data_ptr().get();
   if ((data == nullptr && impl->numel() > 0) ||
       (data != nullptr && memory::block_of(storage->data_ptr()) == nullptr)) {
-    reason_ = "it has an argument whose memory is not the device allocator's";
+    reason_ = "it has an argument whose memory does not come from the device allocator";
     return;
   }
   if (plan_.boolean_indices_depend && nested &&
@@ -188,15 +189,15 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
   }
   put(impl->storage_offset());
   put(storage->nbytes());
-  // The argument before this one that is the same tensor, or shares its storage.
+  // Find an earlier argument that is the same tensor or shares its storage.
   int same = -1;
   int shared = -1;
   for (std::size_t i = 0; i < tensors_.size(); i++) {
-    const at::Tensor& other = *tensors_[i].tensor;
+    const at::Tensor& non_strided = *tensors_[i].tensor;
     if (tensors_[i].device &&
-        other.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == storage) {
+        non_strided.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == storage) {
       shared = static_cast<int>(i);
-      if (other.is_same(tensor)) {
+      if (non_strided.is_same(tensor)) {
         same = static_cast<int>(i);
         break;
       }
@@ -207,21 +208,21 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
   tensors_.push_back({&tensor, true, plan_.written[position], impl->numel() == 0, storage});
 }
 
-LearnedPtr find_learned(const std::string& key) {
+OutputMetadataPtr find_output_metadata(const std::string& key) {
   const std::lock_guard<std::mutex> lock(g_mutex);
-  const auto found = table().find(key);
-  return found == table().end() ? nullptr : found->second;
+  const auto cached = table().find(key);
+  return cached == table().end() ? nullptr : cached->second;
 }
 
-LearnedPtr add_learned(const std::string& key, Learned&& learned) {
-  learned.id = g_next_id++;
-  learned.key = key;
-  auto entry = std::make_shared<const Learned>(std::move(learned));
+OutputMetadataPtr add_output_metadata(const std::string& key, OutputMetadata&& output_metadata) {
+  output_metadata.id = g_next_id++;
+  output_metadata.key = key;
+  auto entry = std::make_shared<const OutputMetadata>(std::move(output_metadata));
   if (entry->warns || !g_keeps) {
     return entry;
   }
   const std::lock_guard<std::mutex> lock(g_mutex);
-  if (table().size() >= kMost) {
+  if (table().size() >= kMaxEntries) {
     table().clear();
     g_removals++;
   }
@@ -230,11 +231,11 @@ LearnedPtr add_learned(const std::string& key, Learned&& learned) {
   return entry;
 }
 
-void set_keeps_learned(bool on) {
+void set_output_metadata_cache_enabled(bool on) {
   g_keeps = on;
 }
 
-void forget_learned(std::uint64_t id) {
+void remove_output_metadata(std::uint64_t id) {
   const std::lock_guard<std::mutex> lock(g_mutex);
   for (auto entry = table().begin(); entry != table().end(); ++entry) {
     if (entry->second->id == id) {
@@ -245,16 +246,16 @@ void forget_learned(std::uint64_t id) {
   }
 }
 
-std::uint64_t learned_removals() {
+std::uint64_t output_metadata_removals() {
   return g_removals.load(std::memory_order_acquire);
 }
 
-std::size_t learned_count() {
+std::size_t output_metadata_count() {
   const std::lock_guard<std::mutex> lock(g_mutex);
   return table().size();
 }
 
-void clear_learned() {
+void clear_output_metadata() {
   const std::lock_guard<std::mutex> lock(g_mutex);
   table().clear();
   g_removals++;

@@ -1,7 +1,8 @@
-// Results of a call, learned from running it once: the host needs their metadata before the kernel has run.
+// The output metadata cache: it maps the key of a call to the metadata of its outputs, which the engine
+// records when the call first runs. The host needs the metadata before the kernel of a deferred call has run.
 //
-// Meta kernels do not serve here: they need the interpreter, are slow, and are wrong about strides, aliasing
-// or storage sizes of some operators.
+// Meta kernels cannot replace the cache: they need the interpreter, are slow, and are wrong about strides,
+// aliasing or storage sizes of some operators.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,9 +19,9 @@ namespace hpu_reference::engine {
 
 // Metadata of one result.
 struct Result {
-  enum class Kind : std::uint8_t { Undefined, Argument, View, Fresh };
+  enum class Kind : std::uint8_t { Undefined, Argument, View, New };
   Kind kind = Kind::Undefined;
-  int source = -1;  // Argument, View: position among the tensor arguments; Fresh: among the fresh storages
+  int source = -1;  // Argument, View: index among the tensor arguments; New: index among the new storages
   at::ScalarType dtype = at::ScalarType::Undefined;
   c10::DimVector sizes;
   c10::DimVector strides;
@@ -30,56 +31,56 @@ struct Result {
 };
 
 // Memory that the call allocates for results.
-struct FreshStorage {
+struct NewStorage {
   std::size_t bytes;
-  int position;  // among the kernel's allocations; -1: unknown, its bytes are copied
+  int position;  // index among the kernel's allocations; -1: unknown, the bytes are copied
 };
 
-// An empty out= argument that the call resizes. The host can resize it, and hold back the rest of the call.
-struct Grown {
-  std::size_t argument;  // position among the tensor arguments
+// An empty out= argument that the call resizes. The host can resize it and defer the rest of the call.
+struct ResizedArgument {
+  std::size_t argument;  // index among the tensor arguments
   c10::DimVector sizes;
   c10::DimVector strides;
 };
 
 // Metadata of all results of a call.
-struct Learned {
-  std::uint64_t id = 0;  // never given twice
-  std::string key;       // of the arguments
+struct OutputMetadata {
+  std::uint64_t id = 0;  // never reused
+  std::string key;       // key of the arguments
   bool deferrable = true;
-  const char* reason = "";  // for not being deferrable
-  bool warns = false;       // it is then learned anew each time, so that each call warns
+  const char* reason = "";  // why the call is not deferrable
+  bool warns = false;       // the call warns: it runs inline each time, so that each call warns
   std::vector<Result> results;
   std::vector<int> lengths;  // per return: -1 for a tensor, else the length of a tensor list
-  std::vector<FreshStorage> storages;
-  std::vector<Grown> grown;  // filled if nothing else keeps the call from being held back
+  std::vector<NewStorage> storages;
+  std::vector<ResizedArgument> resized_arguments;  // filled if these arguments alone prevent the deferral
 };
 
-using LearnedPtr = std::shared_ptr<const Learned>;
+using OutputMetadataPtr = std::shared_ptr<const OutputMetadata>;
 
-// The arguments of one call as the engine sees them. Its key contains all that decides the results' metadata:
-// of tensors the sizes, strides, offset, dtype, bits and shared storages; of everything else the value. It
-// leaves out values that neither matter to the metadata nor can be refused and that change from step to step:
-// the floating-point Scalars and 0-dim CPU tensors of arithmetic, next to a tensor argument. Those are
-// *lifted*: each run brings its own.
+// The arguments of one call, and their key. The key contains all properties that determine the output
+// metadata: sizes, strides, offset, dtype, bits and shared storages of tensors, and the values of all other
+// arguments. The key omits *lifted* values: floating-point Scalars and 0-dim CPU tensors of arithmetic
+// operators next to a tensor argument. Lifted values do not affect the metadata, are never rejected by the
+// operator, and change from step to step. Each run provides its own lifted values.
 class CallArguments {
  public:
-  // `arguments`: the call's, in schema order; they must outlive this object.
+  // `arguments`: the arguments in schema order. They must outlive this object.
   CallArguments(const kernels::OperatorPlan& plan, const c10::IValue* arguments);
 
-  // True if the engine can hold such a call back; if not, reason() gives the reason.
+  // Returns true if the engine can defer the call. Otherwise reason() returns the reason.
   bool deferrable() const {
     return reason_ == nullptr;
   }
-  // The reason against holding the call back; nullptr if there is none.
+  // Returns the reason why the call cannot be deferred, or nullptr.
   const char* reason() const {
     return reason_;
   }
-  // The key; valid until the next CallArguments on this thread.
+  // Returns the key. It is valid until the next CallArguments on this thread.
   const std::string& key() const {
     return *key_;
   }
-  // True if the size of the call's result depends on the data.
+  // Returns true if the size of the call's result depends on the data.
   bool depends_on_data() const {
     return depends_on_data_;
   }
@@ -87,14 +88,14 @@ class CallArguments {
     const at::Tensor* tensor;
     bool device;
     bool written;
-    bool was_empty;                   // when this object was made
-    const c10::StorageImpl* storage;  // then
+    bool was_empty;                   // when this object was created
+    const c10::StorageImpl* storage;  // storage when this object was created
   };
-  // Every tensor among the arguments, those in lists included.
+  // Returns all tensors among the arguments, including those in lists.
   const c10::SmallVector<TensorArgument, 8>& tensors() const {
     return tensors_;
   }
-  // Positions of the lifted arguments.
+  // Returns the indices of the lifted arguments.
   const c10::SmallVector<int, 4>& lifted() const {
     return lifted_;
   }
@@ -116,29 +117,31 @@ class CallArguments {
   }
 
   const kernels::OperatorPlan& plan_;
-  std::string* key_;  // of the thread
+  std::string* key_;  // a buffer of the thread
   const char* reason_ = nullptr;
   bool depends_on_data_;
   c10::SmallVector<TensorArgument, 8> tensors_;
   c10::SmallVector<int, 4> lifted_;
 };
 
-// True if a tensor is strided and has only its bytes and its conj and neg bits.
-bool is_plain(const at::Tensor& tensor);
+// Returns true if the tensor is strided and its values are given by its bytes and its conj and neg bits
+// alone.
+bool is_strided_only(const at::Tensor& tensor);
 
-// Looks the key up; nullptr if no such call has run.
-LearnedPtr find_learned(const std::string& key);
-// Stores the metadata under the key and gives it an id.
-LearnedPtr add_learned(const std::string& key, Learned&& learned);
+// Returns the output metadata for the key, or nullptr if no call with this key has run.
+OutputMetadataPtr find_output_metadata(const std::string& key);
+// Stores the metadata under the key and assigns an id.
+OutputMetadataPtr add_output_metadata(const std::string& key, OutputMetadata&& output_metadata);
 // Removes the entry with this id.
-void forget_learned(std::uint64_t id);
-// Turns the table on or off; off, each call is learned anew. On at start.
-void set_keeps_learned(bool on);
-// Number of times that entries were removed: what was found before may be gone.
-std::uint64_t learned_removals();
-// Number of entries.
-std::size_t learned_count();
+void remove_output_metadata(std::uint64_t id);
+// Enables or disables the cache. If disabled, each call runs inline. Enabled at start.
+void set_output_metadata_cache_enabled(bool on);
+// Returns how many times entries were removed. If the number has changed, earlier lookups may refer to
+// removed entries.
+std::uint64_t output_metadata_removals();
+// Returns the number of entries.
+std::size_t output_metadata_count();
 // Removes all entries.
-void clear_learned();
+void clear_output_metadata();
 
 }  // namespace hpu_reference::engine

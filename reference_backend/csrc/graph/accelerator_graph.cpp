@@ -1,4 +1,4 @@
-// torch.accelerator.Graph on the device. Older releases have no such class.
+// torch.accelerator.Graph on the device. Older releases of torch do not have this class.
 #if __has_include(<ATen/core/GraphImplInterface.h>)
 #include <ATen/core/GraphImplInterface.h>
 #include <c10/util/Exception.h>
@@ -9,7 +9,7 @@
 
 namespace at {
 
-// torch looks the class up by the device's name.
+// torch looks this class up by the device's name.
 struct HPUGraphImpl final : GraphImplInterface {
   explicit HPUGraphImpl(const GraphImplArgs&) {
   }

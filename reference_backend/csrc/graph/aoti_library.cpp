@@ -5,16 +5,16 @@
 
 namespace hpu_reference::graph {
 
-// One model, and not `run_single_threaded`: a recipe may be launched on two streams at once.
-FusedCode::FusedCode(const std::string& path, size_t num_arguments)
+// Uses one model without `run_single_threaded`, because a recipe may be launched on two streams at once.
+AotiLibrary::AotiLibrary(const std::string& path, size_t num_arguments)
     : path_(path),
       num_arguments_(num_arguments),
       runner_(std::make_unique<torch::inductor::AOTIModelContainerRunnerCpu>(path, /*num_models=*/1)) {
 }
 
-FusedCode::~FusedCode() = default;
+AotiLibrary::~AotiLibrary() = default;
 
-std::vector<at::Tensor> FusedCode::run(const std::vector<at::Tensor>& arguments) const {
+std::vector<at::Tensor> AotiLibrary::run(const std::vector<at::Tensor>& arguments) const {
   TORCH_CHECK(arguments.size() == num_arguments_,
               "fused code ",
               path_,

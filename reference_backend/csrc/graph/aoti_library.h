@@ -1,4 +1,4 @@
-// Compiled code in a shared object.
+// A shared object with compiled code for a graph.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,19 +16,20 @@ namespace hpu_reference::graph {
 
 // A shared object that AOTInductor made from a graph (`internal/fusion`). Runs without the GIL, on any
 // thread.
-class FusedCode {
+class AotiLibrary {
  public:
-  // `num_arguments` is the length of "arguments" in the `convention.json` beside the code: the code itself
-  // would read past the end of a shorter list. Throws c10::Error if the file cannot be loaded.
-  FusedCode(const std::string& path, size_t num_arguments);
-  ~FusedCode();
-  FusedCode(const FusedCode&) = delete;
-  FusedCode& operator=(const FusedCode&) = delete;
+  // `num_arguments` is the length of "arguments" in the `convention.json` next to the shared object. run()
+  // checks it, because the code would read past the end of a shorter list. Throws c10::Error if the file
+  // cannot be loaded.
+  AotiLibrary(const std::string& path, size_t num_arguments);
+  ~AotiLibrary();
+  AotiLibrary(const AotiLibrary&) = delete;
+  AotiLibrary& operator=(const AotiLibrary&) = delete;
 
-  // `arguments`: CPU tensors with exactly the dtypes, sizes and strides of the convention; those with access
-  // "update" and "write" are written. The result is empty for code of `internal/fusion`, whose results
-  // are arguments too. Threads that run the same code at once take turns. Throws c10::Error for a wrong
-  // number of arguments, and std::runtime_error if the code fails.
+  // `arguments`: CPU tensors with exactly the dtypes, sizes and strides of `convention.json`. The code writes
+  // the arguments with access "update" or "write". The result is empty for code of `internal/fusion`, whose
+  // results are arguments too. Threads that run the same code at once are serialized. Throws c10::Error for a
+  // wrong number of arguments, and std::runtime_error if the code fails.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& arguments) const;
 
   const std::string& path() const {

@@ -8,11 +8,11 @@
 
 namespace hpu_reference::graph {
 
-FusedProgram::FusedProgram(const std::string& path,
-                           const std::vector<FusedArgument>& arguments,
-                           const Graph& graph)
+AotiProgram::AotiProgram(const std::string& path,
+                         const std::vector<AotiArgument>& arguments,
+                         const Graph& graph)
     : code_(path, arguments.size()) {
-  for (const FusedArgument& argument : arguments) {
+  for (const AotiArgument& argument : arguments) {
     TORCH_CHECK(argument.buffer >= 0 && argument.buffer < static_cast<int>(graph.buffers.size()),
                 "fused code ",
                 path,
@@ -37,17 +37,17 @@ FusedProgram::FusedProgram(const std::string& path,
         c10::Storage(buffer.host), c10::DispatchKeySet(c10::DispatchKey::CPU), type);
     impl->set_sizes_and_strides(argument.sizes, argument.strides, argument.offset);
     arguments_.emplace_back(std::move(impl));
-    const auto known = std::find(buffers_.begin(), buffers_.end(), argument.buffer);
-    if (known == buffers_.end()) {
+    const auto position = std::find(buffers_.begin(), buffers_.end(), argument.buffer);
+    if (position == buffers_.end()) {
       buffers_.push_back(argument.buffer);
       written_.push_back(argument.written);
     } else if (argument.written) {
-      written_[static_cast<std::size_t>(known - buffers_.begin())] = true;
+      written_[static_cast<std::size_t>(position - buffers_.begin())] = true;
     }
   }
 }
 
-bool FusedProgram::fits(const Graph& graph) const {
+bool AotiProgram::fits(const Graph& graph) const {
   struct Range {
     const char* begin;
     const char* end;
@@ -68,7 +68,7 @@ bool FusedProgram::fits(const Graph& graph) const {
   return true;
 }
 
-void FusedProgram::run() const {
+void AotiProgram::run() const {
   const c10::impl::ForceDispatchKeyGuard guard(
       c10::default_included_set,
       c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView);

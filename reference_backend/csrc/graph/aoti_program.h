@@ -1,4 +1,4 @@
-// Compiled code for a whole graph, which runs in place of its calls.
+// Compiled code for a whole graph, which runs instead of the graph's calls.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 namespace hpu_reference::graph {
 
 // One argument of the code: a tensor over a buffer of the graph.
-struct FusedArgument {
+struct AotiArgument {
   int buffer;
   at::ScalarType dtype;
   std::vector<std::int64_t> sizes;
@@ -20,24 +20,25 @@ struct FusedArgument {
   bool written;
 };
 
-// Fused code with its arguments bound to the buffers of one graph.
-class FusedProgram {
+// A shared object with its arguments bound to the buffers of one graph.
+class AotiProgram {
  public:
-  // Loads the code; `arguments` are in the order of the convention beside it. Throws if they do not fit the
-  // graph.
-  FusedProgram(const std::string& path, const std::vector<FusedArgument>& arguments, const Graph& graph);
+  // Loads the shared object. `arguments` are in the order of `convention.json`. Throws if they do not match
+  // the graph.
+  AotiProgram(const std::string& path, const std::vector<AotiArgument>& arguments, const Graph& graph);
 
-  // True if it may run on this memory: what it writes overlaps nothing else. It was compiled for separate
-  // buffers, but memory that is freed and handed out again while recording is shared.
+  // Returns true if the code may run on the present memory: no written buffer overlaps another buffer. The
+  // code was compiled for separate buffers, but buffers may share memory that was freed and allocated again
+  // during the recording.
   bool fits(const Graph& graph) const;
-  // Runs the code on the memory that the graph's host storages point to.
+  // Runs the code on the memory of the graph's host storages.
   void run() const;
 
  private:
-  FusedCode code_;
+  AotiLibrary code_;
   std::vector<at::Tensor> arguments_;
-  std::vector<int> buffers_;   // each once
-  std::vector<bool> written_;  // of `buffers_`
+  std::vector<int> buffers_;   // distinct buffers of the arguments
+  std::vector<bool> written_;  // per element of `buffers_`
 };
 
 }  // namespace hpu_reference::graph

@@ -35,11 +35,11 @@ Cache& cache() {
 
 std::shared_ptr<CacheEntry> find_or_add_entry(const std::string& key) {
   Cache& self = cache();
-  Order evicted;  // dies after the lock: their recipes may own what Python knows of
+  Order evicted;  // destroyed after the lock: the recipes may own memory that Python objects reference
   const std::lock_guard<std::mutex> lock(self.mutex);
-  if (const auto found = self.entries.find(key); self.enabled && found != self.entries.end()) {
-    self.order.splice(self.order.begin(), self.order, found->second);
-    return found->second->second;
+  if (const auto position = self.entries.find(key); self.enabled && position != self.entries.end()) {
+    self.order.splice(self.order.begin(), self.order, position->second);
+    return position->second->second;
   }
   auto entry = std::make_shared<CacheEntry>();
   entry->name = "graph_recipe_" + std::to_string(self.next++);
@@ -61,7 +61,7 @@ void count_hit(const std::string& name) {
     cache().statistics.hits++;
   }
   runtime::log(runtime::LogModule::RecipeStats, runtime::LogLevel::Trace, name, ": found in the cache");
-  runtime::publish("CACHE_HIT", {{"recipe_id", name}});
+  runtime::emit_event("CACHE_HIT", {{"recipe_id", name}});
 }
 
 void count_miss(const std::string& name) {
@@ -70,7 +70,7 @@ void count_miss(const std::string& name) {
     cache().statistics.misses++;
   }
   runtime::log(runtime::LogModule::RecipeStats, runtime::LogLevel::Debug, name, ": not in the cache");
-  runtime::publish("CACHE_MISS", {{"recipe_id", name}});
+  runtime::emit_event("CACHE_MISS", {{"recipe_id", name}});
 }
 
 void count_compilation(const std::string& name, std::int64_t microseconds) {
@@ -81,7 +81,7 @@ void count_compilation(const std::string& name, std::int64_t microseconds) {
   }
   runtime::log(
       runtime::LogModule::RecipeStats, runtime::LogLevel::Info, name, ": compiled in ", microseconds, " us");
-  runtime::publish("GRAPH_COMPILATION", {{"duration", std::to_string(microseconds)}, {"recipe", name}});
+  runtime::emit_event("GRAPH_COMPILATION", {{"duration", std::to_string(microseconds)}, {"recipe", name}});
 }
 
 void count_program(bool loaded) {

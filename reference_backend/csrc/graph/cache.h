@@ -1,5 +1,5 @@
-// The cache of lazy mode's recipes, by the whole key of their graph, the least recently used dropped first;
-// and counters about recipes of every kind.
+// The recipe cache of lazy mode, an LRU cache with the whole graph key as key, and counters of recipes of all
+// kinds.
 #pragma once
 
 #include <cstdint>
@@ -10,48 +10,46 @@
 
 namespace hpu_reference::graph {
 
-class KnownGraph;
+class PredictedGraph;
 
-// The counters.
 struct CacheStatistics {
   std::int64_t hits = 0;
   std::int64_t misses = 0;
   std::int64_t entries = 0;
   std::int64_t compilations = 0;
   std::int64_t compile_microseconds = 0;
-  std::int64_t programs_compiled = 0;  // fused ones
-  std::int64_t programs_loaded = 0;    // those found on the disk
+  std::int64_t programs_compiled = 0;  // fused programs
+  std::int64_t programs_loaded = 0;    // fused programs loaded from disk
 };
 
-// One graph of lazy mode. Its second launch makes the recipe, since most graphs that are launched once never
-// return.
+// A graph of lazy mode. The recipe is compiled at the second launch, since most graphs that are launched once
+// never recur.
 struct CacheEntry {
   std::string name;
   std::shared_ptr<Recipe> recipe;
-  std::shared_ptr<const KnownGraph> known;  // from the third launch on
-  std::weak_ptr<CacheEntry> next;           // launched after it, the last time
+  std::shared_ptr<const PredictedGraph> predicted_graph;  // set from the third launch on
+  std::weak_ptr<CacheEntry> next;  // the graph launched after the latest launch of this one
   std::int64_t launches = 0;
 };
 
-// Returns the entry of the key, a new one if there is none. Compares the whole key, not a digest of it.
+// Returns the entry of the key; adds it if it does not exist. Compares the whole key, not a digest.
 std::shared_ptr<CacheEntry> find_or_add_entry(const std::string& key);
 
-// Counts a hit and notifies the listener.
+// Counts a hit and emits the event.
 void count_hit(const std::string& name);
-// Counts a miss and notifies the listener.
+// Counts a miss and emits the event.
 void count_miss(const std::string& name);
-// Counts a compilation and notifies the listener.
+// Counts a compilation and emits the event.
 void count_compilation(const std::string& name, std::int64_t microseconds);
-// Counts a fused program of a recipe: compiled by this process, or `loaded` from the disk.
+// Counts a fused program of a recipe: compiled by this process, or `loaded` from disk.
 void count_program(bool loaded);
 
-// The counters so far.
 CacheStatistics cache_statistics();
-// Drops all entries.
+// Removes all entries.
 void clear_cache();
-// Sets the largest number of entries (HABANA_PGM_LRU_MAX); throws if it is 0.
+// Sets the maximum number of entries (HABANA_PGM_LRU_MAX). Throws if it is 0.
 void set_cache_limit(std::size_t entries);
-// Switches the cache on or off; off, every graph is new (PT_HPU_PGM_ENABLE_CACHE=0).
+// Enables or disables the cache. If disabled, every graph is treated as new (PT_HPU_PGM_ENABLE_CACHE=0).
 void set_cache_enabled(bool on);
 
 }  // namespace hpu_reference::graph

@@ -37,29 +37,31 @@ void require_bytes(const c10::Storage& storage, std::size_t needed) {
               "; give it its size back, or capture the graph again");
 }
 
-// Runs the recipe now, or behind what its stream has to do. Waits, so the caller holds no lock.
+// Runs the recipe at once, or after the pending work of its stream. May wait, so the caller must not hold a
+// lock.
 void launch(const std::shared_ptr<Recipe>& recipe,
-            Launch&& given,
-            const memory::Footprint& footprint,
+            Launch&& values,
+            const memory::AccessSet& access_set,
             bool asynchronous) {
   runtime::acquire();  // throws in a forked child
   const c10::StreamId stream = runtime::current_stream_id();
   runtime::flush_recorded();
   const bool pipeline = runtime::is_pipeline_enabled() && !runtime::is_sync_debug_mode();
   count_launch();
-  // Beside work of other streams it runs in a queue: a recipe that runs here must not wait, which a shortage
-  // of memory would ask for, since that work may be a launch of the same recipe.
+  // Queue the recipe if other streams have work. An inline recipe must not wait when memory is short, because
+  // the awaited work may be a launch of the same recipe.
   if (pipeline && (asynchronous || runtime::is_queue_all() || runtime::has_pending_work())) {
-    footprint.enqueue(stream, std::make_unique<RecipeWork>(recipe, std::move(given)), /*keeps=*/true);
+    access_set.enqueue(
+        stream, std::make_unique<RecipeWork>(recipe, std::move(values)), /*retain_memory=*/true);
     return;
   }
-  if (runtime::needs_attention()) {
+  if (runtime::is_work_pending()) {
     runtime::drain(stream, /*surface=*/false);
-    footprint.wait(stream);
+    access_set.wait(stream);
   }
-  footprint.check(stream, "a graph of " + std::to_string(recipe->graph().calls.size()) + " operators");
+  access_set.check(stream, "a graph of " + std::to_string(recipe->graph().calls.size()) + " operators");
   const runtime::NoWaitScope scope;
-  recipe->run(given);
+  recipe->run(values);
 }
 
 }  // namespace
@@ -72,7 +74,7 @@ void Capture::begin(bool dry_run, bool this_thread) {
   runtime::acquire();
   runtime::flush_recorded();
   runtime::drain(runtime::current_stream_id(), /*surface=*/true);
-  const auto recording = std::make_shared<Recording>(dry_run, this_thread);
+  const auto recording = std::make_shared<CaptureRecording>(dry_run, this_thread);
   runtime::begin_capture(recording);
   reset();
   runtime::log(runtime::LogModule::HpuGraph,
@@ -87,9 +89,9 @@ void Capture::begin(bool dry_run, bool this_thread) {
 
 void Capture::end() {
   if (runtime::is_forked_child()) {
-    runtime::throw_forked();
+    runtime::throw_used_in_forked_child();
   }
-  std::shared_ptr<Recording> recording;
+  std::shared_ptr<CaptureRecording> recording;
   c10::StreamId stream = 0;
   {
     const Lock lock(mutex_);
@@ -116,30 +118,30 @@ void Capture::end() {
                recorded.calls.size(),
                " operators");
   const Lock lock(mutex_);
-  if (contents_.state == State::Capturing) {  // no other thread has reset it meanwhile
+  if (contents_.state == State::Capturing) {  // another thread may have reset it meanwhile
     contents_.recorded = std::move(recorded);
     contents_.state = State::Ready;
   }
 }
 
 void Capture::reset() {
-  Contents gone;  // dies after the lock
+  Contents discarded;  // destroyed after the lock
   {
     const Lock lock(mutex_);
-    std::swap(gone, contents_);
+    std::swap(discarded, contents_);
   }
-  if (gone.recording != nullptr) {
-    runtime::end_capture(gone.recording.get());
-    gone.recorded = gone.recording->finish();
+  if (discarded.recording != nullptr) {
+    runtime::end_capture(discarded.recording.get());
+    discarded.recorded = discarded.recording->finish();
   }
 }
 
-void Capture::require_ready(const char* what) const {
+void Capture::require_ready(const char* method) const {
   TORCH_CHECK(!runtime::is_capturing() && contents_.state != State::Capturing,
               "Capture in progress: ",
-              what,
+              method,
               " has to wait until capture_end()");
-  TORCH_CHECK(contents_.state == State::Ready, what, " needs a captured graph; capture one first");
+  TORCH_CHECK(contents_.state == State::Ready, method, " needs a captured graph; capture one first");
 }
 
 void Capture::set_interface(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs) {
@@ -147,7 +149,7 @@ void Capture::set_interface(const std::vector<at::Tensor>& inputs, const std::ve
   require_ready("set_interface()");
   TORCH_CHECK(contents_.recipe == nullptr,
               "set_interface() must come before the first replay; capture again");
-  contents_.exchange.emplace(contents_.recorded, inputs, outputs);
+  contents_.io_binding.emplace(contents_.recorded, inputs, outputs);
 }
 
 void Capture::compile() {
@@ -158,24 +160,26 @@ void Capture::compile() {
   const auto start = std::chrono::steady_clock::now();
   auto owners = std::make_shared<std::vector<c10::Storage>>();
   std::vector<Buffer>& buffers = self.recorded.buffers;
-  const bool exchanges = self.exchange.has_value();
+  const bool has_io_binding = self.io_binding.has_value();
   const std::vector<bool> nothing(buffers.size(), false);
-  const std::vector<bool> is_input = exchanges ? self.exchange->input_buffers(buffers.size()) : nothing;
-  const std::vector<bool> is_output = exchanges ? self.exchange->output_buffers(buffers.size()) : nothing;
+  const std::vector<bool> is_input =
+      has_io_binding ? self.io_binding->input_buffers(buffers.size()) : nothing;
+  const std::vector<bool> is_output =
+      has_io_binding ? self.io_binding->output_buffers(buffers.size()) : nothing;
   for (std::size_t i = 0; i < buffers.size(); i++) {
     Buffer& buffer = buffers[i];
     self.addresses.push_back(buffer.address);
     if (buffer.role == Role::Input) {
       owners->push_back(is_input[i] ? c10::Storage() : buffer.owner);
     } else {
-      // Alive if it has a reference besides the table's and this loop's, or if it is an output.
-      buffer.alive = exchanges ? static_cast<bool>(is_output[i]) : buffer.owner.use_count() > 1;
+      // A buffer is alive if it is an output, or if references exist besides the table's and this loop's.
+      buffer.alive = has_io_binding ? static_cast<bool>(is_output[i]) : buffer.owner.use_count() > 1;
       buffer.role = buffer.alive ? Role::Output : Role::Temporary;
-      owners->push_back(buffer.alive && !exchanges ? buffer.owner : c10::Storage());
+      owners->push_back(buffer.alive && !has_io_binding ? buffer.owner : c10::Storage());
     }
     buffer.owner = c10::Storage();
     if (owners->back()) {
-      memory::touch(owners->back().unsafeGetStorageImpl());
+      memory::mark_used_later(owners->back().unsafeGetStorageImpl());
     }
   }
   self.owners = std::move(owners);
@@ -201,94 +205,95 @@ void Capture::prepare() {
 }
 
 Launch Capture::make_launch() const {
-  Launch given;
-  given.addresses = contents_.addresses;
+  Launch values;
+  values.addresses = contents_.addresses;
   const std::vector<Buffer>& buffers = contents_.recipe->graph().buffers;
   for (std::size_t i = 0; i < contents_.owners->size(); i++) {
     if (const c10::Storage& owner = (*contents_.owners)[i]) {
       require_bytes(owner, buffers[i].bytes);
-      if (void* address = address_of(i); C10_UNLIKELY(address != given.addresses[i])) {
-        given.addresses[i] = address;
-        memory::touch(owner.unsafeGetStorageImpl());
+      if (void* address = address_of(i); C10_UNLIKELY(address != values.addresses[i])) {
+        values.addresses[i] = address;
+        memory::mark_used_later(owner.unsafeGetStorageImpl());
       }
     }
   }
   for (const auto& [tensor, bytes] : contents_.host_tensors) {
     require_bytes(tensor.storage(), bytes);
   }
-  given.seeds = draw_seeds(*contents_.recipe);
-  given.workspace = contents_.workspace;
-  return given;
+  values.seeds = draw_seeds(*contents_.recipe);
+  values.workspace = contents_.workspace;
+  return values;
 }
 
-// The memory that belongs to the graph.
-memory::Footprint Capture::footprint() const {
-  memory::Footprint footprint;
+// Returns the memory that the graph owns.
+memory::AccessSet Capture::access_set() const {
+  memory::AccessSet access_set;
   for (std::size_t i = 0; i < contents_.owners->size(); i++) {
     if (const c10::Storage& owner = (*contents_.owners)[i]) {
-      footprint.add(owner.unsafeGetStorageImpl(), contents_.recipe->writes(i));
+      access_set.add(owner.unsafeGetStorageImpl(), contents_.recipe->writes(i));
     }
   }
   if (contents_.workspace) {
-    footprint.add(contents_.workspace.unsafeGetStorageImpl(), /*written=*/true);
+    access_set.add(contents_.workspace.unsafeGetStorageImpl(), /*written=*/true);
   }
-  return footprint;
+  return access_set;
 }
 
 void Capture::replay(bool asynchronous) {
   std::shared_ptr<Recipe> recipe;
-  Launch given;
-  memory::Footprint used;
-  std::shared_ptr<const void> owners;  // another thread may reset the graph before the launch is noted
+  Launch values;
+  memory::AccessSet used;
+  std::shared_ptr<const void> owners;  // another thread may reset the graph before the launch is recorded
   {
     const Lock lock(mutex_);
     require_ready("replay()");
-    TORCH_CHECK(!contents_.exchange.has_value(),
+    TORCH_CHECK(!contents_.io_binding.has_value(),
                 "a graph with an interface is run with call(), not replay()");
     compile();
     recipe = contents_.recipe;
-    given = make_launch();
-    used = footprint();
+    values = make_launch();
+    used = access_set();
     owners = contents_.owners;
   }
-  launch(recipe, std::move(given), used, asynchronous);
+  launch(recipe, std::move(values), used, asynchronous);
 }
 
 bool Capture::accepts(const std::vector<at::Tensor>& inputs) const {
   const Lock lock(mutex_);
-  return contents_.state == State::Ready && contents_.exchange.has_value() &&
-         contents_.exchange->refusal(inputs).empty();
+  return contents_.state == State::Ready && contents_.io_binding.has_value() &&
+         contents_.io_binding->refusal(inputs).empty();
 }
 
 std::vector<at::Tensor> Capture::call(const std::vector<at::Tensor>& inputs, bool asynchronous) {
   std::shared_ptr<Recipe> recipe;
-  Launch given;
-  memory::Footprint used;
+  Launch values;
+  memory::AccessSet used;
   std::shared_ptr<const void> owners;  // as in replay()
   std::vector<at::Tensor> results;
   {
     const Lock lock(mutex_);
     require_ready("call()");
-    TORCH_CHECK(contents_.exchange.has_value(), "call() needs set_interface() first");
-    const Exchange& exchange = *contents_.exchange;
-    const std::string reason = exchange.refusal(inputs);
-    TORCH_CHECK(reason.empty(), "the graph cannot take these inputs: ", reason, "; capture a graph for them");
+    TORCH_CHECK(contents_.io_binding.has_value(), "call() needs set_interface() first");
+    const IoBinding& io_binding = *contents_.io_binding;
+    const std::string reason = io_binding.refusal(inputs);
+    TORCH_CHECK(
+        reason.empty(), "the graph does not accept these inputs: ", reason, "; capture a graph for them");
     compile();
     recipe = contents_.recipe;
-    given = make_launch();
-    exchange.place_inputs(inputs, given.addresses);
-    used = footprint();
+    values = make_launch();
+    io_binding.place_inputs(inputs, values.addresses);
+    used = access_set();
     owners = contents_.owners;
-    exchange.add_inputs(inputs, *recipe, used);
-    const std::vector<c10::Storage> fresh = exchange.place_outputs(given.addresses);
-    for (const c10::Storage& storage : fresh) {
+    io_binding.add_inputs(inputs, *recipe, used);
+    const std::vector<c10::Storage> new_storages = io_binding.place_outputs(values.addresses);
+    for (const c10::Storage& storage : new_storages) {
       if (storage) {
         used.add(storage.unsafeGetStorageImpl(), /*written=*/true);
       }
     }
-    results = exchange.outputs(inputs, fresh);
+    results = io_binding.outputs(inputs, new_storages);
   }
-  launch(recipe, std::move(given), used, asynchronous);
+  launch(recipe, std::move(values), used, asynchronous);
   return results;
 }
 
@@ -297,9 +302,9 @@ bool Capture::is_capturing() const {
   return contents_.state == State::Capturing;
 }
 
-bool Capture::is_recording_here() const {
+bool Capture::is_recording_current_stream() const {
   const Lock lock(mutex_);
-  return contents_.recording != nullptr && runtime::capture_here() == contents_.recording;
+  return contents_.recording != nullptr && runtime::current_capture() == contents_.recording;
 }
 
 std::shared_ptr<const Graph> Capture::snapshot() const {
@@ -309,7 +314,7 @@ std::shared_ptr<const Graph> Capture::snapshot() const {
   }
   auto copy = std::make_shared<Graph>(contents_.recorded);
   for (Buffer& buffer : copy->buffers) {
-    buffer.owner = c10::Storage();  // else it would count as alive
+    buffer.owner = c10::Storage();  // otherwise it would count as alive
   }
   return copy;
 }
@@ -329,12 +334,12 @@ std::int64_t Capture::fused_runs() const {
   return contents_.recipe == nullptr ? 0 : contents_.recipe->fused_runs();
 }
 
-// The recipe's graph, or the recorded one before the passes.
+// Returns the recipe's graph, or the recorded graph before the passes.
 const Graph& Capture::graph() const {
   return contents_.recipe != nullptr ? contents_.recipe->graph() : contents_.recorded;
 }
 
-// Address on the host of the memory that the buffer has now; storages may have been resized.
+// Returns the host address of the buffer's present memory; its storage may have been resized.
 void* Capture::address_of(std::size_t buffer) const {
   const bool compiled = contents_.recipe != nullptr;
   const c10::Storage& owner =
@@ -391,11 +396,11 @@ std::string Capture::dump(const std::string& format) const {
   return format == "text" ? to_text(graph()) : to_dot(graph());
 }
 
-void Capture::set_fused(const std::string& path, const std::vector<FusedArgument>& arguments) {
+void Capture::set_fused(const std::string& path, const std::vector<AotiArgument>& arguments) {
   const Lock lock(mutex_);
   require_ready("set_fused()");
   compile();
-  contents_.recipe->set_fused(std::make_shared<FusedProgram>(path, arguments, contents_.recipe->graph()));
+  contents_.recipe->set_fused(std::make_shared<AotiProgram>(path, arguments, contents_.recipe->graph()));
 }
 
 }  // namespace hpu_reference::graph

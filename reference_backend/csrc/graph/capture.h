@@ -1,7 +1,7 @@
-// An HPU graph: the device work that a program issues between begin() and end(), to be repeated.
+// An HPU graph: the device work that a program issues between begin() and end(), for replay.
 //
-// A capture runs what it records. The memory that the graph uses is kept: that of tensors which outlive the
-// capture as it is, the rest planned into one workspace.
+// A capture also runs the work that it records. The graph retains its memory. Tensors that outlive the
+// capture keep their memory; all other buffers are planned into one workspace.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "graph/io_binding.h"
 #include "graph/aoti_program.h"
-#include "graph/recipe.h"
 #include "graph/capture_recorder.h"
+#include "graph/io_binding.h"
+#include "graph/recipe.h"
 
 namespace hpu_reference::graph {
 
-// One captured graph. Several threads may use it.
+// A captured graph. Several threads may use it.
 class Capture {
  public:
   Capture() = default;
@@ -25,75 +25,75 @@ class Capture {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  // Starts the capture, on the current stream. `dry_run`: end() gives memory from before the capture the
-  // contents that it had here. `this_thread`: other threads may work on the same stream meanwhile.
+  // Starts the capture on the current stream. `dry_run`: end() restores the contents of memory from before
+  // the capture. `this_thread`: other threads may work on the same stream without being captured.
   void begin(bool dry_run, bool this_thread = false);
   // Ends the capture.
   void end();
-  // Ends a capture that cannot be finished, and forgets everything.
+  // Ends a capture that cannot be finished, and discards the graph.
   void reset();
-  // Runs the graph again, with new values of the random operators. `asynchronous`: behind the host in any
-  // case.
+  // Runs the graph again, with new random numbers. `asynchronous`: always queue the launch.
   void replay(bool asynchronous);
 
   // Runs the passes now instead of at the first replay.
   void prepare();
 
-  // Names the captured tensors that call() exchanges: it takes others for the inputs and fresh memory for the
-  // outputs. Memory that the graph has made and that neither names is the graph's own from now on.
+  // Declares the captured input and output tensors that call() replaces: it takes other tensors as inputs and
+  // allocates new memory for the outputs. From now on, all other memory that the graph allocated belongs to
+  // the graph alone.
   void set_interface(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs);
-  // True if call() takes tensors like these: sizes, strides, dtypes, and which share memory.
+  // Returns true if call() accepts these tensors: sizes, strides, dtypes and memory sharing match the
+  // captured inputs.
   bool accepts(const std::vector<at::Tensor>& inputs) const;
   // Runs the graph on these inputs and returns its outputs.
   std::vector<at::Tensor> call(const std::vector<at::Tensor>& inputs, bool asynchronous);
 
-  // True between begin() and end().
   bool is_capturing() const;
-  // True if what the calling thread issues on its current stream is recorded here.
-  bool is_recording_here() const;
-  // The graph as it is now, also for a caller without the lock: the recipe's, or a copy of what was recorded.
+  // Returns true if this capture records the work that the calling thread issues on its current stream.
+  bool is_recording_current_stream() const;
+  // Returns the present graph: the recipe's graph, or a copy of the recorded graph. The result may be used
+  // without the lock.
   std::shared_ptr<const Graph> snapshot() const;
-  // Number of calls.
   std::size_t size() const;
-  // True if it has a fused program, and the number of its runs.
+  // Returns whether a fused program is set, and the number of its runs.
   bool is_fused() const;
   std::int64_t fused_runs() const;
-  // True if a call that the passes have left touches the tensor's memory.
+  // Returns true if a call that remains after the passes accesses the tensor's memory.
   bool uses(const at::Tensor& tensor) const;
-  // Names of the calls' operators, in order.
+  // Returns the names of the calls' operators, in order.
   std::vector<std::string> operators() const;
-  // Bytes of device memory that the graph keeps.
+  // Returns the bytes of device memory that the graph retains.
   std::size_t memory_bytes() const;
-  // The graph as "text" or "dot".
+  // Returns the graph in the format "text" or "dot".
   std::string dump(const std::string& format) const;
-  // Runs the shared object in place of the calls from now on.
-  void set_fused(const std::string& path, const std::vector<FusedArgument>& arguments);
+  // Runs the shared object instead of the calls from now on.
+  void set_fused(const std::string& path, const std::vector<AotiArgument>& arguments);
 
  private:
   enum class State { Empty, Capturing, Ready };
 
-  void require_ready(const char* what) const;
+  void require_ready(const char* method) const;
   void compile();
   const Graph& graph() const;
   void* address_of(std::size_t buffer) const;
   Launch make_launch() const;
-  memory::Footprint footprint() const;
+  memory::AccessSet access_set() const;
 
-  // What begin() to compile() have made; reset() replaces it as a whole.
+  // The state that begin() to compile() create. reset() replaces it as a whole.
   struct Contents {
     State state = State::Empty;
     c10::StreamId stream = 0;
-    std::shared_ptr<Recording> recording;
+    std::shared_ptr<CaptureRecording> recording;
     Graph recorded;
     std::shared_ptr<Recipe> recipe;
     std::vector<void*> addresses;
-    // Per buffer; empty if the memory comes with each launch. A storage that is resized takes the graph with
-    // it.
+    // One per buffer; empty if each launch provides the memory. If a storage is resized, the graph uses its
+    // new memory.
     std::shared_ptr<const std::vector<c10::Storage>> owners;
-    // Host tensors that calls copy from or to, and the bytes that they need.
+    // Host tensors that calls copy from or to, and the bytes that the copies need.
     std::vector<std::pair<at::Tensor, std::size_t>> host_tensors;
     c10::Storage workspace;
-    std::optional<Exchange> exchange;  // after set_interface()
+    std::optional<IoBinding> io_binding;  // set by set_interface()
   };
 
   mutable runtime::YieldingMutex<runtime::LockRank::Graph> mutex_;

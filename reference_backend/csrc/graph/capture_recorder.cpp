@@ -16,25 +16,25 @@ namespace hpu_reference::graph {
 
 namespace {
 
-using Lock = std::lock_guard<runtime::YieldingMutex<runtime::LockRank::Recording>>;
+using Lock = std::lock_guard<runtime::YieldingMutex<runtime::LockRank::CaptureRecording>>;
 
 c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
-// Waits for the work in the stream and for work of others that uses the memory, since a captured call runs at
-// once. Never under the recording's lock.
-void finish_earlier_work(const memory::Footprint& footprint) {
+// Waits for the stream's work and for work of other streams that uses the memory, since a captured call runs
+// at once. Never call it with the recording's lock held.
+void finish_earlier_work(const memory::AccessSet& access_set) {
   runtime::flush_recorded();
   const c10::StreamId stream = runtime::current_stream_id();
   if (!runtime::is_queue_idle(stream)) {
     runtime::drain(stream, /*surface=*/false);
   }
-  footprint.wait(stream);
+  access_set.wait(stream);
 }
 
-// Gives back memory from before the capture of which no call uses a byte: a resize_(0) records such calls.
-void drop_unread(const std::vector<engine::Call>& calls, std::vector<Buffer>& buffers) {
+// Releases memory from before the capture if calls refer to it but use no byte of it, as after a resize_(0).
+void release_unused_inputs(const std::vector<engine::Call>& calls, std::vector<Buffer>& buffers) {
   std::unordered_set<const c10::StorageImpl*> used;
   for (const engine::Call& call : calls) {
     for (const Use& use : uses_of(call)) {
@@ -52,11 +52,11 @@ void drop_unread(const std::vector<engine::Call>& calls, std::vector<Buffer>& bu
 
 }  // namespace
 
-Recording::Recording(bool dry_run, bool this_thread)
+CaptureRecording::CaptureRecording(bool dry_run, bool this_thread)
     : engine::CaptureRecorder(this_thread), dry_run_(dry_run), table_(*this) {
 }
 
-void Recording::save(const c10::StorageImpl* device) {
+void CaptureRecording::save(const c10::StorageImpl* device) {
   const int position = table_.position(device);
   if (position >= 0 && table_.buffers()[static_cast<std::size_t>(position)].role == Role::Input) {
     const Buffer& buffer = table_.buffers()[static_cast<std::size_t>(position)];
@@ -64,7 +64,7 @@ void Recording::save(const c10::StorageImpl* device) {
   }
 }
 
-void Recording::save_written(const engine::CallArguments& arguments) {
+void CaptureRecording::save_written(const engine::CallArguments& arguments) {
   for (const auto& argument : arguments.tensors()) {
     if (argument.written && argument.device) {
       save(storage_of(*argument.tensor));
@@ -72,13 +72,13 @@ void Recording::save_written(const engine::CallArguments& arguments) {
   }
 }
 
-bool Recording::record(const kernels::HostKernel& kernel,
-                       const c10::OperatorHandle& op,
-                       torch::jit::Stack* stack) {
-  // These references die after the lock.
+bool CaptureRecording::record(const kernels::HostKernel& kernel,
+                              const c10::OperatorHandle& op,
+                              torch::jit::Stack* stack) {
+  // These references are destroyed after the lock.
   const std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(kernel.plan().arguments),
                                         stack->end());
-  finish_earlier_work(engine::footprint_of(kernel.plan(), values.data()));
+  finish_earlier_work(engine::access_set_of(kernel.plan(), values.data()));
   const Lock lock(mutex_);
   if (finished_) {
     return false;
@@ -87,15 +87,15 @@ bool Recording::record(const kernels::HostKernel& kernel,
               kernel.plan().name,
               " takes tensors that are not dense, which hpu graph capturing does not support; move it out of "
               "the capture");
-  table_.note_stream(runtime::current_stream_id());
+  table_.record_stream_start(runtime::current_stream_id());
   run(kernel, op, values, stack);
   return true;
 }
 
-void Recording::run(const kernels::HostKernel& kernel,
-                    const c10::OperatorHandle& op,
-                    const std::vector<c10::IValue>& values,
-                    torch::jit::Stack* stack) {
+void CaptureRecording::run(const kernels::HostKernel& kernel,
+                           const c10::OperatorHandle& op,
+                           const std::vector<c10::IValue>& values,
+                           torch::jit::Stack* stack) {
   const kernels::OperatorPlan& plan = kernel.plan();
   const engine::CallArguments arguments(plan, values.data());
   const auto refuse = [&](const char* reason) {
@@ -105,16 +105,16 @@ void Recording::run(const kernels::HostKernel& kernel,
   if (!arguments.deferrable()) {
     refuse(arguments.reason());
   }
-  if (plan.grows_storage) {
-    const std::size_t held = storage_of(values[0].toTensor())->nbytes();
+  if (plan.resizes_storage) {
+    const std::size_t bytes_before = storage_of(values[0].toTensor())->nbytes();
     const runtime::InlineScope scope;
     kernel.run(op, stack);
-    if (held > 0 && storage_of(values[0].toTensor())->nbytes() > held) {
+    if (bytes_before > 0 && storage_of(values[0].toTensor())->nbytes() > bytes_before) {
       refuse("it moves a tensor to larger memory");
     }
     return;
   }
-  if (plan.name == "aten::_efficientzerotensor") {  // has no memory, so there is nothing to repeat
+  if (plan.name == "aten::_efficientzerotensor") {  // does not have memory, so a replay has nothing to repeat
     const runtime::InlineScope scope;
     kernel.run(op, stack);
     return;
@@ -144,52 +144,54 @@ void Recording::run(const kernels::HostKernel& kernel,
     }
     return true;
   };
-  const bool is_out = plan.writes_out_only;  // running it again gives the same
-  engine::LearnedPtr learned = engine::find_learned(arguments.key());
-  if (learned == nullptr || (is_out && !learned->deferrable)) {
-    learned = engine::run_and_learn(kernel, op, std::string(arguments.key()), stack);
-  } else if (learned->deferrable) {
+  const bool is_out = plan.writes_out_only;  // a second run has the same result
+  engine::OutputMetadataPtr output_metadata = engine::find_output_metadata(arguments.key());
+  if (output_metadata == nullptr || (is_out && !output_metadata->deferrable)) {
+    output_metadata = engine::run_and_cache_metadata(kernel, op, std::string(arguments.key()), stack);
+  } else if (output_metadata->deferrable) {
     const runtime::InlineScope scope;
     kernel.run(op, stack);
   }
   if (!keeps_memory()) {
-    refuse("it gives an out= tensor other memory, which calls before it use");
+    refuse("it moves an out= tensor to other memory, although earlier calls use the old memory");
   }
-  if (is_out && !learned->deferrable) {
-    // It has made room in its out= tensors; now that they have it, the call can be repeated.
-    torch::jit::Stack again(values.begin(), values.end());
-    const engine::CallArguments roomy(plan, values.data());
-    learned = engine::run_and_learn(kernel, op, std::string(roomy.key()), &again);
+  if (is_out && !output_metadata->deferrable) {
+    // The call has resized its out= tensors. Now that they have the size, the call can be repeated.
+    torch::jit::Stack retry_stack(values.begin(), values.end());
+    const engine::CallArguments resized(plan, values.data());
+    output_metadata = engine::run_and_cache_metadata(kernel, op, std::string(resized.key()), &retry_stack);
   }
-  if (!learned->deferrable) {
-    refuse(learned->reason);
+  if (!output_metadata->deferrable) {
+    refuse(output_metadata->reason);
   }
-  const engine::CallArguments looked_at(plan, values.data());
+  const engine::CallArguments call_arguments(plan, values.data());
   const engine::ResolveStorage resolve = [&](c10::StorageImpl* device) { return table_.host(device); };
-  engine::Call call = engine::make_call(plan, op, kernel.key(), values.data(), looked_at, learned, resolve);
-  std::vector<engine::HostStorage> fresh(learned->storages.size());
+  engine::Call call =
+      engine::make_call(plan, op, kernel.key(), values.data(), call_arguments, output_metadata, resolve);
+  std::vector<engine::HostStorage> new_storages(output_metadata->storages.size());
   const std::vector<at::Tensor> results = engine::flattened_results(plan, *stack);
   for (std::size_t i = 0; i < results.size(); i++) {
-    if (learned->results[i].kind == engine::Result::Kind::Fresh) {
-      fresh[static_cast<std::size_t>(learned->results[i].source)] = table_.host(storage_of(results[i]));
+    if (output_metadata->results[i].kind == engine::Result::Kind::New) {
+      new_storages[static_cast<std::size_t>(output_metadata->results[i].source)] =
+          table_.host(storage_of(results[i]));
       if (const int position = table_.position(storage_of(results[i])); position >= 0) {
         table_.buffers()[static_cast<std::size_t>(position)].role = Role::Temporary;
       }
     }
   }
-  engine::set_fresh(call, std::move(fresh));
+  engine::set_new_storages(call, std::move(new_storages));
   calls_.push_back(std::move(call));
 }
 
-void Recording::record_host_copy(at::Tensor& self,
-                                 const at::Tensor& source,
-                                 const std::function<void()>& copy) {
+void CaptureRecording::record_host_copy(at::Tensor& self,
+                                        const at::Tensor& source,
+                                        const std::function<void()>& copy) {
   static const auto* plan =
       new kernels::OperatorPlan(c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""));
   const bool to_device = kernels::is_device_tensor(self);
-  memory::Footprint footprint;
-  footprint.add(storage_of(to_device ? self : source), /*written=*/to_device);
-  finish_earlier_work(footprint);
+  memory::AccessSet access_set;
+  access_set.add(storage_of(to_device ? self : source), /*written=*/to_device);
+  finish_earlier_work(access_set);
   const Lock lock(mutex_);
   if (finished_) {
     copy();
@@ -207,13 +209,13 @@ void Recording::record_host_copy(at::Tensor& self,
       *plan, self, source, [&](c10::StorageImpl* device) { return table_.host(device); }));
 }
 
-Graph Recording::finish() {
-  // These references die after the lock.
+Graph CaptureRecording::finish() {
+  // These references are destroyed after the lock.
   std::vector<std::pair<c10::Storage, std::string>> saved_host;
   Graph graph;
   const Lock lock(mutex_);
   finished_ = true;
-  const bool forked = runtime::is_forked_child();  // then the device's memory is the parent's
+  const bool forked = runtime::is_forked_child();  // in that case the device memory belongs to the parent
   for (const auto& [position, bytes] : saved_) {
     const auto at = static_cast<std::size_t>(position);
     if (!forked && table_.has_memory(at)) {
@@ -227,8 +229,8 @@ Graph Recording::finish() {
   }
   graph.calls = std::move(calls_);
   if (!forked) {
-    drop_unread(graph.calls, table_.buffers());
-    has_resized_ = !table_.settle_resized();
+    release_unused_inputs(graph.calls, table_.buffers());
+    has_resized_ = !table_.resolve_resized_buffers();
   }
   saved_.clear();
   saved_host.swap(saved_host_);
@@ -237,8 +239,8 @@ Graph Recording::finish() {
   return graph;
 }
 
-std::shared_ptr<Recording> current_recording() {
-  return std::static_pointer_cast<Recording>(engine::capture_here());
+std::shared_ptr<CaptureRecording> current_capture_recording() {
+  return std::static_pointer_cast<CaptureRecording>(engine::current_capture());
 }
 
 }  // namespace hpu_reference::graph

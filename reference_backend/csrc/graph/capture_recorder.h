@@ -1,4 +1,4 @@
-// The part of an HPU graph between its begin() and end(): runs the calls that it records.
+// The recorder of an HPU graph between begin() and end(). It runs the calls that it records.
 #pragma once
 
 #include <functional>
@@ -16,24 +16,23 @@
 
 namespace hpu_reference::graph {
 
-// The calls of one capture so far. Several threads may record: autograd has its own.
-class Recording final : public engine::CaptureRecorder {
+// The calls recorded so far in one capture. Several threads may record, because autograd has its own threads.
+class CaptureRecording final : public engine::CaptureRecorder {
  public:
-  // `dry_run`: memory from before the capture gets its contents back at the end. `this_thread`: as in
+  // `dry_run`: finish() restores the contents of memory from before the capture. `this_thread`: as in
   // CaptureScope.
-  Recording(bool dry_run, bool this_thread);
+  CaptureRecording(bool dry_run, bool this_thread);
 
-  // As engine::Recorder.
   bool record(const kernels::HostKernel& kernel,
               const c10::OperatorHandle& op,
               torch::jit::Stack* stack) override;
-  // Records a copy between host and device memory: each replay reads or writes the host's side again. `copy`
-  // does it now.
+  // Records a copy between host and device memory. Each replay reads or writes the host memory again. `copy`
+  // performs the copy now.
   void record_host_copy(at::Tensor& self, const at::Tensor& source, const std::function<void()>& copy);
 
-  // Ends the recording and returns its calls; a call that comes too late simply runs.
+  // Ends the recording and returns its graph. A call that arrives later runs without being recorded.
   Graph finish();
-  // After finish(): true if a storage was resized meanwhile in a way that a replay cannot repeat.
+  // Returns true, after finish(), if a storage was resized in a way that a replay cannot repeat.
   bool has_resized() const {
     return has_resized_;
   }
@@ -46,17 +45,17 @@ class Recording final : public engine::CaptureRecorder {
            const std::vector<c10::IValue>& values,
            torch::jit::Stack* stack);
 
-  runtime::YieldingMutex<runtime::LockRank::Recording> mutex_;
+  runtime::YieldingMutex<runtime::LockRank::CaptureRecording> mutex_;
   bool finished_ = false;
   bool has_resized_ = false;
   const bool dry_run_;
   BufferTable table_;
   std::vector<engine::Call> calls_;
-  std::unordered_map<int, std::string> saved_;  // of a dry run: contents of buffers before the first write
-  std::vector<std::pair<c10::Storage, std::string>> saved_host_;  // the same for host memory
+  std::unordered_map<int, std::string> saved_;  // dry run: contents of buffers before their first write
+  std::vector<std::pair<c10::Storage, std::string>> saved_host_;  // dry run: contents of host memory
 };
 
-// The recording that calls on this thread's current stream belong to, or nullptr.
-std::shared_ptr<Recording> current_recording();
+// Returns the recording of calls on this thread's current stream, or nullptr.
+std::shared_ptr<CaptureRecording> current_capture_recording();
 
 }  // namespace hpu_reference::graph

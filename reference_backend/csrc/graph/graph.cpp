@@ -57,11 +57,11 @@ std::string arguments_text(const Graph& graph, const engine::Call& call) {
   return out.str();
 }
 
-std::string fresh_text(const Graph& graph, const engine::Call& call) {
+std::string new_storages_text(const Graph& graph, const engine::Call& call) {
   std::ostringstream out;
-  for (std::size_t i = 0; i < call.fresh.size(); i++) {
+  for (std::size_t i = 0; i < call.new_storages.size(); i++) {
     for (std::size_t j = 0; j < graph.buffers.size(); j++) {
-      if (graph.buffers[j].host == call.fresh[i]) {
+      if (graph.buffers[j].host == call.new_storages[i]) {
         out << (i == 0 ? "" : ", ") << '%' << j;
       }
     }
@@ -83,7 +83,7 @@ void collect(const c10::IValue& value, std::size_t argument, bool written, std::
 
 }  // namespace
 
-const char* word(Role role) {
+const char* role_name(Role role) {
   switch (role) {
     case Role::Input:
       return "input";
@@ -104,8 +104,8 @@ int Graph::buffer_of(const at::Tensor& host_tensor) const {
 }
 
 int Graph::buffer_of(const c10::StorageImpl& host) const {
-  const auto found = positions_.find(&host);
-  return found == positions_.end() ? -1 : found->second;
+  const auto buffer_position = positions_.find(&host);
+  return buffer_position == positions_.end() ? -1 : buffer_position->second;
 }
 
 void Graph::index() {
@@ -123,19 +123,20 @@ BufferTable::BufferTable(const runtime::CaptureScope& scope) : BufferTable() {
   starts_.emplace(runtime::current_stream_id(), start_);
 }
 
-void BufferTable::note_stream(c10::StreamId stream) {
+void BufferTable::record_stream_start(c10::StreamId stream) {
   if (starts_.count(stream) == 0) {
     starts_.emplace(stream, memory::pool().serial());
   }
 }
 
-bool BufferTable::holds(const c10::StorageImpl* device) const {
+bool BufferTable::has_buffer_for(const c10::StorageImpl* device) const {
   const memory::Block* block = memory::block_of(device->data_ptr());
   return block != nullptr && block->recorded_in.load(std::memory_order_acquire) == epoch_;
 }
 
-// True for memory that was allocated for the recorded calls: other threads and streams allocate meanwhile.
-bool BufferTable::made_here(const memory::Block& block) const {
+// Returns true for memory that was allocated for the recorded calls. Other threads and streams allocate at
+// the same time.
+bool BufferTable::was_allocated_in_capture(const memory::Block& block) const {
   if (block.host_written) {
     return false;
   }
@@ -152,8 +153,8 @@ int BufferTable::position(const c10::StorageImpl* device) {
     return -1;
   }
   if (scope_ != nullptr) {
-    if (const auto known = positions_.find(block->serial); known != positions_.end()) {
-      return known->second;
+    if (const auto entry = positions_.find(block->serial); entry != positions_.end()) {
+      return entry->second;
     }
   } else if (block->recorded_in.load(std::memory_order_acquire) == epoch_) {
     return block->buffer;
@@ -161,14 +162,14 @@ int BufferTable::position(const c10::StorageImpl* device) {
   const int position = static_cast<int>(buffers_.size());
   Buffer buffer;
   buffer.bytes = device->nbytes();
-  buffer.role = made_here(*block) ? Role::Temporary : Role::Input;
+  buffer.role = was_allocated_in_capture(*block) ? Role::Temporary : Role::Input;
   buffer.address = memory::arena().to_host(device->data_ptr().get());
   buffer.resizable = device->resizable();
   if (scope_ != nullptr) {
     buffer.owner = c10::Storage(
         c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(const_cast<c10::StorageImpl*>(device)));
     positions_.emplace(block->serial, position);
-    memory::touch(device);
+    memory::mark_used_later(device);
   } else {
     block->buffer = position;
     block->recorded_in.store(epoch_, std::memory_order_release);
@@ -180,8 +181,9 @@ int BufferTable::position(const c10::StorageImpl* device) {
 }
 
 engine::HostStorage BufferTable::host(c10::StorageImpl* device) {
-  const int found = position(device);
-  return found < 0 ? engine::make_host_storage(nullptr, 0, device->resizable()) : host_at(found);
+  const int buffer_position = position(device);
+  return buffer_position < 0 ? engine::make_host_storage(nullptr, 0, device->resizable())
+                             : host_at(buffer_position);
 }
 
 engine::HostStorage BufferTable::host_at(int position) {
@@ -192,33 +194,33 @@ engine::HostStorage BufferTable::host_at(int position) {
   return buffer.host;
 }
 
-memory::Footprint BufferTable::footprint() const {
-  memory::Footprint footprint;
+memory::AccessSet BufferTable::access_set() const {
+  memory::AccessSet access_set;
   for (std::size_t i = 0; i < blocks_.size(); i++) {
-    footprint.add(blocks_[i], written_[i], /*freed=*/!is_alive(i));
+    access_set.add(blocks_[i], written_[i], /*freed=*/!is_alive(i));
   }
-  return footprint;
+  return access_set;
 }
 
-// Of a capture: the buffer of the memory that the storage has now, or -1.
+// Returns the buffer of the storage's present memory, or -1; only for captures.
 int BufferTable::present_buffer(const c10::Storage& storage) const {
   const memory::Block* block = memory::block_of(storage.data_ptr());
-  const auto known = block == nullptr ? positions_.end() : positions_.find(block->serial);
-  return known == positions_.end() ? -1 : known->second;
+  const auto entry = block == nullptr ? positions_.end() : positions_.find(block->serial);
+  return entry == positions_.end() ? -1 : entry->second;
 }
 
 bool BufferTable::has_memory(std::size_t position) const {
   return present_buffer(buffers_[position].owner) == static_cast<int>(position);
 }
 
-bool BufferTable::settle_resized() {
+bool BufferTable::resolve_resized_buffers() {
   std::vector<std::size_t> dead;
   for (std::size_t i = 0; i < buffers_.size(); i++) {
     const c10::Storage& owner = buffers_[i].owner;
     if (!owner || has_memory(i)) {
       continue;
     }
-    // To shrink a storage, torch copies to a new one and moves its memory into the old.
+    // To shrink a storage, torch copies it to a new storage and moves the new memory into the old storage.
     const int now = present_buffer(owner);
     const bool moved = now >= 0 && buffers_[static_cast<std::size_t>(now)].owner.unsafeGetStorageImpl() !=
                                        owner.unsafeGetStorageImpl();
@@ -250,11 +252,12 @@ std::string to_text(const Graph& graph) {
   std::ostringstream out;
   out << "graph of " << graph.calls.size() << " operators over " << graph.buffers.size() << " buffers\n";
   for (std::size_t i = 0; i < graph.buffers.size(); i++) {
-    out << "  %" << i << " = " << word(graph.buffers[i].role) << ", " << graph.buffers[i].bytes << " bytes\n";
+    out << "  %" << i << " = " << role_name(graph.buffers[i].role) << ", " << graph.buffers[i].bytes
+        << " bytes\n";
   }
   for (const engine::Call& call : graph.calls) {
-    const std::string fresh = fresh_text(graph, call);
-    out << "  " << fresh << (fresh.empty() ? "" : " = ") << call.plan->name << '('
+    const std::string results_text = new_storages_text(graph, call);
+    out << "  " << results_text << (results_text.empty() ? "" : " = ") << call.plan->name << '('
         << arguments_text(graph, call) << ')' << (call.line.empty() ? "" : "  # " + call.line) << '\n';
   }
   return out.str();
@@ -264,7 +267,7 @@ std::string to_dot(const Graph& graph) {
   std::ostringstream out;
   out << "digraph recipe {\n  node [fontname=monospace];\n";
   for (std::size_t i = 0; i < graph.buffers.size(); i++) {
-    out << "  b" << i << " [shape=ellipse, label=\"%" << i << ' ' << word(graph.buffers[i].role) << "\\n"
+    out << "  b" << i << " [shape=ellipse, label=\"%" << i << ' ' << role_name(graph.buffers[i].role) << "\\n"
         << graph.buffers[i].bytes << " bytes\"];\n";
   }
   for (std::size_t i = 0; i < graph.calls.size(); i++) {
@@ -279,9 +282,9 @@ std::string to_dot(const Graph& graph) {
         }
       }
     }
-    for (const engine::HostStorage& fresh : call.fresh) {
+    for (const engine::HostStorage& new_storage : call.new_storages) {
       for (std::size_t j = 0; j < graph.buffers.size(); j++) {
-        if (graph.buffers[j].host == fresh) {
+        if (graph.buffers[j].host == new_storage) {
           out << "  c" << i << " -> b" << j << ";\n";
         }
       }

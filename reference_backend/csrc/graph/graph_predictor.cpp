@@ -7,9 +7,9 @@ namespace hpu_reference::graph {
 
 namespace {
 
-constexpr std::size_t kMostBeginnings = 4096;
+constexpr std::size_t kMaxFirstCalls = 4096;
 
-// Makes the tensors of a call anew, on other buffers; a tensor that appears twice stays one.
+// Recreates the tensors of a call on other buffers. A tensor that occurs twice is recreated once.
 class Rebinding {
  public:
   Rebinding(const Graph& graph, BufferTable& buffers) : graph_(graph), buffers_(buffers) {
@@ -37,29 +37,29 @@ class Rebinding {
   }
 
  private:
-  at::Tensor tensor(const at::Tensor& known) {
-    const int buffer = graph_.buffer_of(known);
+  at::Tensor tensor(const at::Tensor& recorded) {
+    const int buffer = graph_.buffer_of(recorded);
     if (buffer < 0) {
-      return known;  // a value, or without memory
+      return recorded;  // a value, or a tensor without memory
     }
     for (const auto& [before, after] : done_) {
-      if (before == known.unsafeGetTensorImpl()) {
+      if (before == recorded.unsafeGetTensorImpl()) {
         return after;
       }
     }
-    c10::TensorImpl* source = known.unsafeGetTensorImpl();
+    c10::TensorImpl* source = recorded.unsafeGetTensorImpl();
     auto impl = c10::make_intrusive<c10::TensorImpl>(
         c10::Storage(buffers_.host_at(buffer)), source->key_set(), source->dtype());
     impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
     if (source->is_wrapped_number()) {
       impl->set_wrapped_number(true);
     }
-    if (known.requires_grad()) {
+    if (recorded.requires_grad()) {
       impl->set_requires_grad(true);
     }
-    at::Tensor made(std::move(impl));
-    done_.emplace_back(source, made);
-    return made;
+    at::Tensor copy(std::move(impl));
+    done_.emplace_back(source, copy);
+    return copy;
   }
 
   const Graph& graph_;
@@ -69,7 +69,7 @@ class Rebinding {
 
 }  // namespace
 
-KnownGraph::KnownGraph(Graph&& graph, std::string key, std::uint64_t removals)
+PredictedGraph::PredictedGraph(Graph&& graph, std::string key, std::uint64_t removals)
     : graph_(std::move(graph)), key_(std::move(key)), removals_(removals) {
   graph_.index();
   for (const engine::Call& call : graph_.calls) {
@@ -77,23 +77,24 @@ KnownGraph::KnownGraph(Graph&& graph, std::string key, std::uint64_t removals)
   }
 }
 
-engine::LearnedPtr KnownGraph::learned(std::size_t position, const std::string& key) const {
+engine::OutputMetadataPtr PredictedGraph::output_metadata(std::size_t position,
+                                                          const std::string& key) const {
   if (position >= size()) {
     return nullptr;
   }
-  const engine::LearnedPtr& expected = graph_.calls[position].learned;
+  const engine::OutputMetadataPtr& expected = graph_.calls[position].output_metadata;
   return expected->key == key ? expected : nullptr;
 }
 
-bool KnownGraph::continues(const std::string& recorded, std::size_t start, std::size_t position) const {
+bool PredictedGraph::continues(const std::string& recorded, std::size_t start, std::size_t position) const {
   return position < size() && recorded.size() <= key_.size() &&
          std::memcmp(recorded.data() + start, key_.data() + start, recorded.size() - start) == 0;
 }
 
-std::vector<engine::Call> KnownGraph::make_calls(std::size_t count,
-                                                 BufferTable& buffers,
-                                                 const std::vector<std::uint64_t>& seeds,
-                                                 const std::vector<c10::IValue>& lifted) const {
+std::vector<engine::Call> PredictedGraph::make_calls(std::size_t count,
+                                                     BufferTable& buffers,
+                                                     const std::vector<std::uint64_t>& seeds,
+                                                     const std::vector<c10::IValue>& lifted) const {
   std::vector<engine::Call> calls;
   calls.reserve(count);
   std::size_t next = 0;
@@ -106,42 +107,45 @@ std::vector<engine::Call> KnownGraph::make_calls(std::size_t count,
     for (const int position : call.lifted) {
       call.arguments[static_cast<std::size_t>(position)] = lifted[next++];
     }
-    std::vector<engine::HostStorage> fresh;
-    for (const engine::HostStorage& known : graph_.calls[i].fresh) {
-      const int buffer = graph_.buffer_of(*known);
-      fresh.push_back(buffer < 0 ? known : buffers.host_at(buffer));
+    std::vector<engine::HostStorage> new_storages;
+    for (const engine::HostStorage& recorded : graph_.calls[i].new_storages) {
+      const int buffer = graph_.buffer_of(*recorded);
+      new_storages.push_back(buffer < 0 ? recorded : buffers.host_at(buffer));
     }
-    engine::set_fresh(call, std::move(fresh));
+    engine::set_new_storages(call, std::move(new_storages));
     call.seed = seeds[i];
     calls.push_back(std::move(call));
   }
   return calls;
 }
 
-std::shared_ptr<CacheEntry> Predictor::next() const {
+std::shared_ptr<CacheEntry> GraphPredictor::next() const {
   const std::shared_ptr<CacheEntry> last = last_.lock();
   std::shared_ptr<CacheEntry> entry = last == nullptr ? nullptr : last->next.lock();
-  return entry != nullptr && entry->known != nullptr && entry->known->is_valid() ? entry : nullptr;
+  return entry != nullptr && entry->predicted_graph != nullptr && entry->predicted_graph->is_valid()
+             ? entry
+             : nullptr;
 }
 
-std::shared_ptr<CacheEntry> Predictor::beginning_with(std::uint64_t learned) const {
-  const auto found = first_.find(learned);
-  std::shared_ptr<CacheEntry> entry = found == first_.end() ? nullptr : found->second.lock();
-  return entry != nullptr && entry->known->is_valid() ? entry : nullptr;
+std::shared_ptr<CacheEntry> GraphPredictor::starting_with(std::uint64_t metadata_id) const {
+  const auto entry_position = first_.find(metadata_id);
+  std::shared_ptr<CacheEntry> entry =
+      entry_position == first_.end() ? nullptr : entry_position->second.lock();
+  return entry != nullptr && entry->predicted_graph->is_valid() ? entry : nullptr;
 }
 
-void Predictor::launched(const std::shared_ptr<CacheEntry>& entry) {
+void GraphPredictor::launched(const std::shared_ptr<CacheEntry>& entry) {
   if (const std::shared_ptr<CacheEntry> last = last_.lock()) {
     last->next = entry;
   }
   last_ = entry;
 }
 
-void Predictor::add(std::uint64_t learned, const std::shared_ptr<CacheEntry>& entry) {
-  if (first_.size() >= kMostBeginnings) {
+void GraphPredictor::add(std::uint64_t metadata_id, const std::shared_ptr<CacheEntry>& entry) {
+  if (first_.size() >= kMaxFirstCalls) {
     first_.clear();
   }
-  first_[learned] = entry;
+  first_[metadata_id] = entry;
 }
 
 }  // namespace hpu_reference::graph

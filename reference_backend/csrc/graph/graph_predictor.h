@@ -1,5 +1,6 @@
-// A lazy graph that was launched before, as the next recording follows it: as long as the program issues the
-// same calls on the same buffers, the recording makes none of its own.
+// Prediction of the next lazy graph. A recording follows a graph that was launched before as long as the
+// program issues the same calls on the same buffers. While it follows, the recording creates no calls of its
+// own.
 #pragma once
 
 #include <memory>
@@ -13,30 +14,28 @@
 
 namespace hpu_reference::graph {
 
-// The calls of a graph, before the passes, and their key.
-class KnownGraph {
+// The calls of a launched graph, before the passes, and their key.
+class PredictedGraph {
  public:
-  // `key`: of the calls, and behind them of the buffers. `removals`: engine::learned_removals() from before
-  // its first call.
-  KnownGraph(Graph&& graph, std::string key, std::uint64_t removals);
+  // `key`: the key of the calls, followed by the key of the buffers. `removals`:
+  // engine::output_metadata_removals() before the graph's first call.
+  PredictedGraph(Graph&& graph, std::string key, std::uint64_t removals);
 
-  // Number of calls.
   std::size_t size() const {
     return graph_.calls.size();
   }
-  // True if a call draws random numbers.
   bool has_random() const {
     return has_random_;
   }
-  // What is learned of the call at a position, if its arguments have this key; else nullptr.
-  engine::LearnedPtr learned(std::size_t position, const std::string& key) const;
-  // True if the key of a recording, from `start` to its end, is that of the call at a position.
+  // Returns the output metadata of the call at an index if its arguments have this key, otherwise nullptr.
+  engine::OutputMetadataPtr output_metadata(std::size_t position, const std::string& key) const;
+  // Returns true if the recording's key, from `start` to its end, equals the key of the call at an index.
   bool continues(const std::string& recorded, std::size_t start, std::size_t position) const;
-  // False if something was forgotten since this graph was recorded.
+  // Returns false if output metadata was removed since this graph was recorded.
   bool is_valid() const {
-    return removals_ == engine::learned_removals();
+    return removals_ == engine::output_metadata_removals();
   }
-  // Makes the first calls, on the buffers of a recording and with its values.
+  // Creates the first `count` calls with the buffers of a recording, its seeds and its lifted values.
   std::vector<engine::Call> make_calls(std::size_t count,
                                        BufferTable& buffers,
                                        const std::vector<std::uint64_t>& seeds,
@@ -49,9 +48,9 @@ class KnownGraph {
   bool has_random_ = false;
 };
 
-// A recording that follows a known graph, and the values that it brings.
-struct Followed {
-  std::shared_ptr<CacheEntry> entry;  // nullptr: it follows none
+// A graph that the current recording follows, and the values that the recording provides.
+struct FollowedGraph {
+  std::shared_ptr<CacheEntry> entry;  // nullptr if the recording follows no graph
   std::size_t calls = 0;
   std::vector<std::uint64_t> seeds;
   std::vector<c10::IValue> lifted;
@@ -59,23 +58,23 @@ struct Followed {
   bool active() const {
     return entry != nullptr;
   }
-  const KnownGraph& known() const {
-    return *entry->known;
+  const PredictedGraph& graph() const {
+    return *entry->predicted_graph;
   }
 };
 
-// The graphs that a recording may follow: first the one that came after the last one the time before, else
-// the latest one that begins with the same call.
-class Predictor {
+// The graphs that a recording may follow. The first candidate is the graph that was launched after the latest
+// launched graph the last time. The second candidate is the latest graph that starts with the same call.
+class GraphPredictor {
  public:
-  // The graph that is expected next; nullptr if there is none.
+  // Returns the graph that is expected next, or nullptr.
   std::shared_ptr<CacheEntry> next() const;
-  // The latest known graph whose first call has this metadata; nullptr if there is none.
-  std::shared_ptr<CacheEntry> beginning_with(std::uint64_t learned) const;
-  // Remembers that a graph was launched.
+  // Returns the latest graph whose first call has this output metadata, or nullptr.
+  std::shared_ptr<CacheEntry> starting_with(std::uint64_t metadata_id) const;
+  // Records the launch of a graph.
   void launched(const std::shared_ptr<CacheEntry>& entry);
-  // Remembers a graph that has become known, by the metadata of its first call.
-  void add(std::uint64_t learned, const std::shared_ptr<CacheEntry>& entry);
+  // Adds a graph that can be followed, by the output metadata of its first call.
+  void add(std::uint64_t metadata_id, const std::shared_ptr<CacheEntry>& entry);
 
  private:
   std::weak_ptr<CacheEntry> last_;

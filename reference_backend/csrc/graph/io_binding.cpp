@@ -20,7 +20,7 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
 
 engine::Result metadata_of(const at::Tensor& tensor) {
   engine::Result result;
-  result.kind = engine::Result::Kind::Fresh;
+  result.kind = engine::Result::Kind::New;
   result.dtype = tensor.scalar_type();
   result.sizes = tensor.sizes();
   result.strides = tensor.strides();
@@ -48,14 +48,14 @@ at::Tensor make_tensor(const c10::Storage& storage, const engine::Result& metada
   return at::Tensor(std::move(impl));
 }
 
-// For each buffer, the first and the last byte that calls look at; {SIZE_MAX, 0} if they do not.
-std::vector<std::pair<std::size_t, std::size_t>> reach_of(const Graph& graph) {
-  std::vector<std::pair<std::size_t, std::size_t>> reach(graph.buffers.size(), {SIZE_MAX, 0});
+// Returns, for each buffer, the range of bytes that calls access; {SIZE_MAX, 0} if no call accesses it.
+std::vector<std::pair<std::size_t, std::size_t>> accessed_bytes_of(const Graph& graph) {
+  std::vector<std::pair<std::size_t, std::size_t>> accessed_bytes(graph.buffers.size(), {SIZE_MAX, 0});
   for (const engine::Call& call : graph.calls) {
     for (const Use& use : uses_of(call)) {
       const int buffer = graph.buffer_of(*use.tensor);
       if (buffer >= 0 && use.tensor->numel() > 0) {
-        auto& [begin, end] = reach[static_cast<std::size_t>(buffer)];
+        auto& [begin, end] = accessed_bytes[static_cast<std::size_t>(buffer)];
         const auto offset = static_cast<std::size_t>(use.tensor->storage_offset());
         begin = std::min(begin, offset * use.tensor->itemsize());
         end = std::max(end,
@@ -64,7 +64,7 @@ std::vector<std::pair<std::size_t, std::size_t>> reach_of(const Graph& graph) {
       }
     }
   }
-  return reach;
+  return accessed_bytes;
 }
 
 }  // namespace
@@ -77,25 +77,25 @@ c10::Storage device_storage(std::size_t bytes, bool in_order) {
           /*resizable=*/true};
 }
 
-void require_dense(const at::Tensor& tensor, const char* what) {
+void require_dense(const at::Tensor& tensor, const char* description) {
   TORCH_CHECK(tensor.defined() && kernels::is_device_tensor(tensor) && tensor.has_storage() &&
                   tensor.layout() == c10::kStrided,
-              what,
+              description,
               " of an HPU graph must be dense tensors on hpu; move or convert the others first");
 }
 
-Exchange::Exchange(const Graph& recorded,
-                   const std::vector<at::Tensor>& inputs,
-                   const std::vector<at::Tensor>& outputs) {
+IoBinding::IoBinding(const Graph& recorded,
+                     const std::vector<at::Tensor>& inputs,
+                     const std::vector<at::Tensor>& outputs) {
   std::unordered_map<const c10::StorageImpl*, int> positions;
   for (std::size_t i = 0; i < recorded.buffers.size(); i++) {
     positions[recorded.buffers[i].owner.unsafeGetStorageImpl()] = static_cast<int>(i);
   }
-  const auto slot_of = [&](const at::Tensor& tensor, const char* what) {
-    require_dense(tensor, what);
+  const auto slot_of = [&](const at::Tensor& tensor, const char* description) {
+    require_dense(tensor, description);
     Slot slot;
-    const auto found = positions.find(storage_of(tensor));
-    slot.buffer = found == positions.end() ? -1 : found->second;
+    const auto position = positions.find(storage_of(tensor));
+    slot.buffer = position == positions.end() ? -1 : position->second;
     slot.metadata = metadata_of(tensor);
     slot.bytes = storage_of(tensor)->nbytes();
     if (slot.buffer >= 0) {  // it may have been resized since
@@ -103,7 +103,7 @@ Exchange::Exchange(const Graph& recorded,
     }
     return slot;
   };
-  const auto reach = reach_of(recorded);
+  const auto accessed_bytes = accessed_bytes_of(recorded);
   std::unordered_map<const c10::StorageImpl*, std::size_t> first;
   for (std::size_t i = 0; i < inputs.size(); i++) {
     Slot slot = slot_of(inputs[i], "inputs");
@@ -111,30 +111,30 @@ Exchange::Exchange(const Graph& recorded,
     if (slot.first != i) {
       slot.unique = inputs_[slot.first].unique = false;
     }
-    if (slot.buffer >= 0 && reach[static_cast<std::size_t>(slot.buffer)].second > 0) {
-      std::tie(slot.begin, slot.end) = reach[static_cast<std::size_t>(slot.buffer)];
+    if (slot.buffer >= 0 && accessed_bytes[static_cast<std::size_t>(slot.buffer)].second > 0) {
+      std::tie(slot.begin, slot.end) = accessed_bytes[static_cast<std::size_t>(slot.buffer)];
     }
     inputs_.push_back(std::move(slot));
   }
   for (const at::Tensor& tensor : outputs) {
     Slot slot = slot_of(tensor, "outputs");
-    if (const auto found = first.find(storage_of(tensor)); found != first.end()) {
-      slot.input = static_cast<int>(found->second);
+    if (const auto position = first.find(storage_of(tensor)); position != first.end()) {
+      slot.input = static_cast<int>(position->second);
     } else if (slot.buffer < 0 ||
                recorded.buffers[static_cast<std::size_t>(slot.buffer)].role == Role::Input) {
-      slot.kept = tensor.detach();
+      slot.captured_output = tensor.detach();
     }
     outputs_.push_back(std::move(slot));
   }
   for (const Buffer& buffer : recorded.buffers) {
     const c10::StorageImpl* storage = buffer.owner.unsafeGetStorageImpl();
     if (buffer.role == Role::Input && first.count(storage) == 0) {
-      not_exchanged_.insert(storage);
+      unbound_storages_.insert(storage);
     }
   }
 }
 
-bool Exchange::fits(const Slot& slot, const at::Tensor& tensor) {
+bool IoBinding::fits(const Slot& slot, const at::Tensor& tensor) {
   const engine::Result& metadata = slot.metadata;
   return tensor.defined() && kernels::is_device_tensor(tensor) && tensor.layout() == c10::kStrided &&
          tensor.scalar_type() == metadata.dtype && tensor.sizes() == metadata.sizes &&
@@ -142,13 +142,13 @@ bool Exchange::fits(const Slot& slot, const at::Tensor& tensor) {
          tensor.is_neg() == metadata.neg && (slot.unique || tensor.storage_offset() == metadata.offset);
 }
 
-// Bytes by which the input lies further into its storage than the captured one did.
-std::int64_t Exchange::shift(const std::vector<at::Tensor>& inputs, std::size_t input) const {
+// Returns how many bytes further into its storage the input lies than the captured input.
+std::int64_t IoBinding::shift(const std::vector<at::Tensor>& inputs, std::size_t input) const {
   return (inputs[input].storage_offset() - inputs_[input].metadata.offset) *
          static_cast<std::int64_t>(inputs[input].itemsize());
 }
 
-std::string Exchange::refusal(const std::vector<at::Tensor>& inputs) const {
+std::string IoBinding::refusal(const std::vector<at::Tensor>& inputs) const {
   if (inputs.size() != inputs_.size()) {
     return "it was captured with " + std::to_string(inputs_.size()) + " inputs and got " +
            std::to_string(inputs.size());
@@ -161,12 +161,12 @@ std::string Exchange::refusal(const std::vector<at::Tensor>& inputs) const {
     const c10::StorageImpl* storage = storage_of(inputs[i]);
     const bool memory = storage->data_ptr().get() != nullptr;
     if (memory && first.emplace(storage, i).first->second != inputs_[i].first) {
-      return "input " + std::to_string(i) + " shares memory with other inputs than it did";
+      return "input " + std::to_string(i) + " shares memory with other inputs than in the capture";
     }
-    if (not_exchanged_.count(storage) != 0) {
+    if (unbound_storages_.count(storage) != 0) {
       return "input " + std::to_string(i) + " is memory that the graph uses itself";
     }
-    // Calls may look at the input through other views of the captured memory than its own.
+    // Calls may access the input through other views of the captured memory than the input tensor.
     if (shift(inputs, i) + static_cast<std::int64_t>(inputs_[i].begin) < 0 ||
         shift(inputs, i) + static_cast<std::int64_t>(inputs_[i].end) >
             static_cast<std::int64_t>(storage->nbytes())) {
@@ -178,14 +178,14 @@ std::string Exchange::refusal(const std::vector<at::Tensor>& inputs) const {
       const auto input = static_cast<std::size_t>(slot.input);
       if (shift(inputs, input) % itemsize_of(slot.metadata) != 0) {
         return "input " + std::to_string(input) +
-               " does not begin at an address that suits a result of another dtype";
+               " does not begin at an address that is aligned for a result of another dtype";
       }
     }
   }
   return "";
 }
 
-std::vector<bool> Exchange::buffers_of(const std::vector<Slot>& slots, std::size_t buffers) {
+std::vector<bool> IoBinding::buffers_of(const std::vector<Slot>& slots, std::size_t buffers) {
   std::vector<bool> result(buffers, false);
   for (const Slot& slot : slots) {
     if (slot.buffer >= 0) {
@@ -195,19 +195,19 @@ std::vector<bool> Exchange::buffers_of(const std::vector<Slot>& slots, std::size
   return result;
 }
 
-std::vector<bool> Exchange::input_buffers(std::size_t buffers) const {
+std::vector<bool> IoBinding::input_buffers(std::size_t buffers) const {
   return buffers_of(inputs_, buffers);
 }
 
-std::vector<bool> Exchange::output_buffers(std::size_t buffers) const {
+std::vector<bool> IoBinding::output_buffers(std::size_t buffers) const {
   return buffers_of(outputs_, buffers);
 }
 
-void Exchange::place_inputs(const std::vector<at::Tensor>& inputs, std::vector<void*>& addresses) const {
+void IoBinding::place_inputs(const std::vector<at::Tensor>& inputs, std::vector<void*>& addresses) const {
   for (std::size_t i = 0; i < inputs.size(); i++) {
     const int buffer = inputs_[i].buffer;
     if (buffer >= 0 && inputs_[i].first == i) {
-      memory::touch(storage_of(inputs[i]));
+      memory::mark_used_later(storage_of(inputs[i]));
       const void* data = storage_of(inputs[i])->data_ptr().get();
       addresses[static_cast<std::size_t>(buffer)] =
           static_cast<char*>(memory::arena().to_host(const_cast<void*>(data))) + shift(inputs, i);
@@ -215,36 +215,36 @@ void Exchange::place_inputs(const std::vector<at::Tensor>& inputs, std::vector<v
   }
 }
 
-void Exchange::add_inputs(const std::vector<at::Tensor>& inputs,
-                          const Recipe& recipe,
-                          memory::Footprint& footprint) const {
+void IoBinding::add_inputs(const std::vector<at::Tensor>& inputs,
+                           const Recipe& recipe,
+                           memory::AccessSet& access_set) const {
   for (std::size_t i = 0; i < inputs.size(); i++) {
     if (inputs_[i].buffer >= 0) {
-      footprint.add(storage_of(inputs[i]), recipe.writes(static_cast<std::size_t>(inputs_[i].buffer)));
+      access_set.add(storage_of(inputs[i]), recipe.writes(static_cast<std::size_t>(inputs_[i].buffer)));
     }
   }
 }
 
-std::vector<c10::Storage> Exchange::place_outputs(std::vector<void*>& addresses) const {
-  std::vector<c10::Storage> fresh(addresses.size());
+std::vector<c10::Storage> IoBinding::place_outputs(std::vector<void*>& addresses) const {
+  std::vector<c10::Storage> new_storages(addresses.size());
   for (const Slot& slot : outputs_) {
     const auto buffer = static_cast<std::size_t>(slot.buffer);
-    if (is_fresh(slot) && !fresh[buffer]) {
-      fresh[buffer] = device_storage(slot.bytes);
-      memory::touch(fresh[buffer].unsafeGetStorageImpl());
-      addresses[buffer] = memory::arena().to_host(fresh[buffer].mutable_data());
+    if (is_new_output(slot) && !new_storages[buffer]) {
+      new_storages[buffer] = device_storage(slot.bytes);
+      memory::mark_used_later(new_storages[buffer].unsafeGetStorageImpl());
+      addresses[buffer] = memory::arena().to_host(new_storages[buffer].mutable_data());
     }
   }
-  return fresh;
+  return new_storages;
 }
 
-std::vector<at::Tensor> Exchange::outputs(const std::vector<at::Tensor>& inputs,
-                                          const std::vector<c10::Storage>& fresh) const {
+std::vector<at::Tensor> IoBinding::outputs(const std::vector<at::Tensor>& inputs,
+                                           const std::vector<c10::Storage>& new_storages) const {
   std::vector<at::Tensor> results;
   results.reserve(outputs_.size());
   for (const Slot& slot : outputs_) {
-    if (slot.kept.defined()) {
-      results.push_back(slot.kept.detach());
+    if (slot.captured_output.defined()) {
+      results.push_back(slot.captured_output.detach());
     } else if (slot.input >= 0) {
       const auto input = static_cast<std::size_t>(slot.input);
       results.push_back(
@@ -252,8 +252,8 @@ std::vector<at::Tensor> Exchange::outputs(const std::vector<at::Tensor>& inputs,
                       slot.metadata,
                       slot.metadata.offset + shift(inputs, input) / itemsize_of(slot.metadata)));
     } else {
-      results.push_back(
-          make_tensor(fresh[static_cast<std::size_t>(slot.buffer)], slot.metadata, slot.metadata.offset));
+      results.push_back(make_tensor(
+          new_storages[static_cast<std::size_t>(slot.buffer)], slot.metadata, slot.metadata.offset));
     }
   }
   return results;

@@ -55,7 +55,7 @@ std::int64_t recorded_calls() {
 }
 
 void set_lazy_limits(std::int64_t calls, bool wait) {
-  TORCH_CHECK(calls > 0, "a lazy graph holds at least 1 operator, but a limit of ", calls, " was given");
+  TORCH_CHECK(calls > 0, "the operator limit of a lazy graph must be at least 1, but got ", calls);
   TORCH_CHECK(g_recorder != nullptr, "lazy mode is not on; set PT_HPU_LAZY_MODE=1");
   g_recorder->set([&](auto& settings) {
     settings.limit = calls;

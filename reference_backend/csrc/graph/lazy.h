@@ -1,8 +1,9 @@
-// Lazy mode: operators are recorded until the program needs a value or the step ends; then the graph is
+// Lazy mode: operators are recorded until the program needs a value or the step ends. Then the graph is
 // launched.
 //
-// The results of a call that was seen before are known without running it. A new call makes the graph catch
-// up: what is recorded runs, then the call itself, and recording goes on; the graph is still one graph.
+// The output metadata of a repeated call is known without running the call. Before a new call, the recorder
+// catches up: the recorded calls run, then the new call runs, and the recording continues with the same
+// graph.
 #pragma once
 
 #include <c10/core/StorageImpl.h>
@@ -17,35 +18,36 @@ enum class LazyMode { Graphs = 1, EachOperator = 2, Random = 3 };
 
 // Starts lazy mode for the rest of the process.
 void start_lazy(LazyMode mode, std::uint64_t seed);
-// True once lazy mode has started.
 bool is_lazy();
 
-// Launches what is recorded. With `wait`, returns when it has run and throws an error that it met.
+// Launches the recorded graph. If `wait` is true, waits until it has run and throws any error.
 void flush_lazy(bool wait);
-// Number of calls that are recorded and not launched.
+// Returns the number of calls that are recorded and not launched.
 std::int64_t recorded_calls();
 
-// Flushes after that many calls, synchronously with `wait`.
+// Limits graphs to this number of calls. If `wait` is true, a flush at the limit waits until the graph has
+// run.
 void set_lazy_limits(std::int64_t calls, bool wait);
-// Switches the execution thread on or off: off, the thread that ends a graph returns when it has run
+// Enables or disables the execution thread. If disabled, the thread that ends a graph waits until it has run
 // (PT_HPU_ENABLE_EXECUTION_THREAD).
 void set_lazy_thread(bool on);
 
-// Writes each graph from now on when its recipe is made: NAME_PID.txt and NAME_PID.dot in the folder, which
-// exists.
+// Writes each graph from now on when its recipe is compiled, as NAME_PID.txt and NAME_PID.dot in the folder.
+// The folder must exist.
 void dump_lazy_graphs(const std::string& folder, bool text, bool dot);
 
 // Counters for tests and statistics.
 struct LazyStatistics {
   std::int64_t flushes = 0;
   std::int64_t recorded = 0;
-  std::int64_t caught_up = 0;  // calls that ran inline because they were new
-  std::int64_t followed = 0;   // calls that were those of a known graph, so that none was made
+  std::int64_t caught_up = 0;  // new calls, which ran inline
+  std::int64_t followed = 0;   // calls of followed graphs, for which no call was created
 };
-// The counters; all 0 if lazy mode is off.
+// Returns the counters; all are 0 if lazy mode is off.
 LazyStatistics lazy_statistics();
 
-// True if nothing recorded or launched uses this memory, so that the host may write it ahead of that.
+// Returns true if no recorded or launched work uses this memory. The host may then write it ahead of that
+// work.
 bool is_untouched(const c10::StorageImpl* storage);
 
 }  // namespace hpu_reference::graph

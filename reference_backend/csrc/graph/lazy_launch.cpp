@@ -16,7 +16,7 @@ namespace hpu_reference::graph {
 
 namespace {
 
-// The calls of a graph that was not seen before, run at the addresses of their recording.
+// The calls of a new graph, run at the addresses of their recording.
 class CallsWork final : public runtime::Work {
  public:
   CallsWork(std::vector<engine::Call>&& calls, std::string name)
@@ -42,13 +42,13 @@ class CallsWork final : public runtime::Work {
   std::string name_;
 };
 
-constexpr std::int64_t kHot = 16;  // launches
+constexpr std::int64_t kHot = 16;  // number of launches
 std::mutex g_hot_mutex;
 std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> g_hot;
 
 }  // namespace
 
-// Writes the graph in the forms that are asked for; one that cannot be written costs a warning.
+// Writes the graph in the requested formats. If it cannot be written, warns.
 void LazyLauncher::dump(const Graph& graph, const std::string& name) const {
   const auto write = [&](const char* suffix, const std::string& contents) {
     const std::string path = dumps.folder + "/" + name + "_" + std::to_string(getpid()) + suffix;
@@ -73,7 +73,7 @@ void LazyLauncher::launch(Graph&& graph,
                           const std::shared_ptr<CacheEntry>& entry,
                           const std::string& key,
                           std::uint64_t removals,
-                          const memory::Footprint& footprint,
+                          const memory::AccessSet& access_set,
                           c10::StreamId stream) {
   count_launch();
   const bool whole = not_run == graph.calls.size();
@@ -111,40 +111,40 @@ void LazyLauncher::launch(Graph&& graph,
       const std::chrono::duration<double, std::micro> elapsed = std::chrono::steady_clock::now() - start;
       count_compilation(entry->name, static_cast<std::int64_t>(elapsed.count()) + 1);
     }
-    footprint.enqueue(stream, std::make_unique<CallsWork>(std::move(calls), name), /*keeps=*/true);
+    access_set.enqueue(stream, std::make_unique<CallsWork>(std::move(calls), name), /*retain_memory=*/true);
     return;
   }
-  Launch given;
+  Launch values;
   bool random = false;
   for (const Buffer& buffer : graph.buffers) {
-    given.addresses.push_back(buffer.address);
+    values.addresses.push_back(buffer.address);
   }
   for (const engine::Call& call : graph.calls) {
     random |= call.random();
-    given.seeds.push_back(call.seed);
+    values.seeds.push_back(call.seed);
     for (const int position : call.lifted) {
-      given.lifted.push_back(call.arguments[static_cast<std::size_t>(position)]);
+      values.lifted.push_back(call.arguments[static_cast<std::size_t>(position)]);
     }
   }
   if (!random) {
-    given.seeds.clear();
+    values.seeds.clear();
   }
   if (entry->recipe == nullptr) {
     graph.index();
     dump(graph, entry->name);
     entry->recipe = std::make_shared<Recipe>(std::move(graph), /*constants=*/false);
-  } else if (entry->known == nullptr || !entry->known->is_valid()) {
-    const std::uint64_t first = graph.calls.front().learned->id;
-    entry->known = std::make_shared<const KnownGraph>(std::move(graph), key, removals);
+  } else if (entry->predicted_graph == nullptr || !entry->predicted_graph->is_valid()) {
+    const std::uint64_t first = graph.calls.front().output_metadata->id;
+    entry->predicted_graph = std::make_shared<const PredictedGraph>(std::move(graph), key, removals);
     predictor.add(first, entry);
   }
-  launch_recipe(entry, std::move(given), footprint, stream);
+  launch_recipe(entry, std::move(values), access_set, stream);
 }
 
-void LazyLauncher::launch_known(Followed&& followed,
-                                const std::vector<Buffer>& buffers,
-                                const memory::Footprint& footprint,
-                                c10::StreamId stream) {
+void LazyLauncher::launch_followed(FollowedGraph&& followed,
+                                   const std::vector<Buffer>& buffers,
+                                   const memory::AccessSet& access_set,
+                                   c10::StreamId stream) {
   count_launch();
   followed.entry->launches++;
   runtime::log(runtime::LogModule::Lazy,
@@ -155,44 +155,45 @@ void LazyLauncher::launch_known(Followed&& followed,
                ", stream ",
                stream);
   count_hit(followed.entry->name);
-  Launch given;
-  given.addresses.reserve(buffers.size());
+  Launch values;
+  values.addresses.reserve(buffers.size());
   for (const Buffer& buffer : buffers) {
-    given.addresses.push_back(buffer.address);
+    values.addresses.push_back(buffer.address);
   }
-  if (followed.known().has_random()) {
-    given.seeds = std::move(followed.seeds);
+  if (followed.graph().has_random()) {
+    values.seeds = std::move(followed.seeds);
   }
-  given.lifted = std::move(followed.lifted);
-  launch_recipe(followed.entry, std::move(given), footprint, stream);
+  values.lifted = std::move(followed.lifted);
+  launch_recipe(followed.entry, std::move(values), access_set, stream);
 }
 
 void LazyLauncher::launch_recipe(const std::shared_ptr<CacheEntry>& entry,
-                                 Launch&& given,
-                                 const memory::Footprint& footprint,
+                                 Launch&& values,
+                                 const memory::AccessSet& access_set,
                                  c10::StreamId stream) {
   if (const std::size_t bytes = entry->recipe->workspace_bytes()) {
     try {
-      // The graph still reads what was freed while it was recorded.
-      given.workspace = c10::Storage(c10::Storage::use_byte_size_t(),
-                                     bytes,
-                                     memory::allocate_device(bytes, /*in_order=*/false),
-                                     memory::device_allocator(),
-                                     /*resizable=*/false);
+      // The graph still reads memory that was freed while it was recorded.
+      values.workspace = c10::Storage(c10::Storage::use_byte_size_t(),
+                                      bytes,
+                                      memory::allocate_device(bytes, /*in_order=*/false),
+                                      memory::device_allocator(),
+                                      /*resizable=*/false);
     } catch (const c10::OutOfMemoryError&) {
-      // Temporaries have memory from the recording, which is good as long as each is used in its own time
-      // only.
+      // Temporaries keep the memory of the recording, which is valid only while no pass has extended the
+      // lifetime of a buffer.
       if (entry->recipe->has_merged_calls()) {
         throw;
       }
-      given.at_recorded_addresses = true;
+      values.at_recorded_addresses = true;
     }
   }
   if (entry->launches == kHot) {
     const std::lock_guard<std::mutex> lock(g_hot_mutex);
     g_hot.emplace_back(entry->name, entry->recipe);
   }
-  footprint.enqueue(stream, std::make_unique<RecipeWork>(entry->recipe, std::move(given)), /*keeps=*/true);
+  access_set.enqueue(
+      stream, std::make_unique<RecipeWork>(entry->recipe, std::move(values)), /*retain_memory=*/true);
 }
 
 std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> take_hot_recipes() {

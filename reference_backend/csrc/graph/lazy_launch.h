@@ -1,4 +1,4 @@
-// The launch of a lazy graph: its calls the first time, then a recipe.
+// The launch of a lazy graph: its calls at the first launch, then a recipe.
 #pragma once
 
 #include <memory>
@@ -14,47 +14,49 @@
 
 namespace hpu_reference::graph {
 
-// Launches graphs, one at a time, and knows which ones may follow.
+// Launches graphs, one at a time, and holds the predictor of the next graph.
 class LazyLauncher {
  public:
-  // Folder and forms in which a graph is written when its recipe is made.
+  // Folder and formats for graphs, which are written when their recipes are compiled.
   struct Dumps {
     std::string folder;
     bool text = false;
     bool dot = false;
   };
 
-  // Launches a graph on the stream: the calls that have not run, or the recipe of its entry, if none has.
-  // `not_run`: number of these calls. `key`: the graph's. `removals`: engine::learned_removals() from before
-  // its first call.
+  // Launches a graph on the stream. If no call has run, launches the recipe of its entry. Otherwise launches
+  // the calls that have not run.
+  //   not_run: number of calls that have not run.
+  //   key: key of the graph.
+  //   removals: engine::output_metadata_removals() before the graph's first call.
   void launch(Graph&& graph,
               const std::vector<bool>& has_run,
               std::size_t not_run,
               const std::shared_ptr<CacheEntry>& entry,
               const std::string& key,
               std::uint64_t removals,
-              const memory::Footprint& footprint,
+              const memory::AccessSet& access_set,
               c10::StreamId stream);
-  // Launches a graph all of whose calls are those of a known one.
-  void launch_known(Followed&& followed,
-                    const std::vector<Buffer>& buffers,
-                    const memory::Footprint& footprint,
-                    c10::StreamId stream);
+  // Launches a followed graph after all of its calls were issued.
+  void launch_followed(FollowedGraph&& followed,
+                       const std::vector<Buffer>& buffers,
+                       const memory::AccessSet& access_set,
+                       c10::StreamId stream);
 
   // The graphs that a recording may follow.
-  Predictor predictor;
+  GraphPredictor predictor;
   Dumps dumps;
 
  private:
   void dump(const Graph& graph, const std::string& name) const;
   static void launch_recipe(const std::shared_ptr<CacheEntry>& entry,
-                            Launch&& given,
-                            const memory::Footprint& footprint,
+                            Launch&& values,
+                            const memory::AccessSet& access_set,
                             c10::StreamId stream);
 };
 
-// Returns, with their names, the recipes that have become worth compiling since the last call. Cheap if there
-// are none.
+// Returns the recipes, with their names, that have become worth compiling since the last call. Cheap if no
+// such recipe exists.
 std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> take_hot_recipes();
 
 }  // namespace hpu_reference::graph

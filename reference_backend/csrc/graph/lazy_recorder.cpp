@@ -5,8 +5,8 @@
 #include "engine/engine.h"
 #include "graph/cache.h"
 #include "kernels/operator_plan.h"
-#include "memory/allocator.h"
 #include "memory/access_set.h"
+#include "memory/allocator.h"
 #include "runtime/generator.h"
 #include "runtime/host_access.h"
 #include "runtime/queue.h"
@@ -29,13 +29,13 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
 
 void LazyRecorder::begin() {
   if (table_.has_value() && recorded() == 0) {
-    table_.reset();  // a call that raised has left it; what was made since is not its graph's
+    table_.reset();  // left by a call that raised; newer allocations do not belong to its graph
     key_.clear();
   }
   if (!table_.has_value()) {
     table_.emplace();
-    removals_ = engine::learned_removals();
-    followed_ = Followed{engine::records_lines() ? nullptr : launcher_.predictor.next(), 0, {}, {}};
+    removals_ = engine::output_metadata_removals();
+    followed_ = FollowedGraph{engine::records_lines() ? nullptr : launcher_.predictor.next(), 0, {}, {}};
     runtime::g_recorded_on = runtime::current_stream_id();
     memory::pool().set_recording(table_->epoch(), runtime::queue_of(runtime::g_recorded_on));
   } else if (runtime::g_recorded_on != runtime::current_stream_id()) {
@@ -44,12 +44,13 @@ void LazyRecorder::begin() {
   }
 }
 
-// Appends to the graph's key all that decides what it computes: the calls, their values that are not lifted,
-// and the buffers they use. The learned metadata's id represents everything that its key contains.
-void LazyRecorder::describe(const engine::Learned& learned,
-                            const engine::CallArguments& arguments,
-                            const std::vector<c10::Storage>& fresh) {
-  put(key_, learned.id);
+// Appends to the graph's key all properties that determine its computation: the calls, their values that are
+// not lifted, and their buffers. The id of the output metadata represents all properties that its key
+// contains.
+void LazyRecorder::append_to_key(const engine::OutputMetadata& output_metadata,
+                                 const engine::CallArguments& arguments,
+                                 const std::vector<c10::Storage>& new_storages) {
+  put(key_, output_metadata.id);
   for (const auto& argument : arguments.tensors()) {
     const int position = argument.device ? table_->position(storage_of(*argument.tensor)) : -2;
     if (argument.written && position >= 0) {
@@ -57,40 +58,40 @@ void LazyRecorder::describe(const engine::Learned& learned,
     }
     put(key_, position);
   }
-  for (const c10::Storage& storage : fresh) {
+  for (const c10::Storage& storage : new_storages) {
     const int position = table_->position(storage.unsafeGetStorageImpl());
     if (position >= 0) {
       table_->mark_written(position);
-      // Also if the allocation itself has made the recorder start anew.
+      // Even if the allocation itself has made the recorder start a new graph.
       table_->buffers()[static_cast<std::size_t>(position)].role = Role::Temporary;
     }
     put(key_, position);
   }
 }
 
-// True if the call, which the key has from `start` on, is the next one of the graph that is followed, or the
-// first one of another known graph, which is then followed. Keeps its values.
+// Returns true if the call is the next call of the followed graph, or the first call of another predicted
+// graph, which is then followed. The call's key starts at `start`. Stores the call's seed and lifted values.
 bool LazyRecorder::follows(const engine::CallArguments& arguments,
-                           const engine::Learned& learned,
+                           const engine::OutputMetadata& output_metadata,
                            const c10::IValue* values,
                            std::size_t start,
                            std::uint64_t seed) {
-  if (followed_.active() && !followed_.known().continues(key_, start, followed_.calls)) {
+  if (followed_.active() && !followed_.graph().continues(key_, start, followed_.calls)) {
     stop_following();
   }
   if (!followed_.active()) {
     if (!calls_.empty() || engine::records_lines()) {
       return false;
     }
-    followed_.entry = launcher_.predictor.beginning_with(learned.id);
-    if (!followed_.active() || !followed_.known().continues(key_, start, 0)) {
+    followed_.entry = launcher_.predictor.starting_with(output_metadata.id);
+    if (!followed_.active() || !followed_.graph().continues(key_, start, 0)) {
       followed_ = {};
       return false;
     }
   }
   c10::SmallVector<c10::IValue, 2> lifted;
   for (const int position : arguments.lifted()) {
-    lifted.push_back(engine::kept_value(values[position]));
+    lifted.push_back(engine::stored_value(values[position]));
   }
   followed_.seeds.reserve(followed_.calls + 1);  // so that both succeed or neither does
   followed_.lifted.insert(followed_.lifted.end(), lifted.begin(), lifted.end());
@@ -100,20 +101,20 @@ bool LazyRecorder::follows(const engine::CallArguments& arguments,
   return true;
 }
 
-// Makes the calls so far, for a graph that goes another way than the one that was followed.
+// Creates the calls so far, because the recording differs from the followed graph.
 void LazyRecorder::stop_following() {
   if (followed_.active()) {
     const std::size_t count = followed_.calls;
     std::vector<bool> has_run(count, false);
-    calls_ = followed_.known().make_calls(count, *table_, followed_.seeds, followed_.lifted);
+    calls_ = followed_.graph().make_calls(count, *table_, followed_.seeds, followed_.lifted);
     has_run_ = std::move(has_run);
     not_run_ = count;
     followed_ = {};
   }
 }
 
-// Drops what is recorded.
-void LazyRecorder::forget() {
+// Discards the recorded calls.
+void LazyRecorder::drop_recorded() {
   table_.reset();
   calls_.clear();
   has_run_.clear();
@@ -127,14 +128,14 @@ void LazyRecorder::forget() {
 void LazyRecorder::append(const kernels::HostKernel& kernel,
                           const c10::OperatorHandle& op,
                           const engine::CallArguments& arguments,
-                          const engine::LearnedPtr& learned,
+                          const engine::OutputMetadataPtr& output_metadata,
                           const c10::IValue* values,
-                          const std::vector<c10::Storage>& fresh,
+                          const std::vector<c10::Storage>& new_storages,
                           bool has_run,
                           std::uint64_t seed) {
   const std::size_t start = key_.size();
   try {
-    append_call(kernel, op, arguments, learned, values, fresh, has_run, seed);
+    append_call(kernel, op, arguments, output_metadata, values, new_storages, has_run, seed);
   } catch (...) {
     key_.resize(start);
     throw;
@@ -146,26 +147,26 @@ void LazyRecorder::append(const kernels::HostKernel& kernel,
 void LazyRecorder::append_call(const kernels::HostKernel& kernel,
                                const c10::OperatorHandle& op,
                                const engine::CallArguments& arguments,
-                               const engine::LearnedPtr& learned,
+                               const engine::OutputMetadataPtr& output_metadata,
                                const c10::IValue* values,
-                               const std::vector<c10::Storage>& fresh,
+                               const std::vector<c10::Storage>& new_storages,
                                bool has_run,
                                std::uint64_t seed) {
   const std::size_t start = key_.size();
-  describe(*learned, arguments, fresh);
+  append_to_key(*output_metadata, arguments, new_storages);
   if (has_run) {
     stop_following();
   }
-  if (has_run || !follows(arguments, *learned, values, start, seed)) {
+  if (has_run || !follows(arguments, *output_metadata, values, start, seed)) {
     const engine::ResolveStorage resolve = [&](c10::StorageImpl* device) { return table_->host(device); };
     engine::Call call =
-        engine::make_call(kernel.plan(), op, kernel.key(), values, arguments, learned, resolve);
+        engine::make_call(kernel.plan(), op, kernel.key(), values, arguments, output_metadata, resolve);
     std::vector<engine::HostStorage> storages;
-    storages.reserve(fresh.size());
-    for (const c10::Storage& storage : fresh) {
+    storages.reserve(new_storages.size());
+    for (const c10::Storage& storage : new_storages) {
       storages.push_back(table_->host(storage.unsafeGetStorageImpl()));
     }
-    engine::set_fresh(call, std::move(storages));
+    engine::set_new_storages(call, std::move(storages));
     call.seed = seed;
     calls_.push_back(std::move(call));
     has_run_.push_back(has_run);
@@ -173,18 +174,18 @@ void LazyRecorder::append_call(const kernels::HostKernel& kernel,
   }
 }
 
-// Locks the recorder at a moment at which the recorded calls and one with these arguments may run at once:
-// all that was launched on their stream has run, and what other streams do with their memory.
-LazyRecorder::Lock LazyRecorder::lock_when_ready(const memory::Footprint& arguments) {
-  memory::Footprint recorded;
+// Locks the recorder when the recorded calls, and a call with these arguments, may run at once: all work
+// launched on their stream has run, and so has all work of other streams that conflicts with them.
+LazyRecorder::Lock LazyRecorder::lock_when_ready(const memory::AccessSet& arguments) {
+  memory::AccessSet recorded;
   for (;;) {
     const c10::StreamId stream = runtime::current_stream_id();
     runtime::drain(stream, /*surface=*/false);
     recorded.wait(stream);
     arguments.wait(stream);
     Lock lock(mutex_);
-    begin();  // it may launch a graph of another stream, which the arguments then wait for
-    recorded = table_->footprint();
+    begin();  // may launch a graph of another stream, for which the arguments must then wait
+    recorded = table_->access_set();
     if (runtime::is_queue_idle(stream) && !recorded.has_conflicts(stream) &&
         !arguments.has_conflicts(stream)) {
       return lock;
@@ -192,7 +193,7 @@ LazyRecorder::Lock LazyRecorder::lock_when_ready(const memory::Footprint& argume
   }
 }
 
-// Runs what is recorded and has not run, without ending the graph. The stream is idle.
+// Runs the recorded calls that have not run, without ending the graph. The stream must be idle.
 void LazyRecorder::catch_up() {
   stop_following();
   for (std::size_t i = 0; i < calls_.size() && not_run_ > 0; i++) {
@@ -202,7 +203,7 @@ void LazyRecorder::catch_up() {
       const runtime::InlineScope scope;
       try {
         calls_[i].run();
-      } catch (...) {  // not the error of the operator that asks for this
+      } catch (...) {  // the error does not belong to the operator that requested the catch-up
         runtime::store_error(
             runtime::queue_of(runtime::g_recorded_on), std::current_exception(), calls_[i].name());
       }
@@ -215,119 +216,124 @@ bool LazyRecorder::record(const kernels::HostKernel& kernel,
                           torch::jit::Stack* stack) {
   const kernels::OperatorPlan& plan = kernel.plan();
   if (!kernel.is_dense()) {
-    return false;  // HostCall launches what is recorded first
+    return false;  // HostCall launches the recorded calls first
   }
   const engine::CallArguments arguments(plan, stack->data() + (stack->size() - plan.arguments));
   if (!arguments.deferrable() || plan.depends_on_data(stack->data() + (stack->size() - plan.arguments))) {
     return false;
   }
   std::optional<Lock> lock;
-  engine::LearnedPtr learned;
+  engine::OutputMetadataPtr output_metadata;
   if (plan.generator < 0) {
     lock.emplace(mutex_);
-    learned = expected(arguments.key());
+    output_metadata = expected(arguments.key());
   }
-  if (learned == nullptr) {
+  if (output_metadata == nullptr) {
     lock.reset();
-    learned = engine::find_learned(arguments.key());
-    if (learned != nullptr && !learned->deferrable) {
-      if (learned->grown.empty()) {
+    output_metadata = engine::find_output_metadata(arguments.key());
+    if (output_metadata != nullptr && !output_metadata->deferrable) {
+      if (output_metadata->resized_arguments.empty()) {
         return false;
       }
-      engine::grow(*learned, arguments);
+      engine::resize_out_arguments(*output_metadata, arguments);
       return record(kernel, op, stack);
     }
-    if (learned == nullptr) {
+    if (output_metadata == nullptr) {
       return record_new(kernel, op, arguments, stack);
     }
   }
   const c10::IValue* values = stack->data() + (stack->size() - plan.arguments);
   std::uint64_t seed = 0;
   if (plan.generator >= 0) {
-    const c10::IValue& given = values[plan.generator];
-    seed = runtime::draw_seed(given.isGenerator() ? std::make_optional(given.toGenerator()) : std::nullopt);
+    const c10::IValue& generator_value = values[plan.generator];
+    seed = runtime::draw_seed(
+        generator_value.isGenerator() ? std::make_optional(generator_value.toGenerator()) : std::nullopt);
   }
   if (!lock.has_value()) {
     lock.emplace(mutex_);
   }
   begin();
-  const std::vector<c10::Storage> fresh = engine::allocate_results(*learned);
-  begin();  // memory that ran short has launched the graph
-  append(kernel, op, arguments, learned, values, fresh, /*has_run=*/false, seed);
-  const Due next = due();
+  const std::vector<c10::Storage> new_storages = engine::allocate_results(*output_metadata);
+  begin();  // a memory shortage has launched the graph
+  append(kernel, op, arguments, output_metadata, values, new_storages, /*has_run=*/false, seed);
+  const FlushRequest next = flush_request();
   lock.reset();
-  engine::push_results(*learned, arguments, plan.arguments, fresh, stack);
-  follow(next);
+  engine::push_results(*output_metadata, arguments, plan.arguments, new_storages, stack);
+  flush_as_requested(next);
   return true;
 }
 
-// What is learned of a call with this key, if it is the next one of the graph that is followed; else nullptr.
-engine::LearnedPtr LazyRecorder::expected(const std::string& key) const {
-  return followed_.active() && table_.has_value() ? followed_.known().learned(followed_.calls, key) : nullptr;
+// Returns the output metadata if a call with this key is the next call of the followed graph, otherwise
+// nullptr.
+engine::OutputMetadataPtr LazyRecorder::expected(const std::string& key) const {
+  return followed_.active() && table_.has_value() ? followed_.graph().output_metadata(followed_.calls, key)
+                                                  : nullptr;
 }
 
-// Records a call that was not seen before, by running it.
+// Records a new call by running it.
 bool LazyRecorder::record_new(const kernels::HostKernel& kernel,
                               const c10::OperatorHandle& op,
                               const engine::CallArguments& arguments,
                               torch::jit::Stack* stack) {
   const kernels::OperatorPlan& plan = kernel.plan();
-  // These references die after the lock.
+  // These references are destroyed after the lock.
   const std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(plan.arguments),
                                         stack->end());
-  const std::string key = arguments.key();  // waiting may use the thread's
-  Due next;
+  const std::string key = arguments.key();  // the wait may overwrite the thread's key buffer
+  FlushRequest next;
   {
-    Lock lock = lock_when_ready(engine::footprint_of(plan, values.data()));
+    Lock lock = lock_when_ready(engine::access_set_of(plan, values.data()));
     catch_up();
     statistics_.caught_up++;
-    const engine::LearnedPtr learned = engine::run_and_learn(kernel, op, key, stack);
-    if (!learned->deferrable || learned->warns) {
+    const engine::OutputMetadataPtr output_metadata = engine::run_and_cache_metadata(kernel, op, key, stack);
+    if (!output_metadata->deferrable || output_metadata->warns) {
       lock.unlock();
-      if (!learned->deferrable && !learned->grown.empty() && plan.generator < 0 && !learned->warns) {
-        // Its out= has its size now: a second run is an ordinary call and computes the same.
-        torch::jit::Stack again(values.begin(), values.end());
-        if (record(kernel, op, &again)) {
+      if (!output_metadata->deferrable && !output_metadata->resized_arguments.empty() && plan.generator < 0 &&
+          !output_metadata->warns) {
+        // The out= tensor has its size now, so a second run is an ordinary call and computes the same result.
+        torch::jit::Stack retry_stack(values.begin(), values.end());
+        if (record(kernel, op, &retry_stack)) {
           return true;
         }
       }
-      // It has changed the metadata of an argument, answered the host, or warned: not part of any graph.
+      // The call has changed the metadata of an argument, returned a value to the host, or warned. It does
+      // not become part of a graph.
       flush(/*wait=*/false);
       return true;
     }
-    std::vector<c10::Storage> fresh(learned->storages.size());
+    std::vector<c10::Storage> new_storages(output_metadata->storages.size());
     const std::vector<at::Tensor> results = engine::flattened_results(plan, *stack);
     for (std::size_t i = 0; i < results.size(); i++) {
-      if (learned->results[i].kind == engine::Result::Kind::Fresh) {
-        fresh[static_cast<std::size_t>(learned->results[i].source)] = results[i].storage();
+      if (output_metadata->results[i].kind == engine::Result::Kind::New) {
+        new_storages[static_cast<std::size_t>(output_metadata->results[i].source)] = results[i].storage();
       }
     }
-    begin();  // memory that ran short has launched the graph
-    const engine::CallArguments looked_at(plan, values.data());
-    append(kernel, op, looked_at, learned, values.data(), fresh, /*has_run=*/true, 0);
-    next = due();
+    begin();  // a memory shortage has launched the graph
+    const engine::CallArguments call_arguments(plan, values.data());
+    append(kernel, op, call_arguments, output_metadata, values.data(), new_storages, /*has_run=*/true, 0);
+    next = flush_request();
   }
-  follow(next);
+  flush_as_requested(next);
   return true;
 }
 
-// What to do behind a call; the recorder is locked.
-LazyRecorder::Due LazyRecorder::due() {
+// Returns the flush that is required after a call. The recorder must be locked.
+LazyRecorder::FlushRequest LazyRecorder::flush_request() {
   if (static_cast<std::int64_t>(recorded()) >= settings_.limit) {
-    return settings_.limit_waits ? Due::FlushAndWait : Due::Flush;
+    return settings_.limit_waits ? FlushRequest::FlushAndWait : FlushRequest::Flush;
   }
   const bool flushes = settings_.mode == LazyMode::EachOperator ||
                        (settings_.mode == LazyMode::Random && settings_.random() % 8 == 0);
-  return flushes ? Due::Flush : Due::Nothing;
+  return flushes ? FlushRequest::Flush : FlushRequest::Nothing;
 }
 
-void LazyRecorder::follow(Due due) {
-  if (due != Due::Nothing) {
-    flush(due == Due::FlushAndWait);
+void LazyRecorder::flush_as_requested(FlushRequest flush_request) {
+  if (flush_request != FlushRequest::Nothing) {
+    flush(flush_request == FlushRequest::FlushAndWait);
   }
 }
 
-// Launches what is recorded.
+// Launches the recorded graph.
 void LazyRecorder::launch(c10::StreamId stream) {
   for (std::size_t i = 0; i < table_->buffers().size(); i++) {
     Buffer& buffer = table_->buffers()[i];
@@ -339,20 +345,20 @@ void LazyRecorder::launch(c10::StreamId stream) {
     put(key_, buffer.alive);
     put(key_, buffer.bytes);
   }
-  const memory::Footprint footprint = table_->footprint();
+  const memory::AccessSet access_set = table_->access_set();
   const std::shared_ptr<CacheEntry> entry = find_or_add_entry(key_);
   if (followed_.entry != entry) {
     stop_following();
   }
   launcher_.predictor.launched(entry);
   if (followed_.active()) {
-    launcher_.launch_known(std::move(followed_), table_->buffers(), footprint, stream);
+    launcher_.launch_followed(std::move(followed_), table_->buffers(), access_set, stream);
     return;
   }
   Graph graph;
   graph.buffers = std::move(table_->buffers());
   graph.calls = std::move(calls_);
-  launcher_.launch(std::move(graph), has_run_, not_run_, entry, key_, removals_, footprint, stream);
+  launcher_.launch(std::move(graph), has_run_, not_run_, entry, key_, removals_, access_set, stream);
 }
 
 void LazyRecorder::flush(bool wait) {
@@ -366,10 +372,10 @@ void LazyRecorder::flush(bool wait) {
       try {
         launch(stream);
       } catch (...) {
-        forget();
+        drop_recorded();
         throw;
       }
-      forget();
+      drop_recorded();
       waits_here |= !settings_.own_thread || !runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode();
     }
   }

@@ -1,4 +1,4 @@
-// The recorder of lazy mode: the calls of all threads, on one stream at a time, become a graph.
+// The recorder of lazy mode. It records the calls of all threads, on one stream at a time, as a graph.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace hpu_reference::graph {
 
-// See above. Recording, it follows a known graph if it can.
+// The recorder of lazy mode. If possible, it follows a predicted graph instead of creating calls.
 class LazyRecorder final : public engine::Recorder {
  public:
   bool record(const kernels::HostKernel& kernel,
@@ -35,13 +35,12 @@ class LazyRecorder final : public engine::Recorder {
     bool limit_waits = false;
     bool own_thread = true;
   };
-  // Changes the settings between two calls of other threads.
+  // Changes the settings under the lock.
   template <class Change>
   void set(const Change& change) {
     const Lock lock(mutex_);
     change(settings_);
   }
-  // Sets how graphs are written.
   void set_dumps(LazyLauncher::Dumps dumps) {
     const Lock lock(mutex_);
     launcher_.dumps = std::move(dumps);
@@ -58,54 +57,54 @@ class LazyRecorder final : public engine::Recorder {
                   const c10::OperatorHandle& op,
                   const engine::CallArguments& arguments,
                   torch::jit::Stack* stack);
-  enum class Due { Nothing, Flush, FlushAndWait };
-  Due due();
-  void follow(Due due);
+  enum class FlushRequest { Nothing, Flush, FlushAndWait };
+  FlushRequest flush_request();
+  void flush_as_requested(FlushRequest flush_request);
   void begin();
   void catch_up();
   void append(const kernels::HostKernel& kernel,
               const c10::OperatorHandle& op,
               const engine::CallArguments& arguments,
-              const engine::LearnedPtr& learned,
+              const engine::OutputMetadataPtr& output_metadata,
               const c10::IValue* values,
-              const std::vector<c10::Storage>& fresh,
+              const std::vector<c10::Storage>& new_storages,
               bool has_run,
               std::uint64_t seed);
   void append_call(const kernels::HostKernel& kernel,
                    const c10::OperatorHandle& op,
                    const engine::CallArguments& arguments,
-                   const engine::LearnedPtr& learned,
+                   const engine::OutputMetadataPtr& output_metadata,
                    const c10::IValue* values,
-                   const std::vector<c10::Storage>& fresh,
+                   const std::vector<c10::Storage>& new_storages,
                    bool has_run,
                    std::uint64_t seed);
-  void describe(const engine::Learned& learned,
-                const engine::CallArguments& arguments,
-                const std::vector<c10::Storage>& fresh);
+  void append_to_key(const engine::OutputMetadata& output_metadata,
+                     const engine::CallArguments& arguments,
+                     const std::vector<c10::Storage>& new_storages);
   bool follows(const engine::CallArguments& arguments,
-               const engine::Learned& learned,
+               const engine::OutputMetadata& output_metadata,
                const c10::IValue* values,
                std::size_t start,
                std::uint64_t seed);
   void stop_following();
-  void forget();
+  void drop_recorded();
   void launch(c10::StreamId stream);
-  engine::LearnedPtr expected(const std::string& key) const;
+  engine::OutputMetadataPtr expected(const std::string& key) const;
   std::size_t recorded() const {
     return followed_.active() ? followed_.calls : calls_.size();
   }
-  Lock lock_when_ready(const memory::Footprint& arguments);
+  Lock lock_when_ready(const memory::AccessSet& arguments);
 
-  // Autograd's threads record into the same graph. A thread never waits for a stream with it in hand, except
-  // for memory.
+  // Autograd's threads record into the same graph. A thread that holds this lock never waits for a stream,
+  // except when memory is short.
   runtime::YieldingMutex<runtime::LockRank::Recorder> mutex_;
   std::optional<BufferTable> table_;
   std::vector<engine::Call> calls_;
   std::vector<bool> has_run_;
-  Followed followed_;  // if it is active, the calls so far are those of a known graph and none is in calls_
+  FollowedGraph followed_;  // if active, the calls so far belong to the followed graph and calls_ is empty
   LazyLauncher launcher_;
-  std::string key_;             // of the graph so far
-  std::uint64_t removals_ = 0;  // engine::learned_removals() when it began
+  std::string key_;             // key of the graph so far
+  std::uint64_t removals_ = 0;  // engine::output_metadata_removals() at the start of the graph
   std::size_t not_run_ = 0;
   Settings settings_;
   LazyStatistics statistics_;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-// Buffers by their host storage; graphs are large enough for a table.
+// Maps host storages to buffers. Graphs are large enough for a table.
 std::unordered_map<const c10::StorageImpl*, int> positions(const Graph& graph) {
   std::unordered_map<const c10::StorageImpl*, int> result;
   for (std::size_t i = 0; i < graph.buffers.size(); i++) {
@@ -25,7 +25,7 @@ struct Effects {
   std::vector<int> reads;
   std::vector<int> writes;
   std::vector<int> makes;
-  bool host_memory = false;  // reads or writes memory that is not a buffer
+  bool host_memory = false;  // accesses memory that is not a buffer
 };
 
 std::vector<Effects> all_effects(Graph& graph) {
@@ -46,10 +46,10 @@ std::vector<Effects> all_effects(Graph& graph) {
         effects.host_memory = true;
       }
     }
-    for (const engine::HostStorage& fresh : call.fresh) {
-      const auto found = table.find(fresh.get());
-      if (found != table.end()) {
-        effects.makes.push_back(found->second);
+    for (const engine::HostStorage& new_storage : call.new_storages) {
+      const auto match = table.find(new_storage.get());
+      if (match != table.end()) {
+        effects.makes.push_back(match->second);
       }
     }
     result.push_back(std::move(effects));
@@ -57,11 +57,13 @@ std::vector<Effects> all_effects(Graph& graph) {
   return result;
 }
 
-void keep(Graph& graph, std::vector<std::size_t>& origin, const std::vector<bool>& kept) {
+void remove_unmarked_calls(Graph& graph,
+                           std::vector<std::size_t>& origin,
+                           const std::vector<bool>& is_retained) {
   std::vector<engine::Call> calls;
   std::vector<std::size_t> from;
   for (std::size_t i = 0; i < graph.calls.size(); i++) {
-    if (kept[i]) {
+    if (is_retained[i]) {
       calls.push_back(std::move(graph.calls[i]));
       from.push_back(origin[i]);
     }
@@ -75,7 +77,8 @@ void put(std::string& key, const T& value) {
   key.append(reinterpret_cast<const char*>(&value), sizeof(T));
 }
 
-// All of an argument that decides what a call computes; versions count the writes to each buffer.
+// Appends to the key all properties of an argument that determine the call's computation. `versions` counts
+// the writes to each buffer.
 bool describe(const Graph& graph,
               const c10::IValue& value,
               const std::vector<int>& versions,
@@ -146,12 +149,14 @@ bool describe(const Graph& graph,
 }
 
 bool is_pure(const engine::Call& call, const Effects& effects) {
-  return !call.random() && effects.writes.empty() && !effects.host_memory && !call.learned->results.empty() &&
-         std::all_of(
-             call.learned->results.begin(), call.learned->results.end(), [](const engine::Result& result) {
-               return result.kind == engine::Result::Kind::Fresh ||
-                      result.kind == engine::Result::Kind::Undefined;
-             });
+  return !call.random() && effects.writes.empty() && !effects.host_memory &&
+         !call.output_metadata->results.empty() &&
+         std::all_of(call.output_metadata->results.begin(),
+                     call.output_metadata->results.end(),
+                     [](const engine::Result& result) {
+                       return result.kind == engine::Result::Kind::New ||
+                              result.kind == engine::Result::Kind::Undefined;
+                     });
 }
 
 }  // namespace
@@ -162,7 +167,7 @@ void remove_dead_calls(Graph& graph, std::vector<std::size_t>& origin) {
   for (const Buffer& buffer : graph.buffers) {
     live.push_back(buffer.alive);
   }
-  std::vector<bool> kept(graph.calls.size(), true);
+  std::vector<bool> is_retained(graph.calls.size(), true);
   for (std::size_t i = graph.calls.size(); i-- > 0;) {
     const auto needed = [&](int buffer) { return live[static_cast<std::size_t>(buffer)]; };
     const Effects& effect = effects[i];
@@ -170,22 +175,23 @@ void remove_dead_calls(Graph& graph, std::vector<std::size_t>& origin) {
     if (!without_trace && !effect.host_memory &&
         std::none_of(effect.writes.begin(), effect.writes.end(), needed) &&
         std::none_of(effect.makes.begin(), effect.makes.end(), needed)) {
-      kept[i] = false;
+      is_retained[i] = false;
       continue;
     }
     for (const int buffer : effect.makes) {
-      live[static_cast<std::size_t>(buffer)] = false;  // before this call it does not exist
+      live[static_cast<std::size_t>(buffer)] = false;  // it does not exist before this call
     }
     for (const int buffer : effect.reads) {
       live[static_cast<std::size_t>(buffer)] = true;
     }
   }
-  keep(graph, origin, kept);
+  remove_unmarked_calls(graph, origin, is_retained);
 }
 
 void merge_common_calls(Graph& graph, std::vector<std::size_t>& origin, bool lifted) {
   const std::vector<Effects> effects = all_effects(graph);
-  std::vector<int> writes(graph.buffers.size(), 0);  // in the whole graph, beside making
+  // In the whole graph, except the call that creates the buffer.
+  std::vector<int> writes(graph.buffers.size(), 0);
   for (const Effects& effect : effects) {
     for (const int buffer : effect.writes) {
       writes[static_cast<std::size_t>(buffer)]++;
@@ -194,14 +200,14 @@ void merge_common_calls(Graph& graph, std::vector<std::size_t>& origin, bool lif
   std::vector<int> versions(graph.buffers.size(), 0);
   std::unordered_map<std::string, std::size_t> first;
   std::unordered_map<const c10::StorageImpl*, engine::HostStorage> replaced;
-  std::vector<bool> kept(graph.calls.size(), true);
+  std::vector<bool> is_retained(graph.calls.size(), true);
   for (std::size_t i = 0; i < graph.calls.size(); i++) {
     engine::Call& call = graph.calls[i];
     for (const Use& use : uses_of(call)) {
       c10::TensorImpl* impl = use.tensor->unsafeGetTensorImpl();
-      const auto found = replaced.find(impl->unsafe_storage().unsafeGetStorageImpl());
-      if (found != replaced.end()) {
-        impl->set_storage_keep_dtype(c10::Storage(found->second));
+      const auto match = replaced.find(impl->unsafe_storage().unsafeGetStorageImpl());
+      if (match != replaced.end()) {
+        impl->set_storage_keep_dtype(c10::Storage(match->second));
       }
     }
     const Effects& effect = effects[i];
@@ -210,22 +216,22 @@ void merge_common_calls(Graph& graph, std::vector<std::size_t>& origin, bool lif
         std::all_of(effect.makes.begin(), effect.makes.end(), unwritten)) {
       std::string key;
       put(key, call.plan);
-      put(key, call.learned->id);
-      bool known = true;
+      put(key, call.output_metadata->id);
+      bool has_key = true;
       for (const c10::IValue& argument : call.arguments) {
-        known = known && describe(graph, argument, versions, key);
+        has_key = has_key && describe(graph, argument, versions, key);
       }
       const auto dead = [&](int buffer) {
         return graph.buffers[static_cast<std::size_t>(buffer)].role == Role::Temporary;
       };
-      if (known) {
+      if (has_key) {
         const auto [entry, added] = first.emplace(std::move(key), i);
         if (!added && std::all_of(effect.makes.begin(), effect.makes.end(), dead)) {
           const engine::Call& same = graph.calls[entry->second];
-          for (std::size_t j = 0; j < call.fresh.size(); j++) {
-            replaced[call.fresh[j].get()] = same.fresh[j];
+          for (std::size_t j = 0; j < call.new_storages.size(); j++) {
+            replaced[call.new_storages[j].get()] = same.new_storages[j];
           }
-          kept[i] = false;
+          is_retained[i] = false;
           continue;
         }
       }
@@ -234,7 +240,7 @@ void merge_common_calls(Graph& graph, std::vector<std::size_t>& origin, bool lif
       versions[static_cast<std::size_t>(buffer)]++;
     }
   }
-  keep(graph, origin, kept);
+  remove_unmarked_calls(graph, origin, is_retained);
 }
 
 void fold_constants(Graph& graph, std::vector<std::size_t>& origin, bool lifted) {
@@ -245,7 +251,7 @@ void fold_constants(Graph& graph, std::vector<std::size_t>& origin, bool lifted)
       written[static_cast<std::size_t>(buffer)] = true;
     }
   }
-  std::vector<bool> kept(graph.calls.size(), true);
+  std::vector<bool> is_retained(graph.calls.size(), true);
   for (std::size_t i = 0; i < graph.calls.size(); i++) {
     const engine::Call& call = graph.calls[i];
     const Effects& effect = effects[i];
@@ -268,15 +274,15 @@ void fold_constants(Graph& graph, std::vector<std::size_t>& origin, bool lifted)
     }
     try {
       call.run();
-    } catch (const c10::Error&) {  // the launch raises it
+    } catch (const c10::Error&) {  // the launch throws the error
       for (const int position : effect.makes) {
         graph.buffers[static_cast<std::size_t>(position)].role = Role::Temporary;
       }
       continue;
     }
-    kept[i] = false;
+    is_retained[i] = false;
   }
-  keep(graph, origin, kept);
+  remove_unmarked_calls(graph, origin, is_retained);
 }
 
 std::size_t plan_memory(const Graph& graph, std::vector<std::size_t>& offsets) {
@@ -287,14 +293,14 @@ std::size_t plan_memory(const Graph& graph, std::vector<std::size_t>& offsets) {
     std::size_t bytes;
   };
   std::vector<Interval> intervals(graph.buffers.size());
-  std::vector<bool> seen(graph.buffers.size(), false);
-  const auto touch = [&](int buffer, std::size_t time) {
+  std::vector<bool> is_used(graph.buffers.size(), false);
+  const auto extend = [&](int buffer, std::size_t time) {
     const auto at = static_cast<std::size_t>(buffer);
     if (graph.buffers[at].role != Role::Temporary) {
       return;
     }
-    if (!seen[at]) {
-      seen[at] = true;
+    if (!is_used[at]) {
+      is_used[at] = true;
       const std::size_t bytes = (graph.buffers[at].bytes + kAlignment - 1) / kAlignment * kAlignment;
       intervals[at] = {buffer, time, time, bytes};
     }
@@ -304,18 +310,18 @@ std::size_t plan_memory(const Graph& graph, std::vector<std::size_t>& offsets) {
   for (std::size_t i = 0; i < graph.calls.size(); i++) {
     for (const Use& use : uses_of(graph.calls[i])) {
       if (const int buffer = graph.buffer_of(*use.tensor); buffer >= 0) {
-        touch(buffer, i);
+        extend(buffer, i);
       }
     }
-    for (const engine::HostStorage& fresh : graph.calls[i].fresh) {
-      if (const auto found = table.find(fresh.get()); found != table.end()) {
-        touch(found->second, i);
+    for (const engine::HostStorage& new_storage : graph.calls[i].new_storages) {
+      if (const auto match = table.find(new_storage.get()); match != table.end()) {
+        extend(match->second, i);
       }
     }
   }
   std::vector<Interval> order;
   for (std::size_t i = 0; i < intervals.size(); i++) {
-    if (seen[i]) {
+    if (is_used[i]) {
       order.push_back(intervals[i]);
     }
   }
@@ -324,19 +330,19 @@ std::size_t plan_memory(const Graph& graph, std::vector<std::size_t>& offsets) {
   });
   offsets.assign(graph.buffers.size(), 0);
   std::size_t total = 0;
-  std::vector<Interval> placed;
+  std::vector<Interval> placed_intervals;
   for (const Interval& interval : order) {
-    // The lowest gap between those that are in use at the same time.
-    std::vector<std::pair<std::size_t, std::size_t>> taken;
-    for (const Interval& other : placed) {
-      if (other.begin <= interval.end && interval.begin <= other.end) {
-        const std::size_t start = offsets[static_cast<std::size_t>(other.buffer)];
-        taken.emplace_back(start, start + other.bytes);
+    // Use the lowest gap between the buffers that are live at the same time.
+    std::vector<std::pair<std::size_t, std::size_t>> occupied;
+    for (const Interval& placed : placed_intervals) {
+      if (placed.begin <= interval.end && interval.begin <= placed.end) {
+        const std::size_t start = offsets[static_cast<std::size_t>(placed.buffer)];
+        occupied.emplace_back(start, start + placed.bytes);
       }
     }
-    std::sort(taken.begin(), taken.end());
+    std::sort(occupied.begin(), occupied.end());
     std::size_t offset = 0;
-    for (const auto& [start, end] : taken) {
+    for (const auto& [start, end] : occupied) {
       if (offset + interval.bytes <= start) {
         break;
       }
@@ -344,7 +350,7 @@ std::size_t plan_memory(const Graph& graph, std::vector<std::size_t>& offsets) {
     }
     offsets[static_cast<std::size_t>(interval.buffer)] = offset;
     total = std::max(total, offset + interval.bytes);
-    placed.push_back(interval);
+    placed_intervals.push_back(interval);
   }
   return total;
 }

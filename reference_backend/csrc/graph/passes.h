@@ -1,24 +1,24 @@
-// Passes over a graph before it becomes a recipe. Each keeps what is visible afterwards, the bytes of inputs
-// and outputs, and the order of calls. `origin` has the position of each call in the recorded graph and is
-// kept in step.
+// Passes over a graph before it becomes a recipe. Each pass preserves the results that are visible afterwards
+// (the bytes of inputs and outputs) and the order of calls. `origin` holds the index of each call in the
+// recorded graph; the passes keep it up to date.
 #pragma once
 
 #include "graph/graph.h"
 
 namespace hpu_reference::graph {
 
-// Removes calls whose results nothing alive depends on.
+// Removes calls on whose results no living buffer depends.
 void remove_dead_calls(Graph& graph, std::vector<std::size_t>& origin);
 
-// Removes calls that compute again, into temporaries, what another call has computed. Leaves random calls
-// and, if `lifted`, those with values that change from launch to launch.
+// Removes calls that recompute, into temporaries, the results of an earlier call. Ignores random calls. If
+// `lifted` is true, also ignores calls whose values change from launch to launch.
 void merge_common_calls(Graph& graph, std::vector<std::size_t>& origin, bool lifted);
 
-// Runs calls without inputs, or with folded ones only, and keeps their results as constants.
+// Runs calls that have no inputs or only constant inputs, and stores their results as constants.
 void fold_constants(Graph& graph, std::vector<std::size_t>& origin, bool lifted);
 
-// Places temporaries in one workspace; no two that are in use at the same time overlap. Returns its
-// bytes.
+// Plans temporaries into one workspace, so that temporaries that are live at the same time do not overlap.
+// Returns the size of the workspace in bytes.
 std::size_t plan_memory(const Graph& graph, std::vector<std::size_t>& offsets);
 
 }  // namespace hpu_reference::graph

@@ -13,25 +13,26 @@ namespace {
 
 std::atomic<std::int64_t> g_runs{0};
 
-// The only result of the call, over the memory that it goes to; undefined if the call has another number of
-// results or gives a view.
+// Returns the only result of the call, over its memory. Returns an undefined tensor if the call has another
+// number of results or returns a view.
 at::Tensor result_of(const engine::Call& call) {
-  const engine::Learned& learned = *call.learned;
-  if (learned.results.size() != 1 || learned.lengths.size() != 1 || learned.lengths[0] >= 0) {
+  const engine::OutputMetadata& output_metadata = *call.output_metadata;
+  if (output_metadata.results.size() != 1 || output_metadata.lengths.size() != 1 ||
+      output_metadata.lengths[0] >= 0) {
     return {};
   }
-  const engine::Result& result = learned.results[0];
+  const engine::Result& result = output_metadata.results[0];
   if (result.kind == engine::Result::Kind::Argument && result.source == 0 && call.plan->written[0] &&
       call.arguments[0].isTensor()) {
     return call.arguments[0].toTensor();
   }
-  if (result.kind != engine::Result::Kind::Fresh || result.conj || result.neg) {
+  if (result.kind != engine::Result::Kind::New || result.conj || result.neg) {
     return {};
   }
-  auto impl =
-      c10::make_intrusive<c10::TensorImpl>(c10::Storage(call.fresh[static_cast<std::size_t>(result.source)]),
-                                           c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                           c10::scalarTypeToTypeMeta(result.dtype));
+  auto impl = c10::make_intrusive<c10::TensorImpl>(
+      c10::Storage(call.new_storages[static_cast<std::size_t>(result.source)]),
+      c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(result.dtype));
   impl->set_sizes_and_strides(result.sizes, result.strides, result.offset);
   return at::Tensor(std::move(impl));
 }
@@ -58,8 +59,8 @@ bool PreparedCall::set_lifted(const engine::Call& call, const c10::IValue* lifte
   return true;
 }
 
-// Runs the operator, and behind it the kernel on the same memory. Whatever fails with the kernel, the
-// operator has run.
+// Runs the operator, then the kernel on the same memory. If the kernel fails, the operator has run
+// nevertheless.
 void PreparedCall::try_to_prepare(const Graph& graph,
                                   const engine::Call& call,
                                   std::uint64_t seed,
@@ -87,7 +88,7 @@ void PreparedCall::try_to_prepare(const Graph& graph,
   const std::string expected = bytes_of(result);
   bool same = false;
   try {
-    set_bytes_of(result, before);  // a kernel that does not write must not pass
+    set_bytes_of(result, before);  // so that a kernel that writes nothing fails the comparison
     if (set_lifted(call, lifted)) {
       kernel_->run();
       same = kernel_->intact() && bytes_of(result) == expected;
@@ -120,16 +121,16 @@ void PreparedCall::run(const Graph& graph,
         return;
       }
       kernel_.reset();
-      state_ = State::Plain;
+      state_ = State::NotPreparable;
       break;
     case State::New:
-      state_ = kernels::can_prepare(*call.plan) ? State::Seen : State::Plain;
+      state_ = kernels::can_prepare(*call.plan) ? State::RanOnce : State::NotPreparable;
       break;
-    case State::Seen:
-      state_ = State::Plain;  // unless this succeeds; also if it throws
+    case State::RanOnce:
+      state_ = State::NotPreparable;  // unless try_to_prepare() succeeds; also if it throws
       try_to_prepare(graph, call, seed, lifted);
       return;
-    case State::Plain:
+    case State::NotPreparable:
       break;
   }
   call.run(seed, lifted);

@@ -1,4 +1,4 @@
-// A call of a recipe that runs often, with its kernel prepared.
+// A call of a recipe that runs often, with a prepared kernel.
 #pragma once
 
 #include <memory>
@@ -8,15 +8,16 @@
 
 namespace hpu_reference::graph {
 
-// Runs one call of a recipe. From the second run on it uses a prepared kernel, if the operator has one and it
-// has computed the same bits in the second run as the operator.
+// Runs one call of a recipe. From the third run on it uses a prepared kernel if the operator has one and if
+// the prepared kernel computed the same bits as the operator in the second run.
 class PreparedCall {
  public:
-  // Runs `call`, which is always the same one of `graph`, with these seed and lifted values (null: its own).
+  // Runs `call` with this seed and these lifted values (null: the call's own values). `call` must be the same
+  // call of `graph` each time.
   void run(const Graph& graph, const engine::Call& call, std::uint64_t seed, const c10::IValue* lifted);
 
  private:
-  enum class State : std::uint8_t { New, Seen, Prepared, Plain };
+  enum class State : std::uint8_t { New, RanOnce, Prepared, NotPreparable };
 
   void try_to_prepare(const Graph& graph,
                       const engine::Call& call,
@@ -28,7 +29,7 @@ class PreparedCall {
   std::unique_ptr<kernels::PreparedKernel> kernel_;
 };
 
-// Number of runs of prepared kernels in this process.
+// Returns the number of runs of prepared kernels in this process.
 std::int64_t prepared_runs();
 
 }  // namespace hpu_reference::graph

@@ -53,12 +53,12 @@ Recipe::Recipe(Graph&& graph, bool constants) : graph_(std::move(graph)), consta
   fold_constants(graph_, origin_, !constants_);
   remove_dead_calls(graph_, origin_);
   removed_ = plans.size() - graph_.calls.size();
-  std::vector<bool> left(plans.size(), false);
+  std::vector<bool> is_remaining(plans.size(), false);
   for (const std::size_t position : origin_) {
-    left[position] = true;
+    is_remaining[position] = true;
   }
   for (std::size_t i = 0; i < plans.size(); i++) {
-    if (!left[i]) {
+    if (!is_remaining[i]) {
       removed_plans_.push_back(plans[i]);
     }
   }
@@ -85,7 +85,7 @@ Recipe::Recipe(Graph&& graph, bool constants) : graph_(std::move(graph)), consta
 
 Recipe::~Recipe() = default;
 
-void Recipe::set_fused(std::shared_ptr<FusedProgram> program) {
+void Recipe::set_fused(std::shared_ptr<AotiProgram> program) {
   std::atomic_store(&fused_, std::move(program));
 }
 
@@ -124,7 +124,7 @@ void Recipe::run_calls(const Launch& launch) {
   }
 }
 
-// True if the lifted values are those of the recording: fused code has them as constants.
+// Returns true if the lifted values equal those of the recording: fused code contains them as constants.
 bool Recipe::has_own_values(const Launch& launch) const {
   std::size_t next = 0;
   for (std::size_t i = 0; i < graph_.calls.size(); i++) {
@@ -132,15 +132,15 @@ bool Recipe::has_own_values(const Launch& launch) const {
     next = lifted_starts_[origin_[i]];
     for (const int position : call.lifted) {
       const c10::IValue& recorded = call.arguments[static_cast<std::size_t>(position)];
-      const c10::IValue& given = launch.lifted[next++];
+      const c10::IValue& value = launch.lifted[next++];
       if (recorded.isTensor()) {
         const at::Tensor& a = recorded.toTensor();
-        const at::Tensor& b = given.toTensor();
+        const at::Tensor& b = value.toTensor();
         if (a.scalar_type() != b.scalar_type() ||
             std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.itemsize()) != 0) {
           return false;
         }
-      } else if (recorded.toDouble() != given.toDouble()) {
+      } else if (recorded.toDouble() != value.toDouble()) {
         return false;
       }
     }
@@ -152,10 +152,10 @@ void Recipe::run(const Launch& launch) {
   const std::lock_guard lock(mutex_);
   const runtime::TraceSpan span(runtime::TraceKind::Recipe, name_);
   bind(launch);
-  for (const auto* plan : removed_plans_) {  // part of the graph, although their results are not needed
+  for (const auto* plan : removed_plans_) {  // part of the graph although their results are not needed
     plan->executed.fetch_add(1, std::memory_order_relaxed);
   }
-  if (const std::shared_ptr<FusedProgram> fused = std::atomic_load(&fused_);
+  if (const std::shared_ptr<AotiProgram> fused = std::atomic_load(&fused_);
       fused != nullptr && (constants_ || has_own_values(launch)) && fused->fits(graph_)) {
     fused->run();
     fused_runs_.fetch_add(1, std::memory_order_relaxed);

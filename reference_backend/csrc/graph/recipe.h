@@ -1,4 +1,4 @@
-// A graph after the passes, bound to memory at each launch.
+// A recipe: a graph after the passes, bound to memory at each launch.
 #pragma once
 
 #include <atomic>
@@ -13,76 +13,76 @@
 
 namespace hpu_reference::graph {
 
-class FusedProgram;
+class AotiProgram;
 
-// Values of one launch: host addresses of the buffers of the recorded graph, and for each of its calls a seed
-// (0 if it is not random) and its lifted values.
+// The values of one launch: host addresses of the recorded graph's buffers, and for each call a seed (0 if it
+// is not random) and its lifted values.
 struct Launch {
   std::vector<void*> addresses;
   std::vector<std::uint64_t> seeds;
   std::vector<c10::IValue> lifted;
-  bool at_recorded_addresses = false;  // temporaries too, in place of a workspace
-  c10::Storage workspace;              // on the device, of workspace_bytes; may be empty if that is 0
+  bool at_recorded_addresses = false;  // use the recorded addresses of temporaries instead of a workspace
+  c10::Storage workspace;              // device memory of workspace_bytes; may be empty if that is 0
 };
 
-// Counts a launch of a graph, and logs the memory in use if that is asked for.
+// Counts a launch of a graph. Logs the memory in use if the log level requests it.
 void count_launch();
 
-// A compiled graph. It runs once at a time; a second run waits.
+// A compiled graph. Only one run at a time; a second run waits.
 class Recipe {
  public:
-  // Runs the passes. `constants`: the lifted values are those of the calls and never change.
+  // Runs the passes. `constants`: the lifted values of the recorded calls are used in each launch.
   Recipe(Graph&& graph, bool constants);
   ~Recipe();
 
   // Runs the calls, or the fused program, on the launch's memory.
   void run(const Launch& launch);
 
-  // For messages and traces.
+  // Returns the name for messages and traces.
   const std::string& name() const {
     return name_;
   }
   const Graph& graph() const {
     return graph_;
   }
-  // Bytes of the workspace that each launch needs.
+  // Returns the size of the workspace that each launch needs.
   std::size_t workspace_bytes() const {
     return workspace_bytes_;
   }
-  // Number of calls of the recorded graph that the passes removed.
+  // Returns the number of recorded calls that the passes removed.
   std::size_t removed() const {
     return removed_;
   }
-  // True if a pass has made a buffer live longer than it did while recording.
+  // Returns true if a pass has extended the lifetime of a buffer beyond its lifetime in the recording.
   bool has_merged_calls() const {
     return merged_;
   }
-  // True if a call draws random numbers.
+  // Returns true if a call draws random numbers.
   bool has_random() const {
     return has_random_;
   }
-  // Generator of each recorded call; undefined for the default one.
+  // Returns the generator of each recorded call; undefined for the default generator.
   const std::vector<at::Generator>& generators() const {
     return generators_;
   }
-  // True if a call writes the buffer.
+  // Returns true if a call writes the buffer.
   bool writes(std::size_t buffer) const {
     return writes_[buffer];
   }
-  // Number of calls before the passes.
+  // Returns the number of calls before the passes.
   std::size_t recorded_calls() const {
     return generators_.size();
   }
-  // True if that recorded call draws random numbers.
+  // Returns true if the recorded call draws random numbers.
   bool random_at(std::size_t call) const {
     return random_[call];
   }
-  // Number of runs of the fused program.
+  // Returns the number of runs of the fused program.
   std::int64_t fused_runs() const {
     return fused_runs_;
   }
-  // Runs the fused program in place of the calls from now on.
-  void set_fused(std::shared_ptr<FusedProgram> program);
+  // Runs the fused program instead of the calls from now on.
+  void set_fused(std::shared_ptr<AotiProgram> program);
   bool fused() const {
     return std::atomic_load(&fused_) != nullptr;
   }
@@ -94,10 +94,10 @@ class Recipe {
 
   Graph graph_;
   std::string name_;
-  std::vector<PreparedCall> prepared_;      // of each call left
-  std::vector<std::size_t> origin_;         // of each call left: its position in the recorded graph
-  std::vector<std::size_t> lifted_starts_;  // of each recorded call: start of its values in Launch::lifted
-  std::vector<std::size_t> offsets_;        // of each temporary in the workspace
+  std::vector<PreparedCall> prepared_;      // per remaining call
+  std::vector<std::size_t> origin_;         // per remaining call: its index in the recorded graph
+  std::vector<std::size_t> lifted_starts_;  // per recorded call: start of its values in Launch::lifted
+  std::vector<std::size_t> offsets_;        // per temporary: its offset in the workspace
   std::vector<at::Generator> generators_;   // per recorded call
   std::vector<bool> random_;                // per recorded call
   std::vector<bool> writes_;                // per buffer
@@ -108,14 +108,14 @@ class Recipe {
   bool merged_ = false;
   bool has_random_ = false;
   runtime::RankedMutex<runtime::LockRank::Recipe> mutex_;
-  std::shared_ptr<FusedProgram> fused_;
+  std::shared_ptr<AotiProgram> fused_;
   std::atomic<std::int64_t> fused_runs_{0};
 };
 
-// Draws the seeds for one launch from the generators that the recorded calls name.
+// Draws the seeds of one launch from the generators of the recorded calls.
 std::vector<std::uint64_t> draw_seeds(const Recipe& recipe);
 
-// One launch on a queue.
+// A queued launch of a recipe.
 class RecipeWork final : public runtime::Work {
  public:
   RecipeWork(std::shared_ptr<Recipe> recipe, Launch&& launch)
@@ -125,7 +125,8 @@ class RecipeWork final : public runtime::Work {
     recipe_->run(launch_);
     launch_.workspace = c10::Storage();
   }
-  // It may be the last owner of a recipe, whose calls may own host memory that Python knows of.
+  // This object may hold the last reference to a recipe, whose calls may own host memory that Python objects
+  // reference.
   bool released_on_host() const override {
     return true;
   }

@@ -9,9 +9,9 @@
 #include <cstring>
 
 #include "graph/static_program.h"
-#include "memory/allocator.h"
-#include "memory/allocation_redirect.h"
 #include "memory/access_set.h"
+#include "memory/allocation_redirect.h"
+#include "memory/allocator.h"
 #include "runtime/capture_scope.h"
 #include "runtime/queue.h"
 #include "runtime/trace.h"
@@ -20,7 +20,7 @@ namespace hpu_reference::graph {
 
 namespace {
 
-constexpr const char* kName = "call_on_host";  // what checks of the order call this work
+constexpr const char* kName = "call_on_host";  // name of this work in reports of the race check
 
 c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
@@ -46,7 +46,7 @@ c10::Storage make_storage(std::size_t bytes, c10::DataPtr pointer, c10::Allocato
   return {c10::Storage::use_byte_size_t(), bytes, std::move(pointer), allocator, allocator != nullptr};
 }
 
-// Kernels take addresses and 64-bit integers, which are passed alike.
+// Kernels take addresses and 64-bit integers, which have the same calling convention.
 using Invoke = void (*)(void* function, void* const* arguments);
 
 template <std::size_t>
@@ -64,19 +64,19 @@ constexpr std::array<Invoke, sizeof...(N)> invokers(std::index_sequence<N...>) {
   }...};
 }
 
-constexpr auto kInvokers = invokers(std::make_index_sequence<StaticProgram::kMostArguments + 1>());
+constexpr auto kInvokers = invokers(std::make_index_sequence<StaticProgram::kMaxArguments + 1>());
 
 }  // namespace
 
-// The arguments of one call at a time: tensors over memory that is set at its beginning.
+// The arguments of one call: tensors over memory that is set when the call begins.
 struct StaticProgram::Frame {
-  std::vector<at::Tensor> tensors;     // by number; those of results only while they live
-  std::vector<c10::Storage> storages;  // by memory, of those with tensors
+  std::vector<at::Tensor> tensors;     // by number; result tensors only while they are alive
+  std::vector<c10::Storage> storages;  // by memory, for memories with tensors
   std::vector<char*> addresses;        // by memory
   std::vector<std::size_t> itemsizes;  // by memory
 };
 
-// A frame in the hands of one call.
+// A frame that one call uses.
 class StaticProgram::Lease {
  public:
   explicit Lease(StaticProgram& program) : program_(program) {
@@ -161,7 +161,7 @@ at::Tensor StaticProgram::tensor_of(const Frame& frame, int number) const {
 }
 
 void StaticProgram::call_kernel(const Step& step, const Frame& frame) const {
-  std::array<void*, kMostArguments> arguments;
+  std::array<void*, kMaxArguments> arguments;
   for (std::size_t i = 0; i < step.arguments.size(); i++) {
     const auto [tensor, number] = step.arguments[i];
     if (tensor < 0) {
@@ -178,7 +178,7 @@ void StaticProgram::call_kernel(const Step& step, const Frame& frame) const {
 void StaticProgram::call_addmm(const Step& step, const Frame& frame) const {
   at::Tensor out = tensor_of(frame, step.tensors[3]);
   if (step.adds_rows) {
-    // As the operator begins, without a tensor of equal rows and an operator to copy it.
+    // Does the same as the operator, without an expanded tensor and an operator that copies it.
     const Value& row = values_[static_cast<std::size_t>(step.tensors[0])];
     const std::size_t itemsize = frame.itemsizes[row.memory];
     const char* source = frame.addresses[row.memory] + row.offset * static_cast<std::int64_t>(itemsize);
@@ -300,11 +300,11 @@ void StaticProgram::run_steps(Frame& frame) const {
   }
 }
 
-// Points the frame at the memory of a call; returns the memory that it makes for what is returned.
+// Sets the frame to the memory of a call. Returns the memory that it allocates for the outputs.
 std::vector<c10::Storage> StaticProgram::bind(Frame& frame,
                                               const std::vector<at::Tensor>& inputs,
                                               char* workspace) const {
-  std::vector<c10::Storage> made(num_made_);
+  std::vector<c10::Storage> output_storages(num_output_memories_);
   for (std::size_t i = 0; i < memories_.size(); i++) {
     const Memory& memory = memories_[i];
     char* address = nullptr;
@@ -317,13 +317,14 @@ std::vector<c10::Storage> StaticProgram::bind(Frame& frame,
     } else if (memory.role == Role::Temporary) {
       address = workspace + memory.position;
     } else if (memory.role == Role::Output) {
-      c10::Storage& storage = made[memory.position];
-      // Written at once: not memory that queued work may still read.
+      c10::Storage& storage = output_storages[memory.position];
+      // The host writes this memory at once, so it must not be memory that queued work still reads.
       storage = make_storage(memory.bytes,
                              memory::allocate_device(memory.bytes, /*in_order=*/false),
                              memory::device_allocator());
-      if (C10_UNLIKELY(runtime::needs_attention())) {
-        memory::use_now(storage.unsafeGetStorageImpl(), /*written=*/true, /*surface=*/false, kName);
+      if (C10_UNLIKELY(runtime::is_work_pending())) {
+        memory::wait_and_check_races(
+            storage.unsafeGetStorageImpl(), /*written=*/true, /*surface=*/false, kName);
       }
       if (memory.bytes > 0) {
         address = memory::arena().to_host(storage.data());
@@ -336,36 +337,36 @@ std::vector<c10::Storage> StaticProgram::bind(Frame& frame,
       frame.storages[i].unsafeGetStorageImpl()->set_data_ptr_noswap(borrowed(address));
     }
   }
-  return made;
+  return output_storages;
 }
 
 std::optional<std::vector<at::Tensor>> StaticProgram::run(const std::vector<at::Tensor>& inputs) {
-  // Profilers are called back by operators, which a program passes over; one of the device has rows of its
+  // Profilers get callbacks from operators, which a program skips. A profile of the device has rows of the
   // steps.
   if ((at::hasCallbacks() && !runtime::is_profiled()) || c10::impl::dispatch_mode_enabled() ||
-      !fits(inputs) || (runtime::needs_attention() && runtime::is_capturing())) {
+      !fits(inputs) || (runtime::is_work_pending() && runtime::is_capturing())) {
     return std::nullopt;
   }
   kernels::HostCall call;
-  if (C10_UNLIKELY(runtime::needs_attention())) {
+  if (C10_UNLIKELY(runtime::is_work_pending())) {
     for (const at::Tensor& input : inputs) {
-      memory::use_now(storage_of(input), writes_, /*surface=*/false, kName);
+      memory::wait_and_check_races(storage_of(input), writes_, /*surface=*/false, kName);
     }
   }
   Lease lease(*this);
-  // In a HostCall this is memory of the device.
+  // Inside a HostCall this allocates device memory.
   const c10::DataPtr workspace = memory::host_allocator()->allocate(workspace_);
-  const auto made = bind(*lease, inputs, static_cast<char*>(workspace.get()));
+  const auto output_storages = bind(*lease, inputs, static_cast<char*>(workspace.get()));
   {
     const runtime::TraceSpan span(runtime::TraceKind::Recipe, name_);
     run_steps(*lease);
   }
   runs_.fetch_add(1, std::memory_order_relaxed);
-  return results(inputs, made, *lease, call);
+  return results(inputs, output_storages, *lease, call);
 }
 
 std::vector<at::Tensor> StaticProgram::results(const std::vector<at::Tensor>& inputs,
-                                               const std::vector<c10::Storage>& made,
+                                               const std::vector<c10::Storage>& output_storages,
                                                Frame& frame,
                                                kernels::HostCall& call) const {
   std::vector<at::Tensor> results(outputs_.size());
@@ -383,7 +384,7 @@ std::vector<at::Tensor> StaticProgram::results(const std::vector<at::Tensor>& in
     const at::Tensor* input = is_input ? &inputs[memory.position] : nullptr;
     results[i] = is_input && value.base < 0
                      ? *input
-                     : make_tensor(is_input ? input->storage() : made[memory.position],
+                     : make_tensor(is_input ? input->storage() : output_storages[memory.position],
                                    c10::DispatchKey::HPU,
                                    *value.dtype,
                                    value.sizes,
@@ -391,7 +392,7 @@ std::vector<at::Tensor> StaticProgram::results(const std::vector<at::Tensor>& in
                                    value.offset + (is_input ? input->storage_offset() : 0));
   }
   call.kernel_done();
-  drop_results(frame);  // the memory of results goes to the device only if nothing else refers to it
+  drop_results(frame);  // a result's memory becomes device memory only if no other reference to it exists
   for (std::size_t i = 0; i < outputs_.size(); i++) {
     results[i] = first_[i] != i ? results[first_[i]] : call.device(std::move(results[i]));
   }

@@ -46,7 +46,7 @@ int StaticProgram::add_buffer(at::ScalarType dtype,
   memories_.push_back({offset < 0 ? Role::Output : Role::Temporary,
                        bytes_of(dtype, sizes, strides),
                        c10::elementSize(dtype),
-                       offset < 0 ? num_made_++ : static_cast<std::size_t>(offset),
+                       offset < 0 ? num_output_memories_++ : static_cast<std::size_t>(offset),
                        {}});
   return add_value({memories_.size() - 1, dtype, sizes, strides});
 }
@@ -60,8 +60,8 @@ int StaticProgram::add_view(int base, const Sizes& sizes, const Sizes& strides, 
 void StaticProgram::add_kernel(const std::string& library,
                                const std::vector<KernelArgument>& arguments,
                                const std::string& name) {
-  TORCH_CHECK(arguments.size() <= kMostArguments, "a kernel of ", library, " has too many arguments");
-  // Never closed: the interpreter, which has loaded it too, does not close it either.
+  TORCH_CHECK(arguments.size() <= kMaxArguments, "a kernel of ", library, " has too many arguments");
+  // Never closed. The Python interpreter has loaded the library too and never closes it.
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   TORCH_CHECK(handle != nullptr, "cannot load ", library, ": ", dlerror());
   Step step{Kind::Kernel};
@@ -100,7 +100,7 @@ std::vector<int> StaticProgram::add_operator(const std::string& name,
   return results;
 }
 
-// The operators that compiled code calls most skip the dispatcher.
+// Selects a direct call for the operators that compiled code calls most, to skip the dispatcher.
 void StaticProgram::choose_direct_call(Step& step) {
   const auto& name = step.op->operator_name();
   if (name.overload_name != "out") {

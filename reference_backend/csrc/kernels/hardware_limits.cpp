@@ -16,8 +16,8 @@ namespace hpu_reference::kernels {
 
 namespace {
 
-// An unknown name is reported when the package is imported, which is where it can be.
-std::string profile_name() {
+// The import of the Python package reports an unknown name.
+std::string hardware_model() {
   const char* text = std::getenv("HPU_REFERENCE_PROFILE");
   return text == nullptr ? "" : text;
 }
@@ -38,7 +38,7 @@ void for_each_element(const at::Tensor& tensor, Function function) {
     return;
   }
   c10::SmallVector<std::int64_t, 8> position(sizes.size(), 0);
-  for (std::int64_t left = tensor.numel(); left > 0; left--) {
+  for (std::int64_t remaining = tensor.numel(); remaining > 0; remaining--) {
     std::int64_t offset = 0;
     for (std::size_t d = 0; d < sizes.size(); d++) {
       offset += position[d] * strides[d];
@@ -53,7 +53,7 @@ void for_each_element(const at::Tensor& tensor, Function function) {
   }
 }
 
-// Bits of a number of float8_e4m3fn without its sign; 0x7F is NaN, and numbers grow with their bits.
+// Mask of a float8_e4m3fn number without its sign. 0x7F is NaN, and numbers grow with their bits.
 constexpr std::uint8_t kMagnitude = 0x7F;
 constexpr std::uint8_t k240 = 0x77;
 
@@ -92,10 +92,10 @@ void check_range(const at::Tensor& target, const at::Tensor& source) {
 
 }  // namespace
 
-const bool g_profiled = !profile_name().empty();
+const bool g_has_hardware_limits = !hardware_model().empty();
 
 double largest_e4m3() {
-  static const bool small = profile_name() == "gaudi2";
+  static const bool small = hardware_model() == "gaudi2";
   return small ? 240 : 448;
 }
 
@@ -119,7 +119,7 @@ void check_dtype(at::ScalarType dtype) {
   TORCH_CHECK(!at::isComplexType(dtype), "Complex datatype is not supported on HPU device.");
 }
 
-void narrow(const at::Tensor& host) {
+void round_to_hardware(const at::Tensor& host) {
   if (!is_dense_host(host)) {
     return;
   }
@@ -139,29 +139,29 @@ void narrow(const at::Tensor& host) {
   }
 }
 
-void narrow_results(const OperatorPlan& plan,
-                    const std::vector<c10::IValue>& arguments,
-                    const c10::IValue* results) {
-  const auto narrow_value = [](const c10::IValue& value) {
+void round_results_to_hardware(const OperatorPlan& plan,
+                               const std::vector<c10::IValue>& arguments,
+                               const c10::IValue* results) {
+  const auto round_value = [](const c10::IValue& value) {
     if (value.isTensor()) {
-      narrow(value.toTensor());
+      round_to_hardware(value.toTensor());
     } else if (value.isTensorList()) {
       for (const at::Tensor& tensor : value.toTensorList().vec()) {
-        narrow(tensor);
+        round_to_hardware(tensor);
       }
     }
   };
   for (std::size_t i = 0; i < plan.arguments; i++) {
     if (plan.written[i]) {
-      narrow_value(arguments[i]);
+      round_value(arguments[i]);
     }
   }
   for (std::size_t i = 0; i < plan.returns; i++) {
-    narrow_value(results[i]);
+    round_value(results[i]);
   }
 }
 
-at::Tensor narrowed_source(const at::Tensor& target, const at::Tensor& source) {
+at::Tensor rounded_source(const at::Tensor& target, const at::Tensor& source) {
   if (!is_device_tensor(target)) {
     return source;
   }
@@ -170,9 +170,9 @@ at::Tensor narrowed_source(const at::Tensor& target, const at::Tensor& source) {
   if (target.scalar_type() != at::kFloat8_e4m3fn || type == at::kFloat8_e4m3fn) {
     return source;
   }
-  // The CPU clamps no numbers of 8 bits, and whole ones may not hold the limit.
-  const bool wide = at::isFloatingType(type) && !at::isFloat8Type(type);
-  return at::clamp(wide ? source : source.to(at::kFloat), -largest_e4m3(), largest_e4m3());
+  // The CPU does not clamp 8-bit floats, and an integer dtype may not represent the limit.
+  const bool clampable = at::isFloatingType(type) && !at::isFloat8Type(type);
+  return at::clamp(clampable ? source : source.to(at::kFloat), -largest_e4m3(), largest_e4m3());
 }
 
 }  // namespace hpu_reference::kernels

@@ -1,8 +1,8 @@
-// Limits of hardware that the device can take on, so that programs meet them without the hardware. Off by
-// default; HPU_REFERENCE_PROFILE, gaudi2 or gaudi3, turns them on for the process.
+// Hardware limits that the device can imitate, so that programs meet them without the hardware. Off by
+// default. HPU_REFERENCE_PROFILE=gaudi2 or gaudi3 enables them for the process.
 //
-//   float64 has the values of float32, int64 those of int32 unless 64 bits are on, complex dtypes are
-//   refused, float8_e4m3fn saturates at the hardware's largest number, gelu is the one by tanh.
+//   float64 has the values of float32. int64 has the values of int32 unless 64 bits are enabled. Complex
+//   dtypes are refused. float8_e4m3fn saturates at the hardware's largest number. gelu uses tanh.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,35 +14,37 @@
 
 namespace hpu_reference::kernels {
 
-// True if the process has a profile.
-extern const bool g_profiled;
-inline bool is_profiled() {
-  return g_profiled;
+// True if hardware limits are enabled for the process.
+extern const bool g_has_hardware_limits;
+inline bool has_hardware_limits() {
+  return g_has_hardware_limits;
 }
 
-// Largest finite number of float8_e4m3fn: 240 on gaudi2, otherwise 448.
+// Returns the largest finite number of float8_e4m3fn: 240 on gaudi2, otherwise 448.
 double largest_e4m3();
 
-// Turns 64 bits of int64 on or off (PT_ENABLE_INT64_SUPPORT); off at start.
+// Enables or disables 64 bits of int64 (PT_ENABLE_INT64_SUPPORT). Disabled at start.
 void set_wide_integers(bool on);
-// Turns the check of values that the host hands over on or off (PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK).
+// Enables or disables the range check of values that come from the host
+// (PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK).
 void set_range_check(bool on);
-// Turns gelu by tanh, whatever form a caller asks for, on or off (PT_HPU_FORCE_TANH_FOR_GELU); on at start.
+// Enables or disables gelu by tanh regardless of the caller's argument (PT_HPU_FORCE_TANH_FOR_GELU). Enabled
+// at start.
 void set_tanh_gelu(bool on);
 bool forces_tanh();
 
-// Throws if the dtype is one that the hardware has not.
+// Throws if the hardware does not have the dtype.
 void check_dtype(at::ScalarType dtype);
 
-// Rounds the elements of a host tensor to those that the hardware has, in place. Again changes nothing.
-void narrow(const at::Tensor& host);
-// Narrows what a kernel has made or written: host tensors.
-void narrow_results(const OperatorPlan& plan,
-                    const std::vector<c10::IValue>& arguments,
-                    const c10::IValue* results);
+// Rounds the elements of a host tensor to values that the hardware has, in place. Idempotent.
+void round_to_hardware(const at::Tensor& host);
+// Applies round_to_hardware() to the host tensors that a kernel has returned or written.
+void round_results_to_hardware(const OperatorPlan& plan,
+                               const std::vector<c10::IValue>& arguments,
+                               const c10::IValue* results);
 
-// Returns the source of a copy into `target` as the hardware sees it. Throws if it comes from the host and
-// holds a value that `target` cannot.
-at::Tensor narrowed_source(const at::Tensor& target, const at::Tensor& source);
+// Returns the source of a copy into `target`, rounded to values that the hardware has. Throws if the source
+// comes from the host and has a value that `target` cannot represent.
+at::Tensor rounded_source(const at::Tensor& target, const at::Tensor& source);
 
 }  // namespace hpu_reference::kernels

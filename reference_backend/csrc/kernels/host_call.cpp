@@ -5,12 +5,12 @@
 #include <ATen/EmptyTensor.h>
 #include <c10/core/GradMode.h>
 
-#include "kernels/non_strided_layouts.h"
-#include "kernels/host_tensors.h"
 #include "kernels/hardware_limits.h"
+#include "kernels/host_tensors.h"
+#include "kernels/non_strided_layouts.h"
 #include "kernels/tensor_access.h"
-#include "memory/allocator.h"
 #include "memory/access_set.h"
+#include "memory/allocator.h"
 #include "memory/host_storage.h"
 #include "runtime/device.h"
 #include "runtime/host_access.h"
@@ -20,7 +20,8 @@ namespace hpu_reference::kernels {
 
 namespace {
 
-// Below the device's key nothing may record gradients, cast or trace again.
+// Returns the keys that are excluded below the device's key: autograd, autocast and tracing must not run
+// again.
 c10::DispatchKeySet excluded_keys() {
   static const c10::DispatchKeySet keys = c10::autograd_dispatch_keyset |
                                           c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView) |
@@ -29,11 +30,11 @@ c10::DispatchKeySet excluded_keys() {
 }
 
 bool is_plain_dense(c10::DispatchKeySet keys) {
-  constexpr c10::DispatchKeySet other({c10::DispatchKey::Sparse,
-                                       c10::DispatchKey::SparseCsr,
-                                       c10::DispatchKey::Quantized,
-                                       c10::DispatchKey::NestedTensor});
-  return !keys.has_any(other);
+  constexpr c10::DispatchKeySet non_strided({c10::DispatchKey::Sparse,
+                                             c10::DispatchKey::SparseCsr,
+                                             c10::DispatchKey::Quantized,
+                                             c10::DispatchKey::NestedTensor});
+  return !keys.has_any(non_strided);
 }
 
 [[noreturn]] void throw_devices(const char* name, const at::Tensor& tensor) {
@@ -56,14 +57,13 @@ void prepare(bool surface, bool offered) {
 
 HostCall::HostCall(bool redirect, bool surface, bool offered)
     : keys_((runtime::acquire(),
-             runtime::needs_attention() ? prepare(surface, offered) : void(),
+             runtime::is_work_pending() ? prepare(surface, offered) : void(),
              excluded_keys())),
-      detour_(redirect),
+      redirect_(redirect),
       surface_(surface) {
 }
 
-// Number of arguments from which on positions are looked up by address: optimisers pass thousands of tensors
-// in one call.
+// Minimum number of arguments for the lookup by address. Optimizers pass thousands of tensors in one call.
 constexpr std::size_t kMany = 24;
 
 template <class Pairs, class Positions, class Match>
@@ -77,8 +77,8 @@ auto* find_pair(const Pairs& pairs, const Positions& positions, const void* addr
     }
     return static_cast<Pair*>(nullptr);
   }
-  const auto found = positions->find(address);
-  return found == positions->end() ? nullptr : &pairs[found->second];
+  const auto position = positions->find(address);
+  return position == positions->end() ? nullptr : &pairs[position->second];
 }
 
 template <class Pairs, class Positions, class Addresses>
@@ -133,8 +133,8 @@ const HostCall::StoragePair* HostCall::find_host_storage(const c10::StorageImpl*
 c10::intrusive_ptr<c10::StorageImpl> HostCall::host_storage(c10::StorageImpl* device,
                                                             Access access,
                                                             const char* name) {
-  if (C10_UNLIKELY(runtime::needs_attention())) {
-    memory::use_now(device, access == Access::Write && !keeps_values_, surface_, name);
+  if (C10_UNLIKELY(runtime::is_work_pending())) {
+    memory::wait_and_check_races(device, access == Access::Write && !values_unchanged_, surface_, name);
   }
   if (const StoragePair* pair = find_device_storage(device)) {
     return pair->host;
@@ -144,7 +144,7 @@ c10::intrusive_ptr<c10::StorageImpl> HostCall::host_storage(c10::StorageImpl* de
   return host;
 }
 
-// Bytes from the start of the storage to the end of the last element.
+// Returns the bytes from the start of the storage to the end of the last element.
 std::size_t bytes_spanned(const c10::TensorImpl* tensor) {
   if (tensor->is_contiguous()) {
     return static_cast<std::size_t>(tensor->storage_offset() + tensor->numel()) * tensor->itemsize();
@@ -155,8 +155,8 @@ std::size_t bytes_spanned(const c10::TensorImpl* tensor) {
                                           static_cast<std::size_t>(tensor->storage_offset()));
 }
 
-// Refuses a storage that was freed or shrunk under its tensor, or that of a fake tensor: the kernel would
-// leave its bounds.
+// Rejects a storage that was freed or shrunk below its tensor's size, and the storage of a fake tensor: the
+// kernel would access memory out of bounds.
 void HostCall::check_storage(const c10::TensorImpl* tensor, const char* name) const {
   if (tensor->numel() == 0 || short_storages_allowed_ ||
       tensor->key_set().has(c10::DispatchKey::ZeroTensor)) {
@@ -197,15 +197,15 @@ at::Tensor HostCall::host(const at::Tensor& tensor, Access access, const char* n
   if (!is_device_tensor(tensor)) {
     return cpu_argument(tensor, access, name);
   }
-  if (C10_UNLIKELY(is_profiled())) {
-    check_dtype(tensor.scalar_type());  // a view may have another dtype than what was made
+  if (C10_UNLIKELY(has_hardware_limits())) {
+    check_dtype(tensor.scalar_type());  // a view may have another dtype than its base
   }
   const bool written = access == Access::Write;
   if (const TensorPair* pair = find_device_tensor(tensor.unsafeGetTensorImpl())) {
     if (written && !pair->written) {
       const_cast<TensorPair*>(pair)->written = true;
-      if (runtime::needs_attention() && tensor.has_storage() && !keeps_values_) {
-        memory::use_now(
+      if (runtime::is_work_pending() && tensor.has_storage() && !values_unchanged_) {
+        memory::wait_and_check_races(
             tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(), written, surface_, name);
       }
     }
@@ -213,9 +213,8 @@ at::Tensor HostCall::host(const at::Tensor& tensor, Access access, const char* n
   }
   at::Tensor result = is_plain_dense(tensor.unsafeGetTensorImpl()->key_set())
                           ? host_dense(tensor, access, name)
-                          : ExtendedLayouts::host(*this, tensor, access, name);
-  // Some CPU kernels compute what only a backward pass needs (an argmax) when an argument asks for a
-  // gradient.
+                          : NonStridedLayouts::host(*this, tensor, access, name);
+  // Some CPU kernels compute data for the backward pass (an argmax) when an argument requires a gradient.
   if (c10::GradMode::is_enabled() && tensor.requires_grad()) {
     result.unsafeGetTensorImpl()->set_requires_grad(true);
   }
@@ -224,7 +223,7 @@ at::Tensor HostCall::host(const at::Tensor& tensor, Access access, const char* n
 }
 
 void HostCall::kernel_done() {
-  detour_.end();
+  redirect_.end();
 }
 
 c10::StorageImpl* HostCall::device_storage_for(c10::StorageImpl* host) const {
@@ -232,42 +231,42 @@ c10::StorageImpl* HostCall::device_storage_for(c10::StorageImpl* host) const {
   return pair == nullptr ? nullptr : pair->device;
 }
 
-void HostCall::adopt_storage_of(c10::TensorImpl* impl, bool kept_by_others) {
+void HostCall::adopt_storage_of(c10::TensorImpl* impl, bool has_other_owners) {
   c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (storage->device_type() == c10::DeviceType::HPU) {
     return;  // shared with a result that was converted before
   }
   if (c10::StorageImpl* device = device_storage_for(storage)) {
-    // A view of an argument or of an earlier result: `device` is alive, as that is.
+    // The result is a view of an argument or of an earlier result, so `device` is alive.
     impl->set_storage_keep_dtype(c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(device)));
     return;
   }
-  if (!kept_by_others && memory::adopt_storage(storage)) {
-    if (C10_UNLIKELY(runtime::needs_attention())) {
-      memory::use_now(storage, /*written=*/true, surface_, name_);
+  if (!has_other_owners && memory::adopt_storage(storage)) {
+    if (C10_UNLIKELY(runtime::is_work_pending())) {
+      memory::wait_and_check_races(storage, /*written=*/true, surface_, name_);
     }
     return;
   }
-  // Made on the heap (by a worker thread of the kernel), or kept by the kernel or another result as CPU
-  // memory: the only cases in which a result is copied.
+  // The memory was allocated on the heap by a worker thread of the kernel, or the kernel or another result
+  // references it as CPU memory. Only in these cases is a result copied.
   const std::size_t bytes = storage->nbytes();
   c10::DataPtr pointer = memory::allocate_device(bytes, /*in_order=*/false);
   if (bytes > 0) {
     memory::block_of(pointer)->host_written = true;
     std::memcpy(memory::arena().to_host(pointer.get()), storage->data(), bytes);
   }
-  auto fresh = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
-                                                     bytes,
-                                                     std::move(pointer),
-                                                     memory::device_allocator(),
-                                                     /*resizable=*/true);
-  add(StoragePair{fresh.get(),
+  auto copied_storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
+                                                              bytes,
+                                                              std::move(pointer),
+                                                              memory::device_allocator(),
+                                                              /*resizable=*/true);
+  add(StoragePair{copied_storage.get(),
                   c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage),
                   storage->data(),
                   bytes,
                   /*argument=*/false});
-  memory::use_now(fresh.get(), /*written=*/true, surface_, name_);
-  impl->set_storage_keep_dtype(c10::Storage(std::move(fresh)));
+  memory::wait_and_check_races(copied_storage.get(), /*written=*/true, surface_, name_);
+  impl->set_storage_keep_dtype(c10::Storage(std::move(copied_storage)));
 }
 
 at::Tensor HostCall::device(at::Tensor&& result, std::size_t holders) {
@@ -279,24 +278,24 @@ at::Tensor HostCall::device(at::Tensor&& result, std::size_t holders) {
     return pair->device;
   }
   if (is_device_tensor(result)) {
-    return std::move(result);  // the same result twice
+    return std::move(result);  // the same result was returned twice
   }
   if (!is_plain_dense(impl->key_set())) {
-    return ExtendedLayouts::device(*this, std::move(result));
+    return NonStridedLayouts::device(*this, std::move(result));
   }
   TORCH_CHECK_NOT_IMPLEMENTED(
       impl->has_storage() && impl->key_set().has_backend(c10::BackendComponent::CPUBit),
       "a result of layout ",
       result.layout(),
-      " cannot live on the hpu device; use a strided tensor, or the CPU for this operator");
-  if (C10_UNLIKELY(is_profiled())) {
+      " is not supported on the hpu device; use a strided tensor, or the CPU for this operator");
+  if (C10_UNLIKELY(has_hardware_limits())) {
     check_dtype(result.scalar_type());
     const StoragePair* pair = find_host_storage(impl->unsafe_storage().unsafeGetStorageImpl());
     if (pair == nullptr || !pair->argument) {
-      narrow(result);
+      round_to_hardware(result);
     }
   }
-  const bool kept_by_others = result.use_count() > holders || impl->unsafe_storage().use_count() > 1;
+  const bool has_other_owners = result.use_count() > holders || impl->unsafe_storage().use_count() > 1;
   if (result.use_count() != 1) {
     auto copy = c10::make_intrusive<c10::TensorImpl>(
         c10::Storage(impl->unsafe_storage()),
@@ -309,7 +308,7 @@ at::Tensor HostCall::device(at::Tensor&& result, std::size_t holders) {
     result = at::Tensor(std::move(copy));
     impl = result.unsafeGetTensorImpl();
   }
-  adopt_storage_of(impl, kept_by_others);
+  adopt_storage_of(impl, has_other_owners);
   change_backend(impl, runtime::kDevice);
   return std::move(result);
 }
@@ -318,14 +317,14 @@ void HostCall::write_back(const TensorPair& pair) {
   c10::TensorImpl* host = pair.host.unsafeGetTensorImpl();
   c10::TensorImpl* device = pair.device.unsafeGetTensorImpl();
   if (!is_plain_dense(device->key_set())) {
-    ExtendedLayouts::write_back(*this, pair.device, pair.host);
+    NonStridedLayouts::write_back(*this, pair.device, pair.host);
     return;
   }
   c10::StorageImpl* storage = host->unsafe_storage().unsafeGetStorageImpl();
   c10::StorageImpl* before = device->unsafe_storage().unsafeGetStorageImpl();
-  if (device_storage_for(storage) != before) {  // set_() gave it another storage
+  if (device_storage_for(storage) != before) {  // set_() assigned another storage
     if (const StoragePair* pair = find_device_storage(before)) {
-      // The pair refers to it until the end of the call; the tensor may have the last reference.
+      // The pair refers to the storage until the end of the call, and the tensor may hold the last reference.
       const_cast<StoragePair*>(pair)->replaced = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(before);
     }
     c10::StorageImpl* replacement = device_storage_for(storage);
@@ -351,22 +350,23 @@ void HostCall::write_back(const TensorPair& pair) {
 
 HostCall::~HostCall() {
   if (!finished_) {
-    detour_.end();
+    redirect_.end();
     try {
       write_back_all(/*failed=*/true);
-    } catch (...) {  // the kernel's own error is the one to report
+    } catch (...) {  // the kernel's own error is reported
     }
   }
   release_arguments();
 }
 
-// A kernel may keep an argument (packed weights keep their bias): its host view then has to keep the memory.
+// A kernel may keep an argument (packed weights keep their bias). Its host alias must then keep the memory
+// alive.
 void HostCall::release_arguments() {
   for (auto& pair : tensors_) {
     return_host_tensor(std::move(pair.host));
   }
   for (auto& pair : storages_) {
-    // Memory that the kernel gave it and no result took stays its own.
+    // Memory that the kernel assigned to the storage, and that no result uses, stays with the storage.
     if (pair.argument && pair.host->data() == pair.address) {
       memory::return_host_storage(pair.device, std::move(pair.host));
     }
@@ -375,10 +375,10 @@ void HostCall::release_arguments() {
 
 void HostCall::finish() {
   finished_ = true;
-  if (C10_UNLIKELY(is_profiled())) {
+  if (C10_UNLIKELY(has_hardware_limits())) {
     for (const auto& pair : tensors_) {
       if (pair.written) {
-        narrow(pair.host);
+        round_to_hardware(pair.host);
       }
     }
   }
@@ -389,17 +389,18 @@ void HostCall::write_back_all(bool failed) {
   for (auto& pair : storages_) {
     if (C10_UNLIKELY(pair.argument &&
                      (pair.host->data() != pair.address || pair.host->nbytes() != pair.bytes))) {
-      memory::take_resized(pair.device, pair.host.get());
+      memory::adopt_resized_memory(pair.device, pair.host.get());
     }
   }
   for (const auto& pair : tensors_) {
     if (!pair.written) {
       continue;
     }
-    // torch's resize sets the sizes before it allocates: if that failed, the tensor keeps its old ones.
-    const bool half_made = failed && is_plain_dense(pair.device.unsafeGetTensorImpl()->key_set()) &&
-                           bytes_spanned(pair.host.unsafeGetTensorImpl()) > pair.device.storage().nbytes();
-    if (!half_made) {
+    // torch's resize sets the sizes before it allocates. If the allocation failed, the tensor keeps its old
+    // sizes.
+    const bool is_partial = failed && is_plain_dense(pair.device.unsafeGetTensorImpl()->key_set()) &&
+                            bytes_spanned(pair.host.unsafeGetTensorImpl()) > pair.device.storage().nbytes();
+    if (!is_partial) {
       write_back(pair);
     }
   }

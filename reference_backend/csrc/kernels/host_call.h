@@ -1,10 +1,10 @@
-// One call of a CPU kernel on host views of device tensors.
+// One call of a CPU kernel on host aliases of device tensors.
 //
 //   device tensor --host()--> CPU tensor over the same bytes --CPU kernel--> CPU result in arena memory
 //                                                                --device()--> device tensor, without a copy
 //
-// Arguments that share a storage share it on the host side as well; finish() writes back what the kernel
-// changed in the metadata or storage of the arguments it may write to.
+// Arguments that share a storage also share it on the host side. finish() writes changes of the metadata or
+// storage of written arguments back to the device tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,67 +18,69 @@
 
 namespace hpu_reference::kernels {
 
-// True for a tensor of the device, of any layout.
+// Returns true for a device tensor of any layout.
 inline bool is_device_tensor(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->key_set().has_backend(c10::BackendComponent::HPUBit);
 }
 
-// A kernel's access to an argument.
 enum class Access { Read, Write };
 
-// One call; see above.
+// One call of a CPU kernel; see above.
 class HostCall {
  public:
-  // Waits for queued or recorded work of the stream that comes before it; host() then for work of other
-  // streams that uses the argument's memory. `redirect`: results of the kernel go to device
-  // memory; off for kernels that return no tensor. `surface`: the caller reads data on the host, so that
-  // errors of earlier work are thrown here. Throws if the call would be part of a capture, unless it is one
-  // that the recorder was offered (`offered`): another thread may have begun a capture since.
+  // Waits for earlier queued or recorded work of the stream. host() then waits for work of other streams that
+  // uses the argument's memory.
+  //   redirect: allocations of the kernel use device memory. Disable it for kernels that return no tensor.
+  //   surface: the caller reads data on the host, so errors of earlier work are thrown here.
+  //   offered: the recorder of the current capture has already declined this call.
+  // Throws if a capture would have to record the call, unless `offered` is set: another thread may have begun
+  // a capture since.
   explicit HostCall(bool redirect = true, bool surface = false, bool offered = false);
-  // Writes back the out= arguments that a kernel resized before it threw, as on the CPU.
+  // Writes back out= arguments that a kernel resized before it threw, as the CPU does.
   ~HostCall();
   HostCall(const HostCall&) = delete;
   HostCall& operator=(const HostCall&) = delete;
 
-  // Makes the CPU tensor for the kernel. `name` is the operator's, for messages.
+  // Returns the host alias of the tensor for the kernel. `name` is the operator's name, for messages.
   at::Tensor host(const at::Tensor& tensor, Access access, const char* name);
 
-  // Ends the redirection; every later call converts results.
+  // Ends the redirection of allocations. Call it after the kernel and before converting results.
   void kernel_done();
 
   // Returns the device tensor for a result of the kernel: the argument itself, a view of it, or the result
-  // turned into a device tensor in place. `holders`: how many references to it this call accounts for.
+  // turned into a device tensor in place. `holders`: the number of references to the result that belong to
+  // this call.
   at::Tensor device(at::Tensor&& result, std::size_t holders = 1);
 
   // Writes changed metadata and storages back to the written arguments.
   void finish();
 
-  // Accepts (or not) CPU tensors of one or more dimensions as the arguments that follow.
+  // Allows or rejects CPU tensors of one or more dimensions as the arguments that follow.
   void allow_cpu_tensors(bool allowed) {
     cpu_tensors_allowed_ = allowed;
   }
 
-  // Does not wait for work that only reads the arguments which follow, although they are Access::Write: the
-  // caller knows that they keep their values.
-  void keep_values() {
-    keeps_values_ = true;
+  // Does not wait for work that only reads the following arguments, although their access is Write. The
+  // caller must know that the call does not change their values.
+  void assume_values_unchanged() {
+    values_unchanged_ = true;
   }
 
-  // Accepts tensors larger than their storage: resize_() makes the storage fit.
+  // Accepts tensors larger than their storage, for resize_(), which enlarges the storage.
   void allow_short_storages() {
     short_storages_allowed_ = true;
   }
 
  private:
-  friend class ExtendedLayouts;
+  friend class NonStridedLayouts;
 
   struct StoragePair {
-    c10::StorageImpl* device;  // of an argument, or of a result that was copied
+    c10::StorageImpl* device;  // storage of an argument or of a copied result
     c10::intrusive_ptr<c10::StorageImpl> host;
-    const void* address;  // of the host storage before the kernel ran
+    const void* address;  // address of the host storage before the kernel ran
     std::size_t bytes;
     bool argument;
-    c10::intrusive_ptr<c10::StorageImpl> replaced = {};  // `device`, if set_() took it from its tensor
+    c10::intrusive_ptr<c10::StorageImpl> replaced = {};  // `device`, if set_() detached it from its tensor
   };
   struct TensorPair {
     at::Tensor device;
@@ -92,15 +94,15 @@ class HostCall {
   at::Tensor host_dense(const at::Tensor& tensor, Access access, const char* name);
   void check_storage(const c10::TensorImpl* tensor, const char* name) const;
   at::Tensor cpu_argument(const at::Tensor& tensor, Access access, const char* name) const;
-  void adopt_storage_of(c10::TensorImpl* impl, bool kept_by_others);
+  void adopt_storage_of(c10::TensorImpl* impl, bool has_other_owners);
   c10::StorageImpl* device_storage_for(c10::StorageImpl* host) const;
   void write_back(const TensorPair& pair);
   void write_back_all(bool failed);
 
   c10::impl::ExcludeDispatchKeyGuard keys_;
-  memory::HostDetour detour_;
+  memory::AllocationRedirect redirect_;
   const bool surface_;
-  const char* name_ = "an operator";  // of the latest argument
+  const char* name_ = "an operator";  // operator of the latest argument
   void add(StoragePair&& pair);
   void add(TensorPair&& pair);
   void release_arguments();
@@ -109,7 +111,7 @@ class HostCall {
   const StoragePair* find_device_storage(const c10::StorageImpl* device) const;
   const StoragePair* find_host_storage(const c10::StorageImpl* host) const;
 
-  // By device and host addresses; made for calls with many tensors.
+  // Indices by device and host address; used for calls with many tensors.
   using Positions = std::unique_ptr<std::unordered_map<const void*, std::size_t>>;
 
   c10::SmallVector<StoragePair, 6> storages_;
@@ -118,11 +120,11 @@ class HostCall {
   Positions storage_positions_;
   bool cpu_tensors_allowed_ = false;
   bool short_storages_allowed_ = false;
-  bool keeps_values_ = false;
+  bool values_unchanged_ = false;
   bool finished_ = false;
 };
 
-// Makes the host view of a dense strided tensor, for code that reads or writes its bytes itself.
+// Returns the host alias of a dense strided tensor, for code that reads or writes its bytes itself.
 at::Tensor host_view(const at::Tensor& tensor);
 
 }  // namespace hpu_reference::kernels

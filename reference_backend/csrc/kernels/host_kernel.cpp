@@ -48,11 +48,11 @@ c10::IValue device_value(HostCall& call, c10::IValue&& value) {
     return call.device(std::move(value).toTensor());
   }
   if (value.isTensorList()) {
-    c10::List<at::Tensor> made = std::move(value).toTensorList();
+    c10::List<at::Tensor> results = std::move(value).toTensorList();
     c10::List<at::Tensor> result;
-    result.reserve(made.size());
-    for (std::size_t i = 0; i < made.size(); i++) {
-      result.push_back(call.device(made.extract(i)));
+    result.reserve(results.size());
+    for (std::size_t i = 0; i < results.size(); i++) {
+      result.push_back(call.device(results.extract(i)));
     }
     return result;
   }
@@ -63,7 +63,7 @@ c10::IValue device_value(HostCall& call, c10::IValue&& value) {
 
 void HostKernel::run(const c10::OperatorHandle& op, torch::jit::Stack* stack) const {
   HostCall call(plan_.returns_tensors, plan_.data_dependent, /*offered=*/true);
-  if (plan_.grows_storage) {
+  if (plan_.resizes_storage) {
     call.allow_short_storages();
   }
   const std::size_t first = stack->size() - plan_.arguments;
@@ -84,7 +84,7 @@ void HostKernel::run(const c10::OperatorHandle& op, torch::jit::Stack* stack) co
       span.add_bytes(bytes_of(stack->data() + first, plan_.arguments));
     }
     if (dense_) {
-      run_or_widen(plan_, op, key_, stack);
+      run_with_upcast(plan_, op, key_, stack);
     } else {
       op.redispatchBoxed(key_, stack);
     }

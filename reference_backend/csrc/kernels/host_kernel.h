@@ -1,4 +1,4 @@
-// The CPU's kernel of one operator, run on the host views of its arguments.
+// The CPU kernel of one operator, run on the host aliases of its arguments.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -8,26 +8,25 @@
 
 namespace hpu_reference::kernels {
 
-// One operator's kernel at a CPU-side key.
+// An operator's kernel at one CPU dispatch key.
 class HostKernel {
  public:
-  // `key` is the CPU-side key to run at: CPU, SparseCPU, SparseCsrCPU or QuantizedCPU.
+  // `key` is the CPU dispatch key of the kernel: CPU, SparseCPU, SparseCsrCPU or QuantizedCPU.
   HostKernel(const c10::OperatorHandle& op, c10::DispatchKey key)
       : plan_(op), key_(key), dense_(key == c10::DispatchKey::CPU) {
   }
 
-  // Runs the kernel on this thread, at once: arguments on the stack become results.
+  // Runs the kernel on this thread at once and replaces the arguments on the stack by the results.
   void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) const;
 
-  // Facts about the operator.
   const OperatorPlan& plan() const {
     return plan_;
   }
-  // The CPU-side key to run at.
+  // Returns the CPU dispatch key of the kernel.
   c10::DispatchKeySet key() const {
     return key_;
   }
-  // True if it takes strided tensors.
+  // Returns true if the kernel takes strided tensors.
   bool is_dense() const {
     return dense_;
   }

@@ -14,12 +14,12 @@ namespace {
 
 using Impl = c10::intrusive_ptr<c10::TensorImpl>;
 
-thread_local bool tls_ended = false;  // the thread has none any more: it ends
+thread_local bool tls_ended = false;  // the thread's cache is destroyed: the thread ends
 
-// Tensor objects of one thread, as they were made: without storage, for a plain tensor of the CPU.
-class Kept {
+// Cached tensor objects of one thread, in the state of a new CPU tensor without storage.
+class TensorCache {
  public:
-  ~Kept() {
+  ~TensorCache() {
     tls_ended = true;
   }
 
@@ -27,7 +27,7 @@ class Kept {
     return count_ == 0 ? Impl() : std::move(kept_[--count_]);
   }
 
-  bool has_place() const {
+  bool has_space() const {
     return count_ < kept_.size();
   }
 
@@ -40,12 +40,12 @@ class Kept {
   std::size_t count_ = 0;
 };
 
-Kept& kept() {
-  thread_local Kept value;
+TensorCache& tensor_cache() {
+  thread_local TensorCache value;
   return value;
 }
 
-// The keys of a plain tensor of the CPU, made outside inference mode.
+// Returns the keys of a strided CPU tensor that was created outside inference mode.
 c10::DispatchKeySet plain_keys() {
   static const c10::DispatchKeySet keys = [] {
     const c10::InferenceMode mode(false);
@@ -80,9 +80,9 @@ at::Tensor make_host_tensor(c10::intrusive_ptr<c10::StorageImpl> host, const c10
 
 at::Tensor take_host_tensor(c10::intrusive_ptr<c10::StorageImpl> host, const c10::TensorImpl* device) {
   Impl impl;
-  // In inference mode a tensor is made with other keys and without a version.
+  // In inference mode a tensor is created with other keys and without a version counter.
   if ((device->key_set() & kLazyBits).empty() && !tls_ended && !c10::InferenceMode::is_enabled()) {
-    impl = kept().take();
+    impl = tensor_cache().take();
   }
   if (!impl.defined()) {
     return make_host_tensor(std::move(host), device);
@@ -97,13 +97,13 @@ void return_host_tensor(at::Tensor&& host) {
   if (tls_ended) {
     return;
   }
-  Kept& places = kept();
-  if (places.has_place() && impl.use_count() == 1 && impl.weak_use_count() == 1 &&
+  TensorCache& cache = tensor_cache();
+  if (cache.has_space() && impl.use_count() == 1 && impl.weak_use_count() == 1 &&
       impl->key_set() == plain_keys() && impl->autograd_meta() == nullptr && !impl->is_wrapped_number() &&
       !impl->has_symbolic_sizes_strides() && !has_python_object(impl.get())) {
     std::atomic_thread_fence(std::memory_order_acquire);  // another thread may have held it until now
     TensorAccess::storage(impl.get()) = c10::Storage();
-    places.add(std::move(impl));
+    cache.add(std::move(impl));
   }
 }
 

@@ -32,11 +32,10 @@ bool has(const at::Tensor& tensor, DispatchKey key) {
   return tensor.unsafeGetTensorImpl()->key_set().has(key);
 }
 
-// A quantizer with per-channel parameters holds tensors, which must be in memory that the kernel reads.
+// Converts a quantizer. Per-channel parameters are tensors, which must be in memory that the kernel can read.
 template <class Convert>
 at::QuantizerPtr convert_quantizer(const at::QuantizerPtr& quantizer, at::ScalarType dtype, Convert convert) {
-  // A quantizer without tensors of its own serves both sides; an unknown one cannot even be asked for its
-  // scheme.
+  // A quantizer without tensors serves both sides. An unknown quantizer cannot even be asked for its scheme.
   auto* channels = dynamic_cast<at::PerChannelAffineQuantizer*>(quantizer.get());
   if (channels == nullptr) {
     return quantizer;
@@ -45,7 +44,7 @@ at::QuantizerPtr convert_quantizer(const at::QuantizerPtr& quantizer, at::Scalar
       convert(channels->scales()), convert(channels->zero_points()), channels->axis(), dtype);
 }
 
-// Converts a part of a result like a result of its own; the result and this call have references to it.
+// Converts a part of a result. The result and this call both hold references to the part.
 template <class Part>
 at::Tensor device_part(HostCall& call, Part part) {
   return call.device(std::move(part), /*holders=*/2);
@@ -55,13 +54,13 @@ at::native::NestedTensorImpl* nested(const at::Tensor& tensor) {
   return static_cast<at::native::NestedTensorImpl*>(tensor.unsafeGetTensorImpl());
 }
 
-// A tensor that stays on the CPU after the kernel must not be memory of the device, which ends with a fork or
-// with its tensor.
+// Returns a copy on the heap. A tensor that stays on the CPU after the kernel must not use device memory,
+// which is lost in a fork or when its tensor is destroyed.
 at::Tensor on_heap(const at::Tensor& tensor) {
   return memory::arena().contains_host(tensor.storage().data()) ? tensor.clone() : tensor;
 }
 
-// torch's own detach() of a compressed tensor runs the constructor that knows no HPU key.
+// torch's detach() of a compressed tensor uses the constructor that does not support the HPU key.
 struct DeviceSparseCsr final : at::SparseCsrTensorImpl {
   DeviceSparseCsr(at::Layout layout, caffe2::TypeMeta dtype)
       : SparseCsrTensorImpl(
@@ -103,7 +102,10 @@ c10::intrusive_ptr<at::SparseCsrTensorImpl> make_compressed(at::Layout layout, c
   return impl;
 }
 
-at::Tensor ExtendedLayouts::host(HostCall& call, const at::Tensor& tensor, Access access, const char* name) {
+at::Tensor NonStridedLayouts::host(HostCall& call,
+                                   const at::Tensor& tensor,
+                                   Access access,
+                                   const char* name) {
   const auto convert = [&](const at::Tensor& part) { return call.host(part, access, name); };
   if (has(tensor, DispatchKey::SparseHPU)) {
     auto* source = sparse(tensor);
@@ -147,27 +149,27 @@ at::Tensor ExtendedLayouts::host(HostCall& call, const at::Tensor& tensor, Acces
       source->get_storage_offsets()));
 }
 
-at::Tensor ExtendedLayouts::device(HostCall& call, at::Tensor&& result) {
+at::Tensor NonStridedLayouts::device(HostCall& call, at::Tensor&& result) {
   c10::TensorImpl* impl = result.unsafeGetTensorImpl();
   if (has(result, DispatchKey::SparseCPU)) {
     auto* source = sparse(result);
     at::Tensor indices = device_part(call, source->indices());
     at::Tensor values = device_part(call, source->values());
-    auto fresh =
+    auto converted =
         c10::make_intrusive<at::SparseTensorImpl>(DispatchKeySet(DispatchKey::SparseHPU), source->dtype());
-    fresh->raw_resize_(source->sparse_dim(), source->dense_dim(), source->sizes());
-    fresh->set_indices_and_values_unsafe(indices, values);
-    fresh->set_coalesced(source->coalesced());
-    return at::Tensor(std::move(fresh));
+    converted->raw_resize_(source->sparse_dim(), source->dense_dim(), source->sizes());
+    converted->set_indices_and_values_unsafe(indices, values);
+    converted->set_coalesced(source->coalesced());
+    return at::Tensor(std::move(converted));
   }
   if (has(result, DispatchKey::SparseCsrCPU)) {
     auto* source = compressed(result);
-    auto fresh = make_compressed(source->layout(), source->dtype());
-    fresh->set_member_tensors(device_part(call, source->compressed_indices()),
-                              device_part(call, source->plain_indices()),
-                              device_part(call, source->values()),
-                              source->sizes());
-    return at::Tensor(std::move(fresh));
+    auto converted = make_compressed(source->layout(), source->dtype());
+    converted->set_member_tensors(device_part(call, source->compressed_indices()),
+                                  device_part(call, source->plain_indices()),
+                                  device_part(call, source->values()),
+                                  source->sizes());
+    return at::Tensor(std::move(converted));
   }
   if (impl->key_set().has(DispatchKey::NestedTensor)) {
     auto* source = nested(result);
@@ -184,7 +186,7 @@ at::Tensor ExtendedLayouts::device(HostCall& call, at::Tensor&& result) {
       has(result, DispatchKey::QuantizedCPU),
       "a result of layout ",
       result.layout(),
-      " cannot live on the hpu device; use a strided tensor, or the CPU for this operator");
+      " is not supported on the hpu device; use a strided tensor, or the CPU for this operator");
   call.adopt_storage_of(impl, impl->unsafe_storage().use_count() > 1);
   change_backend(impl, runtime::kDevice);
   auto* self = quantized(result);
@@ -194,7 +196,7 @@ at::Tensor ExtendedLayouts::device(HostCall& call, at::Tensor&& result) {
   return std::move(result);
 }
 
-void ExtendedLayouts::write_back(HostCall& call, const at::Tensor& device, const at::Tensor& host) {
+void NonStridedLayouts::write_back(HostCall& call, const at::Tensor& device, const at::Tensor& host) {
   if (has(host, DispatchKey::SparseCPU)) {
     auto* source = sparse(host);
     auto* target = sparse(device);

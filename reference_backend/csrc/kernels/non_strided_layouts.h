@@ -1,4 +1,5 @@
-// Host views of tensors that are more than one strided storage: sparse COO and compressed, quantized, nested.
+// Host aliases of tensors that are more than one strided storage: sparse COO, sparse compressed, quantized
+// and nested tensors.
 #pragma once
 
 #include <ATen/SparseCsrTensorImpl.h>
@@ -7,12 +8,12 @@
 
 namespace hpu_reference::kernels {
 
-// Makes an empty compressed tensor of the device. torch's constructor knows no HPU key, so it makes one for
-// the CPU, which then moves.
+// Creates an empty compressed device tensor. torch's constructor does not support the HPU key, so it creates
+// a CPU tensor, whose backend is then changed.
 c10::intrusive_ptr<at::SparseCsrTensorImpl> make_compressed(at::Layout layout, caffe2::TypeMeta dtype);
 
-// The part of HostCall for these layouts; see there for its methods.
-class ExtendedLayouts {
+// The implementation of HostCall's methods of the same names for these layouts.
+class NonStridedLayouts {
  public:
   static at::Tensor host(HostCall& call, const at::Tensor& tensor, Access access, const char* name);
   static at::Tensor device(HostCall& call, at::Tensor&& result);

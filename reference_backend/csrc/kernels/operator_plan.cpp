@@ -10,9 +10,9 @@ namespace hpu_reference::kernels {
 
 namespace {
 
-// Arguments that by public contract may be CPU tensors of one or more dimensions next to device tensors:
-// sources of copies, indices, the quantizer's example, and the metadata of nested tensors, which is on the
-// CPU on every device.
+// Returns true for arguments that may be CPU tensors of one or more dimensions next to device tensors, by
+// public contract: sources of copies, indices, the quantizer's example, and the metadata of nested tensors,
+// which is on the CPU on every device.
 bool may_be_on_the_host(const std::string& name, const std::string& argument) {
   static const std::unordered_set<std::string> pairs = {
       "aten::copy_ src",
@@ -41,7 +41,7 @@ bool mentions(const c10::TypePtr& type, c10::TypeKind kind) {
   return false;
 }
 
-// Arguments that are written although the schema does not say so.
+// Returns true for arguments that are written although the schema does not say so.
 bool is_written_silently(const std::string& name, const std::string& argument) {
   static const std::unordered_set<std::string> names = {"aten::native_batch_norm",
                                                         "aten::native_batch_norm.out",
@@ -54,9 +54,9 @@ bool is_written_silently(const std::string& name, const std::string& argument) {
   return names.count(name) != 0 && (argument == "running_mean" || argument == "running_var");
 }
 
-// Arithmetic that accepts any value for its factors, bounds and fillings: other operators may refuse some (a
-// negative bound, an infinite order), which a call that is held back must not.
-bool takes_any_value(const std::string& name) {
+// Returns true for arithmetic operators that accept any value as factor, bound or fill value. Other operators
+// may reject some values (a negative bound, an infinite order), which a deferred call must not do.
+bool accepts_any_value(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "add",        "sub",       "rsub",        "mul",        "div",         "true_divide",
       "multiply",   "subtract",  "divide",      "fill",       "full_like",   "eq",
@@ -66,16 +66,16 @@ bool takes_any_value(const std::string& name) {
       "fmod",       "threshold", "masked_fill", "index_fill", "index_add",   "where",
       "xlogy",      "copysign",  "maximum",     "minimum",    "float_power", "scatter",
       "leaky_relu", "hardtanh",  "celu",        "softplus",   "elu",         "addmm_activation"};
-  std::string plain = name.substr(name.find("::") + 2);
-  const bool listwise = plain.rfind("_foreach_", 0) == 0;
-  plain = listwise ? plain.substr(9) : plain;
-  while (!plain.empty() && plain.back() == '_') {
-    plain.pop_back();
+  std::string base_name = name.substr(name.find("::") + 2);
+  const bool listwise = base_name.rfind("_foreach_", 0) == 0;
+  base_name = listwise ? base_name.substr(9) : base_name;
+  while (!base_name.empty() && base_name.back() == '_') {
+    base_name.pop_back();
   }
-  return names.count(plain) != 0;
+  return names.count(base_name) != 0;
 }
 
-// Operators that do so without torch's tag.
+// Returns true for operators whose result size depends on the data although they do not have torch's tag.
 bool sizes_depend_on_data(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::linalg_lstsq", "aten::_pack_padded_sequence", "aten::_ctc_loss", "aten::resize_"};
@@ -109,7 +109,7 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
       generator = static_cast<int>(i);
     }
     if (argument.name() == "index" && op.operator_name().name == "aten::take") {
-      places = static_cast<int>(i);
+      index_argument = static_cast<int>(i);
     }
     if (argument.name() == "output_size" && name == "aten::repeat_interleave.Tensor") {
       size_argument = static_cast<int>(i);
@@ -120,10 +120,10 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
   for (std::size_t i = 0; i < arguments; i++) {
     writes_out_only &= !written[i] || schema.arguments()[i].kwarg_only();
   }
-  lifts_tensor = reads_tensor && takes_any_value(op.operator_name().name);
+  lifts_tensor = reads_tensor && accepts_any_value(op.operator_name().name);
   for (const auto& argument : schema.arguments()) {
     const auto type =
-        argument.type();  // a Scalar; `float` arguments may be scale factors, which decide sizes
+        argument.type();  // a Scalar; `float` arguments may be scale factors, which determine sizes
     lifts_scalar.push_back(lifts_tensor && mentions(type, c10::TypeKind::NumberType));
   }
   boolean_indices_depend = name.rfind("aten::index.Tensor", 0) == 0;
@@ -138,7 +138,7 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
     returns_tensors |= write;  // an out= tensor may be resized
   }
   dense_inputs = name == "aten::median.dim_values" || name == "aten::nanmedian.dim_values";
-  grows_storage = name == "aten::resize_";
+  resizes_storage = name == "aten::resize_";
   copies = name == "aten::copy_";
   makes_results = std::find(written.begin(), written.end(), true) == written.end();
 }

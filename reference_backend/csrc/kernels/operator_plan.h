@@ -1,4 +1,4 @@
-// Facts about an operator that the boxed kernels need, read once from its schema.
+// Properties of an operator that the boxed kernels need, read once from its schema.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -9,39 +9,38 @@
 
 namespace hpu_reference::kernels {
 
-// Facts about one operator.
+// Properties of one operator.
 struct OperatorPlan {
-  // Reads the operator's schema and tags.
   explicit OperatorPlan(const c10::OperatorHandle& op);
 
   std::string name;           // "aten::add.Tensor"
   std::vector<bool> written;  // one per argument
   std::size_t arguments = 0;
   std::size_t returns = 0;
-  int generator = -1;  // position of the generator argument, or -1
+  int generator = -1;  // index of the generator argument, or -1
   bool returns_tensors = false;
-  bool makes_results = false;     // it writes no argument
-  bool copies = false;            // copy_()
+  bool makes_results = false;     // the operator writes no argument
+  bool copies = false;            // the operator is copy_()
   std::vector<bool> cpu_allowed;  // one per argument: may be a CPU tensor of one or more dimensions
-  bool dense_inputs = false;      // the CPU's kernel reads beyond an expanded input
-  bool grows_storage = false;     // resize_()
-  int places = -1;                // position of an argument of places that may be of 32 bits, or -1
+  bool dense_inputs = false;      // the CPU kernel reads beyond an expanded input
+  bool resizes_storage = false;   // the operator is resize_()
+  int index_argument = -1;        // index of an argument of indices that may be int32, or -1
 
-  // Facts for the engine. A lifted argument is one whose value has no influence on the results' metadata.
+  // Properties for the engine. The value of a lifted argument does not affect the output metadata.
   std::vector<bool> lifts_scalar;       // one per argument
-  bool lifts_tensor = false;            // 0-dim floating-point CPU tensors
-  bool writes_out_only = false;         // all that it writes are out= arguments
-  bool data_dependent = false;          // the size of its result depends on the data, if the call
-  int size_argument = -1;               // does not give it with this argument
-  bool boolean_indices_depend = false;  // it does if an index is a mask
+  bool lifts_tensor = false;            // lifts 0-dim floating-point CPU tensors
+  bool writes_out_only = false;         // all written arguments are out= arguments
+  bool data_dependent = false;          // the size of the result depends on the data ...
+  int size_argument = -1;               // ... unless the call passes the size as this argument
+  bool boolean_indices_depend = false;  // the size depends on the data only if an index is a mask
   enum class Cost { Elements, Product, Convolution } cost = Cost::Elements;
 
-  // True if the size of the result of a call with these arguments depends on the data.
+  // Returns true if the size of the result of a call with these arguments depends on the data.
   bool depends_on_data(const c10::IValue* values) const {
     return data_dependent && (size_argument < 0 || values[size_argument].isNone());
   }
 
-  // Calls that ran from a queue, a flushed graph or a replay.
+  // Number of calls that ran from a queue, a flushed graph or a replay.
   mutable std::atomic<std::int64_t> executed{0};
 };
 

@@ -55,8 +55,8 @@ std::unique_ptr<PreparedKernel> prepare_relu(const std::vector<c10::IValue>& arg
 
 }  // namespace
 
-const PreparedTable& prepared_other_kernels() {
-  using namespace at::native;  // NOLINT: the names of the classes
+const PreparedTable& prepared_binary_kernels() {
+  using namespace at::native;  // NOLINT: for the class names
   static const auto* table = new PreparedTable{
       {"aten::relu", &prepare_relu},
       {"aten::relu_", &prepare_relu},

@@ -12,7 +12,8 @@ char* data_of(const at::Tensor& tensor) {
          impl->storage_offset() * static_cast<std::int64_t>(impl->itemsize());
 }
 
-// Copy of a dense tensor to one of the same dtype and strides; of zeros, if there is no source.
+// Copies a dense tensor to a tensor of the same dtype and strides, or fills the tensor with zeros if no
+// source exists.
 class BytesKernel final : public PreparedKernel {
  public:
   BytesKernel(const at::Tensor& source, const at::Tensor& result)
@@ -64,7 +65,7 @@ std::unique_ptr<PreparedKernel> prepare_zero(const std::vector<c10::IValue>&,
 
 }  // namespace
 
-const PreparedTable& prepared_byte_kernels() {
+const PreparedTable& prepared_copy_kernels() {
   static const auto* table = new PreparedTable{
       {"aten::copy_", &prepare_copy},
       {"aten::clone", &prepare_clone},

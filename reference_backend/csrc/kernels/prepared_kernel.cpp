@@ -3,14 +3,14 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "kernels/prepared_table.h"
 #include "kernels/hardware_limits.h"
+#include "kernels/prepared_table.h"
 
 namespace hpu_reference::kernels {
 
 namespace {
 
-// Number of elements from which on the preparation of a kernel is not worth its memory and its check.
+// Number of elements above which the benefit of a prepared kernel does not justify its memory and its check.
 constexpr std::int64_t kLarge = 1 << 16;
 
 bool is_simple(const at::Tensor& tensor) {
@@ -21,23 +21,23 @@ bool is_simple(const at::Tensor& tensor) {
 
 PrepareFunction find(const OperatorPlan& plan) {
   static const auto* table = new std::unordered_map<std::string_view, PrepareFunction>([] {
-    std::unordered_map<std::string_view, PrepareFunction> made;
-    for (const auto* part :
-         {&prepared_unary_kernels(), &prepared_other_kernels(), &prepared_byte_kernels()}) {
-      for (const auto& [name, function] : *part) {
-        made.emplace(name, function);
+    std::unordered_map<std::string_view, PrepareFunction> functions;
+    for (const auto* table_part :
+         {&prepared_unary_kernels(), &prepared_binary_kernels(), &prepared_copy_kernels()}) {
+      for (const auto& [name, function] : *table_part) {
+        functions.emplace(name, function);
       }
     }
-    return made;
+    return functions;
   }());
-  const auto found = table->find(plan.name);
-  return found == table->end() ? nullptr : found->second;
+  const auto entry = table->find(plan.name);
+  return entry == table->end() ? nullptr : entry->second;
 }
 
 }  // namespace
 
 bool can_prepare(const OperatorPlan& plan) {
-  return !is_profiled() && find(plan) != nullptr;
+  return !has_hardware_limits() && find(plan) != nullptr;
 }
 
 std::unique_ptr<PreparedKernel> prepare_kernel(const OperatorPlan& plan,
@@ -45,7 +45,8 @@ std::unique_ptr<PreparedKernel> prepare_kernel(const OperatorPlan& plan,
                                                const std::vector<bool>& constant,
                                                const at::Tensor& result) {
   const PrepareFunction function = find(plan);
-  if (is_profiled() || function == nullptr || !is_simple(result) || !result.is_non_overlapping_and_dense()) {
+  if (has_hardware_limits() || function == nullptr || !is_simple(result) ||
+      !result.is_non_overlapping_and_dense()) {
     return nullptr;
   }
   for (const c10::IValue& argument : arguments) {

@@ -1,5 +1,5 @@
-// Kernels of the CPU that are prepared once for tensors whose metadata never changes, and then run as often
-// as wanted: no dispatch, no boxing, no allocation, no shapes, no iterator. Only the tensors' memory may move
+// CPU kernels that are prepared once for tensors with fixed metadata and can then run repeatedly without
+// dispatch, boxing, allocation, shape computation or iterator construction. Only the tensors' memory may move
 // between runs.
 #pragma once
 
@@ -13,25 +13,25 @@
 
 namespace hpu_reference::kernels {
 
-// One kernel with its arguments and its result. One thread at a time may use it.
+// A kernel with its arguments and its result. One thread at a time may use it.
 class PreparedKernel {
  public:
   virtual ~PreparedKernel() = default;
-  // Gives an argument another value of the same type, dtype and size. False if the kernel has used the
-  // argument's value up while it was prepared; it is then of no use.
+  // Sets an argument to another value of the same type, dtype and size. Returns false if the preparation has
+  // already consumed the argument's value; the prepared kernel is then unusable.
   virtual bool set(std::size_t argument, const c10::IValue& value) = 0;
-  // Runs the kernel on the memory that the tensors' storages have now.
+  // Runs the kernel on the present memory of the tensors' storages.
   virtual void run() = 0;
-  // False if the last run has changed what was prepared; it is then of no use.
+  // Returns false if the last run has changed the prepared state; the prepared kernel is then unusable.
   virtual bool intact() const = 0;
 };
 
-// True if there is a way to prepare the operator's kernel for some arguments.
+// Returns true if the operator's kernel can be prepared for some arguments.
 bool can_prepare(const OperatorPlan& plan);
 
-// Prepares the kernel for these arguments, CPU tensors and numbers, so that it writes `result`. `constant`,
-// one per argument: a tensor keeps its values between runs, except by set(). Returns nullptr if it cannot:
-// the operator is not one of those, or a tensor would be converted or is larger than is worth it.
+// Prepares the kernel for these arguments (CPU tensors and numbers) so that it writes `result`. `constant`,
+// one per argument: only set() changes the tensor's values between runs. Returns nullptr if the operator is
+// not supported, if a tensor would be converted, or if a tensor is too large for a benefit.
 std::unique_ptr<PreparedKernel> prepare_kernel(const OperatorPlan& plan,
                                                const std::vector<c10::IValue>& arguments,
                                                const std::vector<bool>& constant,

@@ -1,5 +1,5 @@
-// The operators whose kernels can be prepared, by name. They are torch's structured kernels: `meta` looks at
-// the arguments and sets the iterator up, `impl` computes, and a subclass provides the result.
+// The operators whose kernels can be prepared, by name. They are torch's structured kernels: `meta` checks
+// the arguments and builds the iterator, `impl` computes, and a subclass provides the result.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace hpu_reference::kernels {
 
-// Prepares one operator's kernel; nullptr if these arguments do not allow it.
+// Prepares one operator's kernel. Returns nullptr if the arguments do not allow it.
 using PrepareFunction = std::unique_ptr<PreparedKernel> (*)(const std::vector<c10::IValue>& arguments,
                                                             const std::vector<bool>& constant,
                                                             const at::Tensor& result);
 using PreparedTable = std::vector<std::pair<std::string, PrepareFunction>>;
 
-// Pointwise operators of one tensor, and their gradients.
+// Pointwise operators with one tensor argument, and their gradients.
 const PreparedTable& prepared_unary_kernels();
-// Pointwise operators of several tensors, comparisons, reductions, products of matrices.
-const PreparedTable& prepared_other_kernels();
-// Copies and zeros, as bytes.
-const PreparedTable& prepared_byte_kernels();
+// Pointwise operators with several tensor arguments, comparisons, reductions and matrix products.
+const PreparedTable& prepared_binary_kernels();
+// Copies and zero fills.
+const PreparedTable& prepared_copy_kernels();
 
 }  // namespace hpu_reference::kernels

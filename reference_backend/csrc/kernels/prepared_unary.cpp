@@ -63,7 +63,7 @@
 namespace hpu_reference::kernels {
 
 const PreparedTable& prepared_unary_kernels() {
-  using namespace at::native;  // NOLINT: the names of the classes
+  using namespace at::native;  // NOLINT: for the class names
   static const auto* table = new PreparedTable{
       {"aten::acos", &StructuredKernel<structured_acos_out>::prepare},
       {"aten::acos_", &StructuredKernel<structured_acos_out>::prepare},

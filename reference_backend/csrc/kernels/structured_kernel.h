@@ -15,14 +15,15 @@
 
 namespace hpu_reference::kernels {
 
-// An argument of a structured kernel, kept in the form in which the kernel takes it.
+// An argument of a structured kernel, stored in the type that the kernel takes.
 template <class Argument>
-struct Kept;
+struct StoredArgument;
 
-// A constant one is a copy of its own, so that it can get another value.
+// A constant tensor is copied, so that set() can change its value.
 template <>
-struct Kept<const at::Tensor&> {
-  Kept(const c10::IValue& given, bool is_constant) : value(given.toTensor()), constant(is_constant) {
+struct StoredArgument<const at::Tensor&> {
+  StoredArgument(const c10::IValue& source, bool is_constant)
+      : value(source.toTensor()), constant(is_constant) {
     if (constant) {
       const bool wrapped = value.unsafeGetTensorImpl()->is_wrapped_number();
       value = value.clone();
@@ -39,8 +40,8 @@ struct Kept<const at::Tensor&> {
 };
 
 template <>
-struct Kept<const at::Scalar&> {
-  explicit Kept(const c10::IValue& given, bool = true) : value(given.toScalar()) {
+struct StoredArgument<const at::Scalar&> {
+  explicit StoredArgument(const c10::IValue& source, bool = true) : value(source.toScalar()) {
   }
   const at::Scalar& get() const {
     return value;
@@ -49,22 +50,22 @@ struct Kept<const at::Scalar&> {
 };
 
 template <>
-struct Kept<at::OptionalIntArrayRef> {
-  explicit Kept(const c10::IValue& given, bool = true) : given_one(!given.isNone()) {
-    if (given_one) {
-      values = given.toIntVector();
+struct StoredArgument<at::OptionalIntArrayRef> {
+  explicit StoredArgument(const c10::IValue& source, bool = true) : has_values(!source.isNone()) {
+    if (has_values) {
+      values = source.toIntVector();
     }
   }
   at::OptionalIntArrayRef get() const {
-    return given_one ? at::OptionalIntArrayRef(values) : at::OptionalIntArrayRef();
+    return has_values ? at::OptionalIntArrayRef(values) : at::OptionalIntArrayRef();
   }
-  bool given_one;
+  bool has_values;
   std::vector<std::int64_t> values;
 };
 
 template <>
-struct Kept<c10::string_view> {
-  explicit Kept(const c10::IValue& given, bool = true) : value(given.toStringRef()) {
+struct StoredArgument<c10::string_view> {
+  explicit StoredArgument(const c10::IValue& source, bool = true) : value(source.toStringRef()) {
   }
   c10::string_view get() const {
     return value;
@@ -73,8 +74,9 @@ struct Kept<c10::string_view> {
 };
 
 template <>
-struct Kept<std::optional<at::ScalarType>> {
-  explicit Kept(const c10::IValue& given, bool = true) : value(given.toOptional<at::ScalarType>()) {
+struct StoredArgument<std::optional<at::ScalarType>> {
+  explicit StoredArgument(const c10::IValue& source, bool = true)
+      : value(source.toOptional<at::ScalarType>()) {
   }
   std::optional<at::ScalarType> get() const {
     return value;
@@ -83,8 +85,8 @@ struct Kept<std::optional<at::ScalarType>> {
 };
 
 template <>
-struct Kept<at::ScalarType> {
-  explicit Kept(const c10::IValue& given, bool = true) : value(given.toScalarType()) {
+struct StoredArgument<at::ScalarType> {
+  explicit StoredArgument(const c10::IValue& source, bool = true) : value(source.toScalarType()) {
   }
   at::ScalarType get() const {
     return value;
@@ -94,8 +96,8 @@ struct Kept<at::ScalarType> {
 
 template <class Number>
   requires std::is_arithmetic_v<Number>
-struct Kept<Number> {
-  explicit Kept(const c10::IValue& given, bool = true) : value(given.to<Number>()) {
+struct StoredArgument<Number> {
+  explicit StoredArgument(const c10::IValue& source, bool = true) : value(source.to<Number>()) {
   }
   Number get() const {
     return value;
@@ -103,23 +105,23 @@ struct Kept<Number> {
   Number value;
 };
 
-// Thrown within prepare() by a kernel that wants another result than the one it has.
-struct WantsOtherResult {};
+// Thrown within prepare() by a kernel whose result differs from the given one.
+struct ResultMismatch {};
 
 template <class Meta>
 struct Signature;
 
 template <class Class, class... Arguments>
 struct Signature<void (Class::*)(Arguments...)> {
-  using Values = std::tuple<Kept<Arguments>...>;
+  using Values = std::tuple<StoredArgument<Arguments>...>;
   template <std::size_t... Positions>
-  static Values values(const std::vector<c10::IValue>& given,
+  static Values values(const std::vector<c10::IValue>& source,
                        const std::vector<bool>& constant,
                        std::index_sequence<Positions...>) {
-    return Values(Kept<Arguments>(given[Positions], constant[Positions])...);
+    return Values(StoredArgument<Arguments>(source[Positions], constant[Positions])...);
   }
-  static Values values(const std::vector<c10::IValue>& given, const std::vector<bool>& constant) {
-    return values(given, constant, std::index_sequence_for<Arguments...>());
+  static Values values(const std::vector<c10::IValue>& source, const std::vector<bool>& constant) {
+    return values(source, constant, std::index_sequence_for<Arguments...>());
   }
 };
 
@@ -134,8 +136,8 @@ class StructuredKernel final : public PreparedKernel {
                                                  const at::Tensor& result) {
     auto kernel = std::make_unique<StructuredKernel>(arguments, constant, result);
     try {
-      std::apply([&](const auto&... kept) { kernel->operator_.meta(kept.get()...); }, kernel->values_);
-    } catch (const WantsOtherResult&) {
+      std::apply([&](const auto&... stored) { kernel->operator_.meta(stored.get()...); }, kernel->values_);
+    } catch (const ResultMismatch&) {
       return nullptr;
     }
     return kernel->find_operands() ? std::move(kernel) : nullptr;
@@ -157,7 +159,7 @@ class StructuredKernel final : public PreparedKernel {
         operator_.operand(operand.position).data = operand.data();
       }
     }
-    std::apply([&](const auto&... kept) { operator_.impl(kept.get()..., operator_.result()); }, values_);
+    std::apply([&](const auto&... stored) { operator_.impl(stored.get()..., operator_.result()); }, values_);
   }
 
   bool intact() const override {
@@ -168,7 +170,7 @@ class StructuredKernel final : public PreparedKernel {
   }
 
  private:
-  // The structured kernel, whose result exists before.
+  // The structured kernel with an existing result.
   class WithResult final : public Operator {
    public:
     explicit WithResult(const at::Tensor& result) : result_(result) {
@@ -181,7 +183,7 @@ class StructuredKernel final : public PreparedKernel {
                             at::IntArrayRef strides,
                             at::TensorOptions options HPU_NAMES_PARAMETER) override {
       if (!strides.empty() && strides != result_.strides()) {
-        throw WantsOtherResult();
+        throw ResultMismatch();
       }
       set_output_raw_strided(index, sizes, strides, options HPU_NAMES_ARGUMENT);
     }
@@ -191,7 +193,7 @@ class StructuredKernel final : public PreparedKernel {
                                 at::TensorOptions options HPU_NAMES_PARAMETER) override {
       if (index != 0 || sizes != result_.sizes() ||
           c10::typeMetaToScalarType(options.dtype()) != result_.scalar_type()) {
-        throw WantsOtherResult();
+        throw ResultMismatch();
       }
       if constexpr (kIterates) {
         Operator::set_output_raw_strided(index, sizes, strides, options HPU_NAMES_ARGUMENT);
@@ -220,8 +222,8 @@ class StructuredKernel final : public PreparedKernel {
              impl->storage_offset() * static_cast<std::int64_t>(impl->itemsize());
     }
   };
-  // Finds the kernel's tensors among the iterator's operands. False if memory of one was converted, so that
-  // the operand would keep old values.
+  // Finds the kernel's tensors among the iterator's operands. Returns false if the iterator converted the
+  // memory of a tensor: the operand would keep old values.
   bool find_operands() {
     if constexpr (kIterates) {
       tensors_ = operator_.ntensors();
@@ -232,21 +234,21 @@ class StructuredKernel final : public PreparedKernel {
           continue;
         }
         if (operator_.is_cpu_scalar(position) && c10::isReducedFloatingType(operand.current_dtype)) {
-          return false;  // kernels of reduced precision take it out of the iterator
+          return false;  // kernels of reduced precision remove the operand from the iterator
         }
         const bool converted = operand.original_tensor_base().defined();
         const at::TensorBase& source = converted ? operand.original_tensor_base() : operand.tensor_base();
-        const auto* kept = kept_of(source);
-        if (kept == nullptr) {
-          // `meta` has made it, of a number or of a tensor's values of now.
+        const auto* stored = stored_argument_of(source);
+        if (stored == nullptr) {
+          // `meta` made this tensor, from a number or from the present values of a tensor.
           if (!source.unsafeGetTensorImpl()->is_wrapped_number()) {
             return false;
           }
-          made_of_number_ = true;
+          has_operand_from_number_ = true;
         } else if (!converted) {
-          operands_.push_back({position, &kept->value});
-        } else if (kept->constant) {
-          converted_.push_back({position, &kept->value});
+          operands_.push_back({position, &stored->value});
+        } else if (stored->constant) {
+          converted_.push_back({position, &stored->value});
         } else {
           return false;
         }
@@ -255,45 +257,45 @@ class StructuredKernel final : public PreparedKernel {
     return true;
   }
 
-  // The argument that is this tensor; nullptr if `meta` has made it.
-  const Kept<const at::Tensor&>* kept_of(const at::TensorBase& base) const {
-    const Kept<const at::Tensor&>* found = nullptr;
-    const auto look = [&](const auto& kept) {
-      if constexpr (std::is_same_v<std::decay_t<decltype(kept)>, Kept<const at::Tensor&>>) {
-        if (base.is_same(kept.value)) {
-          found = &kept;
+  // Returns the argument that is this tensor, or nullptr if `meta` made the tensor.
+  const StoredArgument<const at::Tensor&>* stored_argument_of(const at::TensorBase& base) const {
+    const StoredArgument<const at::Tensor&>* match = nullptr;
+    const auto compare = [&](const auto& stored) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(stored)>, StoredArgument<const at::Tensor&>>) {
+        if (base.is_same(stored.value)) {
+          match = &stored;
         }
       }
     };
-    std::apply([&](const auto&... kept) { (look(kept), ...); }, values_);
-    return found;
+    std::apply([&](const auto&... stored) { (compare(stored), ...); }, values_);
+    return match;
   }
 
   template <std::size_t... Positions>
   bool set(std::size_t argument, const c10::IValue& value, std::index_sequence<Positions...>) {
-    return (... || (Positions == argument && set_one(std::get<Positions>(values_), value)));
+    return (... || (Positions == argument && set_argument(std::get<Positions>(values_), value)));
   }
 
   template <class Value>
-  bool set_one(Value& kept, const c10::IValue& value) {
-    if constexpr (std::is_same_v<Value, Kept<const at::Tensor&>>) {
-      return kept.constant && set_tensor(kept.value, value.toTensor());
+  bool set_argument(Value& stored, const c10::IValue& value) {
+    if constexpr (std::is_same_v<Value, StoredArgument<const at::Tensor&>>) {
+      return stored.constant && set_tensor(stored.value, value.toTensor());
     } else {
-      kept = Value(value);
-      return !made_of_number_;
+      stored = Value(value);
+      return !has_operand_from_number_;
     }
   }
 
-  // Gives a 0-dim tensor the value of another one. It stays the same tensor: the iterator knows it.
-  bool set_tensor(const at::Tensor& kept, const at::Tensor& value) {
-    if (value.scalar_type() != kept.scalar_type() || value.is_conj() || value.is_neg()) {
+  // Copies a value into a 0-dim tensor. The tensor object stays, because the iterator refers to it.
+  bool set_tensor(const at::Tensor& stored, const at::Tensor& value) {
+    if (value.scalar_type() != stored.scalar_type() || value.is_conj() || value.is_neg()) {
       return false;
     }
-    std::memcpy(kept.mutable_data_ptr(), value.const_data_ptr(), kept.itemsize());
+    std::memcpy(stored.mutable_data_ptr(), value.const_data_ptr(), stored.itemsize());
     if constexpr (kIterates) {
-      for (const Operand& one : converted_) {
-        if (one.tensor == &kept) {
-          const at::OperandInfo& operand = operator_.operand(one.position);
+      for (const Operand& constant_operand : converted_) {
+        if (constant_operand.tensor == &stored) {
+          const at::OperandInfo& operand = operator_.operand(constant_operand.position);
           if (value.scalar_type() != at::kDouble || operand.current_dtype != at::kFloat) {
             return false;
           }
@@ -308,9 +310,8 @@ class StructuredKernel final : public PreparedKernel {
   WithResult operator_;
   int tensors_ = 0;
   c10::SmallVector<Operand, 4> operands_;
-  c10::SmallVector<Operand, 1>
-      converted_;                // constants that the iterator has in the dtype that it computes in
-  bool made_of_number_ = false;  // an operand is
+  c10::SmallVector<Operand, 1> converted_;  // constants that the iterator converted to the compute dtype
+  bool has_operand_from_number_ = false;    // an operand was made from a number
 };
 
 }  // namespace hpu_reference::kernels

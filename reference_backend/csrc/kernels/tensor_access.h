@@ -1,12 +1,10 @@
-// The protected members of TensorImpl that turning a CPU tensor into a device tensor in place needs, and
-// taking its storage from one.
+// Access to protected members of TensorImpl, for turning a CPU tensor into a device tensor in place.
 #pragma once
 
 #include <c10/core/TensorImpl.h>
 
 namespace hpu_reference::kernels {
 
-// Access to those members.
 struct TensorAccess : c10::TensorImpl {
   static std::optional<c10::Device>& device(c10::TensorImpl* impl) {
     return impl->*(&TensorAccess::device_opt_);
@@ -19,8 +17,7 @@ struct TensorAccess : c10::TensorImpl {
   }
 };
 
-// Replaces the backend (CPU or HPU) in the tensor's keys and its device; the caller takes care of the
-// storage.
+// Replaces the backend (CPU or HPU) in the tensor's keys and its device. The caller must replace the storage.
 inline void change_backend(c10::TensorImpl* impl, c10::Device device) {
   impl->_change_backend_component_keys(device);
   TensorAccess::device(impl) = device;

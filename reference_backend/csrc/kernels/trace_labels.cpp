@@ -30,7 +30,7 @@ std::size_t bytes_of(const c10::IValue* values, std::size_t count) {
   return bytes;
 }
 
-const std::string& name_of_copy(bool from_device, bool to_device) {
+const std::string& copy_label(bool from_device, bool to_device) {
   static const std::string to = "aten::copy_ (host to device)";
   static const std::string from = "aten::copy_ (device to host)";
   static const std::string within = "aten::copy_ (device to device)";

@@ -1,4 +1,4 @@
-// What the row of a call says in traces.
+// The labels of calls in traces: bytes and names.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -7,10 +7,10 @@
 
 namespace hpu_reference::kernels {
 
-// Bytes of the elements of all tensors among `count` values, lists of tensors included.
+// Returns the bytes of the elements of all tensors among `count` values, including tensors in lists.
 std::size_t bytes_of(const c10::IValue* values, std::size_t count);
 
-// The name of a copy's row.
-const std::string& name_of_copy(bool from_device, bool to_device);
+// Returns the name of a copy's trace row.
+const std::string& copy_label(bool from_device, bool to_device);
 
 }  // namespace hpu_reference::kernels

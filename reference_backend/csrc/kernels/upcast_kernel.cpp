@@ -37,7 +37,7 @@ void for_each_tensor(const c10::IValue& value, const Function& function) {
   }
 }
 
-// The value with each of its tensors changed.
+// Returns a copy of the value in which the function was applied to each tensor.
 template <class Function>
 c10::IValue mapped(const c10::IValue& value, const Function& change) {
   if (value.isTensor()) {
@@ -60,8 +60,8 @@ c10::IValue mapped(const c10::IValue& value, const Function& change) {
   return value;
 }
 
-// Arguments in float32; one copy for each tensor, however often it is among them.
-class Widened {
+// Arguments in float32. A tensor that occurs several times has one copy.
+class UpcastTensors {
  public:
   at::Tensor of(const at::Tensor& tensor) {
     if (!is_low(tensor)) {
@@ -78,38 +78,39 @@ class Widened {
   std::unordered_map<const c10::TensorImpl*, at::Tensor> copies_;
 };
 
-// The one dtype of low precision among the arguments; nothing if there are two, or other floats beside it.
+// Returns the only low-precision dtype among the arguments. Returns nothing if the arguments have two such
+// dtypes, or other floating-point tensors.
 std::optional<at::ScalarType> dtype_of(const std::vector<c10::IValue>& arguments) {
-  std::optional<at::ScalarType> found;
+  std::optional<at::ScalarType> low_dtype;
   bool mixed = false;
   for (const c10::IValue& value : arguments) {
     for_each_tensor(value, [&](const at::Tensor& tensor) {
       if (!tensor.defined() || !(at::isFloatingType(tensor.scalar_type()) || tensor.is_complex())) {
         return;
       }
-      mixed |= !is_low(tensor) || (found.has_value() && *found != tensor.scalar_type());
-      found = tensor.scalar_type();
+      mixed |= !is_low(tensor) || (low_dtype.has_value() && *low_dtype != tensor.scalar_type());
+      low_dtype = tensor.scalar_type();
     });
   }
-  return mixed ? std::nullopt : found;
+  return mixed ? std::nullopt : low_dtype;
 }
 
-// Position of the argument that a result is, or -1.
+// Returns the index of the argument that is returned as this result, or -1.
 int written_argument(const c10::FunctionSchema& schema, std::size_t result) {
   const c10::AliasInfo* info = schema.returns()[result].alias_info();
   if (info == nullptr || !info->isWrite()) {
     return -1;
   }
   for (std::size_t i = 0; i < schema.arguments().size(); i++) {
-    const c10::AliasInfo* other = schema.arguments()[i].alias_info();
-    if (other != nullptr && other->beforeSets() == info->beforeSets()) {
+    const c10::AliasInfo* argument_alias = schema.arguments()[i].alias_info();
+    if (argument_alias != nullptr && argument_alias->beforeSets() == info->beforeSets()) {
       return static_cast<int>(i);
     }
   }
   return -1;
 }
 
-// True if the call names the dtype of its results.
+// Returns true if the call specifies the dtype of its results.
 bool names_dtype(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); i++) {
     const std::string& name = schema.arguments()[i].name();
@@ -120,12 +121,12 @@ bool names_dtype(const c10::FunctionSchema& schema, const std::vector<c10::IValu
   return false;
 }
 
-void write_rounded(const c10::IValue& original, Widened& widened) {
+void write_rounded(const c10::IValue& original, UpcastTensors& upcast) {
   for_each_tensor(original, [&](const at::Tensor& tensor) {
     if (!is_low(tensor)) {
       return;
     }
-    const at::Tensor computed = widened.of(tensor);
+    const at::Tensor computed = upcast.of(tensor);
     if (tensor.sizes() != computed.sizes()) {
       tensor.resize_(computed.sizes());
     }
@@ -133,24 +134,24 @@ void write_rounded(const c10::IValue& original, Widened& widened) {
   });
 }
 
-// True if one of the arguments on the stack is, or holds, a tensor of 8 or 16 bits a number.
+// Returns true if an argument on the stack is, or contains, a tensor of 8-bit or 16-bit floats.
 bool has_low_precision(const torch::jit::Stack& stack, std::size_t first) {
-  bool found = false;
+  bool low_dtype = false;
   for (std::size_t i = first; i < stack.size(); i++) {
-    for_each_tensor(stack[i], [&](const at::Tensor& tensor) { found |= is_low(tensor); });
+    for_each_tensor(stack[i], [&](const at::Tensor& tensor) { low_dtype |= is_low(tensor); });
   }
-  return found;
+  return low_dtype;
 }
 
 }  // namespace
 
-void run_or_widen(const OperatorPlan& plan,
-                  const c10::OperatorHandle& op,
-                  c10::DispatchKeySet key,
-                  torch::jit::Stack* stack) {
+void run_with_upcast(const OperatorPlan& plan,
+                     const c10::OperatorHandle& op,
+                     c10::DispatchKeySet key,
+                     torch::jit::Stack* stack) {
   const std::size_t first = stack->size() - plan.arguments;
-  if (C10_UNLIKELY(plan.places >= 0)) {
-    c10::IValue& value = (*stack)[first + static_cast<std::size_t>(plan.places)];
+  if (C10_UNLIKELY(plan.index_argument >= 0)) {
+    c10::IValue& value = (*stack)[first + static_cast<std::size_t>(plan.index_argument)];
     if (value.toTensor().scalar_type() == at::kInt) {
       value = value.toTensor().to(at::kLong);
     }
@@ -171,24 +172,24 @@ void run_or_widen(const OperatorPlan& plan,
       throw;
     }
   }
-  Widened widened;
+  UpcastTensors upcast;
   stack->resize(first);
   for (const c10::IValue& value : arguments) {
-    stack->push_back(mapped(value, [&](const at::Tensor& tensor) { return widened.of(tensor); }));
+    stack->push_back(mapped(value, [&](const at::Tensor& tensor) { return upcast.of(tensor); }));
   }
   op.redispatchBoxed(key, stack);
   for (std::size_t i = 0; i < plan.arguments; i++) {
     if (plan.written[i]) {
-      write_rounded(arguments[i], widened);
+      write_rounded(arguments[i], upcast);
     }
   }
-  const bool keeps = names_dtype(op.schema(), arguments);
+  const bool names_output_dtype = names_dtype(op.schema(), arguments);
   for (std::size_t i = 0; i < plan.returns; i++) {
     c10::IValue& value = (*stack)[first + i];
     const int argument = written_argument(op.schema(), i);
     if (argument >= 0) {
       value = arguments[static_cast<std::size_t>(argument)];
-    } else if (!keeps) {
+    } else if (!names_output_dtype) {
       value = mapped(value, [&](const at::Tensor& tensor) {
         return tensor.defined() && tensor.scalar_type() == at::kFloat ? tensor.to(*dtype) : tensor;
       });

@@ -1,5 +1,5 @@
-// Dtypes that the CPU's kernels lack and hardware has: floats of 8 and 16 bits are computed in float32, and
-// places of 32 bits become places of 64.
+// Upcast kernels for dtypes that the hardware has and CPU kernels lack. 8-bit and 16-bit floats are computed
+// in float32, and int32 indices are converted to int64.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -9,12 +9,13 @@
 
 namespace hpu_reference::kernels {
 
-// Runs a dense kernel at `key`. If it has no code for a dtype of low precision, runs it on copies in float32,
-// and rounds what it writes and returns. Throws what the kernel throws; and its refusal of the dtype if there
-// are other tensors of floats among the arguments, so that the dtype of the results would be a guess.
-void run_or_widen(const OperatorPlan& plan,
-                  const c10::OperatorHandle& op,
-                  c10::DispatchKeySet key,
-                  torch::jit::Stack* stack);
+// Runs a dense kernel at `key`. If the kernel does not support a low-precision dtype, runs it on float32
+// copies and rounds the written arguments and the results. Throws the kernel's errors. Throws the kernel's
+// error about the dtype if other floating-point tensors are among the arguments, because the dtype of the
+// results would be ambiguous.
+void run_with_upcast(const OperatorPlan& plan,
+                     const c10::OperatorHandle& op,
+                     c10::DispatchKeySet key,
+                     torch::jit::Stack* stack);
 
 }  // namespace hpu_reference::kernels

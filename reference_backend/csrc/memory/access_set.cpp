@@ -6,12 +6,12 @@
 #include <string>
 #include <utility>
 
-#include "memory/allocator.h"
 #include "memory/allocation_redirect.h"
+#include "memory/allocator.h"
 #include "memory/race_check.h"
 #include "runtime/host_access.h"
-#include "runtime/vector_clock.h"
 #include "runtime/stream.h"
+#include "runtime/vector_clock.h"
 
 namespace hpu_reference::memory {
 
@@ -20,11 +20,11 @@ namespace {
 StreamOrder order_from_environment() {
   const char* text = std::getenv("HPU_REFERENCE_STREAM_ORDER");
   const std::string value = text == nullptr || *text == '\0' ? "memory" : text;
-  TORCH_CHECK(
-      value == "memory" || value == "events",
-      "HPU_REFERENCE_STREAM_ORDER='",
-      value,
-      "' is not known; give memory (streams are ordered by the memory they use) or events (as on CUDA)");
+  TORCH_CHECK(value == "memory" || value == "events",
+              "HPU_REFERENCE_STREAM_ORDER='",
+              value,
+              "' is not a stream order; use memory (streams are ordered by the memory they access) or events "
+              "(as on CUDA)");
   return value == "events" ? StreamOrder::Events : StreamOrder::Memory;
 }
 
@@ -32,29 +32,29 @@ StreamOrder order_from_environment() {
 
 StreamOrder stream_order() {
   static const StreamOrder order = [] {
-    const StreamOrder given = order_from_environment();
-    if (given == StreamOrder::Events) {
-      runtime::start_order_clocks();
-      runtime::g_attention.fetch_add(1);  // every use of memory is looked at
+    const StreamOrder chosen_order = order_from_environment();
+    if (chosen_order == StreamOrder::Events) {
+      runtime::enable_vector_clocks();
+      runtime::g_pending_work.fetch_add(1);  // so that each use of memory takes the slow path and is checked
     }
-    return given;
+    return chosen_order;
   }();
   return order;
 }
 
-void Footprint::add(const c10::StorageImpl* device, bool written) {
+void AccessSet::add(const c10::StorageImpl* device, bool written) {
   if (Block* block = block_of(device->data_ptr())) {
     add(block, written);
   }
 }
 
-void Footprint::add_address(const void* device, bool written) {
+void AccessSet::add_address(const void* device, bool written) {
   if (Block* block = pool().block_at(arena().to_host(device))) {
     add(block, written);
   }
 }
 
-std::vector<runtime::QueueMark> Footprint::conflicts(int queue, bool failed) const {
+std::vector<runtime::QueueMark> AccessSet::conflicts(int queue, bool failed) const {
   std::vector<runtime::QueueMark> marks;
   if (stream_order() == StreamOrder::Memory && !uses_.empty()) {
     pool().find_conflicts(uses_, queue, failed, marks);
@@ -62,11 +62,11 @@ std::vector<runtime::QueueMark> Footprint::conflicts(int queue, bool failed) con
   return marks;
 }
 
-bool Footprint::has_conflicts(c10::StreamId stream) const {
+bool AccessSet::has_conflicts(c10::StreamId stream) const {
   return !conflicts(runtime::queue_of(stream)).empty();
 }
 
-void Footprint::wait(c10::StreamId stream, bool surface) const {
+void AccessSet::wait(c10::StreamId stream, bool surface) const {
   for (const runtime::QueueMark& mark : conflicts(runtime::queue_of(stream), /*failed=*/surface)) {
     runtime::wait_for(mark);
     if (surface) {
@@ -75,25 +75,26 @@ void Footprint::wait(c10::StreamId stream, bool surface) const {
   }
 }
 
-void Footprint::check(c10::StreamId stream, const std::string& name) const {
+void AccessSet::check(c10::StreamId stream, const std::string& name) const {
   if (stream_order() == StreamOrder::Events) {
-    check_order(uses_, stream, name);
+    check_races(uses_, stream, name);
   }
 }
 
-void Footprint::enqueue(c10::StreamId stream, std::unique_ptr<runtime::Work> work, bool keeps) const {
+void AccessSet::enqueue(c10::StreamId stream, std::unique_ptr<runtime::Work> work, bool retain_memory) const {
   if (stream_order() == StreamOrder::Events) {
-    for (const BlockUse& use : uses_) {  // before the check: another thread may free the memory meanwhile
-      if (keeps) {
+    // Before the check, because another thread may free the memory meanwhile.
+    for (const BlockUse& use : uses_) {
+      if (retain_memory) {
         pool().record_stream(use.block, stream);
       }
     }
-    check_order(uses_, stream, work->name());
+    check_races(uses_, stream, work->name());
   }
   const runtime::QueueMark mark =
       runtime::enqueue(stream, std::move(work), conflicts(runtime::queue_of(stream)));
   if (stream_order() == StreamOrder::Memory) {
-    pool().note_uses(uses_, mark);
+    pool().record_uses(uses_, mark);
   }
 }
 
@@ -102,12 +103,12 @@ bool may_have_users(const c10::StorageImpl* device) {
   return block != nullptr && block->has_users.load(std::memory_order_acquire);
 }
 
-void use_now(const c10::StorageImpl* device, bool written, bool surface, const char* name) {
-  if (C10_UNLIKELY(runtime::has_order_clocks())) {
+void wait_and_check_races(const c10::StorageImpl* device, bool written, bool surface, const char* name) {
+  if (C10_UNLIKELY(runtime::are_vector_clocks_enabled())) {
     Block* block = block_of(device->data_ptr());
     if (block != nullptr && !runtime::is_running_work()) {
       const BlockUse use{block, written};
-      check_order(use, runtime::current_stream_id(), name);
+      check_races(use, runtime::current_stream_id(), name);
     }
   }
   wait_for_users(device, written, surface);
@@ -115,10 +116,10 @@ void use_now(const c10::StorageImpl* device, bool written, bool surface, const c
 
 void wait_for_users(const c10::StorageImpl* device, bool written, bool surface) {
   if (may_have_users(device) && !runtime::runs_inline()) {
-    const HostDetour off(false);  // this thread may help with work whose allocations are the host's
-    Footprint footprint;
-    footprint.add(device, written);
-    footprint.wait(runtime::current_stream_id(), surface);
+    const AllocationRedirect off(false);  // this thread may help with work whose allocations are host memory
+    AccessSet access_set;
+    access_set.add(device, written);
+    access_set.wait(runtime::current_stream_id(), surface);
   }
 }
 

@@ -1,6 +1,6 @@
-// The memory that a piece of work uses. It orders work on different streams: work waits for earlier work of
-// other streams that writes what it reads, or uses what it writes (contract, 1.4). Memory that is freed
-// meanwhile stays until its users have run.
+// Access sets: the memory that a piece of work reads and writes. Access sets order work on different streams:
+// work waits for earlier work of other streams that writes memory that it reads, or that uses memory that it
+// writes (contract, 1.4). Memory that is freed meanwhile is retained until its users have run.
 #pragma once
 
 #include <c10/core/StorageImpl.h>
@@ -15,34 +15,34 @@
 
 namespace hpu_reference::memory {
 
-// What orders work on different streams (HPU_REFERENCE_STREAM_ORDER): the memory it uses, or as on CUDA the
-// events and waits of the program alone.
+// The order of work on different streams (HPU_REFERENCE_STREAM_ORDER). Work is ordered by the memory that it
+// accesses or, as on CUDA, only by the program's events and waits.
 enum class StreamOrder { Memory, Events };
-// The order of this process. Throws if the variable has another value.
+// Returns the stream order of this process. Throws if the environment variable has another value.
 StreamOrder stream_order();
 
 // The blocks that a piece of work reads and writes.
-class Footprint {
+class AccessSet {
  public:
-  // Adds the storage's memory, if it has any.
+  // Adds the storage's memory, if the storage has memory.
   void add(const c10::StorageImpl* device, bool written);
-  // Adds the block that starts at the address on the device, if there is one.
+  // Adds the block that starts at the device address, if such a block exists.
   void add_address(const void* device, bool written);
-  // Adds a block. `freed`: its tensor has died since the work was recorded.
+  // Adds a block. `freed`: the block's tensor has been destroyed since the work was recorded.
   void add(Block* block, bool written, bool freed = false) {
     uses_.push_back({block, written, freed});
   }
 
-  // True if work on the stream has to wait for work of another one. Launches nothing.
+  // Returns true if work on the stream must wait for work of another stream. Launches nothing.
   bool has_conflicts(c10::StreamId stream) const;
-  // Returns when work may use the memory at once, as the next on the stream; the calling thread helps. With
-  // `surface`, throws an error of work on other streams that has written the memory.
+  // Waits until work may use the memory at once, as the next work on the stream; the calling thread helps to
+  // run pending work. If `surface` is true, throws an error of work on other streams that wrote the memory.
   void wait(c10::StreamId stream, bool surface = false) const;
-  // Checks the order of work of that name that runs at once, if the program alone is to see to it.
+  // Checks for missing waits before work of that name runs at once, if the stream order is Events.
   void check(c10::StreamId stream, const std::string& name) const;
-  // Appends the work to the stream's queue, behind what it has to wait for. `keeps`: the memory stays until
-  // the work has run even if StreamOrder::Events leaves that to the program.
-  void enqueue(c10::StreamId stream, std::unique_ptr<runtime::Work> work, bool keeps = false) const;
+  // Appends the work to the stream's queue, after the work that it must wait for. `retain_memory`: the memory
+  // is retained until the work has run, even if the stream order is Events.
+  void enqueue(c10::StreamId stream, std::unique_ptr<runtime::Work> work, bool retain_memory = false) const;
 
  private:
   std::vector<runtime::QueueMark> conflicts(int queue, bool failed = false) const;
@@ -50,15 +50,15 @@ class Footprint {
   c10::SmallVector<BlockUse, 8> uses_;
 };
 
-// Waits until the host, or work that runs at once on the current stream, may use the storage's memory. No
+// Waits until the host, or work that runs at once on the current stream, may use the storage's memory. Has no
 // effect on a thread that must not wait.
 void wait_for_users(const c10::StorageImpl* device, bool written, bool surface);
 
-// The same for the operator of that name, whose order with other streams is checked too if the program alone
-// is to see to it.
-void use_now(const c10::StorageImpl* device, bool written, bool surface, const char* name);
+// Waits as wait_for_users() does for the operator of that name. If the stream order is Events, also checks
+// for missing waits.
+void wait_and_check_races(const c10::StorageImpl* device, bool written, bool surface, const char* name);
 
-// True if work that has not run may use the storage's memory; cheap.
+// Returns true if work that has not run may use the storage's memory. Cheap.
 bool may_have_users(const c10::StorageImpl* device);
 
 }  // namespace hpu_reference::memory

@@ -12,14 +12,14 @@ namespace hpu_reference::memory {
 namespace {
 
 // Source of this thread's CPU allocations.
-enum Detour : int { kHeap, kArena, kLogged, kDonated };
-thread_local int tls_detour = kHeap;
+enum AllocationTarget : int { kHeap, kArena, kLogged, kPlacedOutput };
+thread_local int tls_allocation_target = kHeap;
 thread_local AllocationLog* tls_log = nullptr;
-thread_local DonationScope* tls_donations = nullptr;
+thread_local OutputPlacementScope* tls_output_placements = nullptr;
 
 c10::DeleterFnPtr g_free_heap = nullptr;
 
-// The deleter for raw_deallocate(), which knows the address only.
+// The deleter for raw_deallocate(), which receives the address only.
 void free_host(void* host) {
   if (has_pool() && arena().contains_host(host)) {
     free_scratch(host);
@@ -30,29 +30,30 @@ void free_host(void* host) {
 
 }  // namespace
 
-// Sits in front of torch's CPU allocator; costs ordinary CPU allocations one thread-local read.
-class DetourAllocator final : public c10::Allocator {
+// The allocator in front of torch's CPU allocator. It costs ordinary CPU allocations one thread-local read.
+class RedirectingAllocator final : public c10::Allocator {
  public:
-  explicit DetourAllocator(c10::Allocator* heap) : heap_(heap) {
+  explicit RedirectingAllocator(c10::Allocator* heap) : heap_(heap) {
   }
 
   c10::DataPtr allocate(std::size_t size) override {
-    if (tls_detour == kHeap) {
+    if (tls_allocation_target == kHeap) {
       return heap_->allocate(size);
     }
     if (C10_UNLIKELY(runtime::is_forked_child())) {
-      return heap_->allocate(size);  // forked inside a call: the arena is the parent's
+      return heap_->allocate(size);  // forked inside a call: the arena belongs to the parent
     }
-    if (tls_detour == kDonated) {
-      return donated(size);
+    if (tls_allocation_target == kPlacedOutput) {
+      return placed_output(size);
     }
     if (size == 0) {
       return {nullptr, c10::Device(c10::DeviceType::CPU)};
     }
-    // Written at once: not memory that queued work of another thread may still read.
+    // The host writes this memory at once, so it must not be memory that queued work of another thread still
+    // reads.
     Block* block = allocate_block(size, /*scratch=*/true, /*in_order=*/false);
     void* host = arena().to_host(block->device);
-    if (C10_UNLIKELY(tls_detour == kLogged)) {
+    if (C10_UNLIKELY(tls_allocation_target == kLogged)) {
       tls_log->add(host);
     }
     return {host, host, &free_scratch, c10::Device(c10::DeviceType::CPU)};
@@ -65,30 +66,30 @@ class DetourAllocator final : public c10::Allocator {
   }
 
  private:
-  // A size of 0 takes no position; neither does it when positions are learned.
-  c10::DataPtr donated(std::size_t size) {
+  // An allocation of size 0 has no position, neither here nor in an AllocationLog.
+  c10::DataPtr placed_output(std::size_t size) {
     if (size > 0) {
-      const int position = tls_donations->position_++;
-      for (const Donation& donation : tls_donations->donations_) {
-        if (donation.position == position && size <= donation.bytes) {
-          void* host = const_cast<void*>(donation.storage->data());
-          return {host, host, &leave_donation, c10::Device(c10::DeviceType::CPU)};
+      const int position = tls_output_placements->position_++;
+      for (const OutputPlacement& placement : tls_output_placements->placements_) {
+        if (placement.position == position && size <= placement.bytes) {
+          void* host = const_cast<void*>(placement.storage->data());
+          return {host, host, &keep_placed_output, c10::Device(c10::DeviceType::CPU)};
         }
       }
     }
     return heap_->allocate(size);
   }
-  static void leave_donation(void*) {
+  static void keep_placed_output(void*) {
   }
 
   c10::Allocator* heap_;
 };
 
 namespace {
-DetourAllocator* g_detour = nullptr;
+RedirectingAllocator* g_redirecting_allocator = nullptr;
 }
 
-// The context of a scratch block is its host address: torch's raw_allocate() asks for that.
+// The context of a scratch block is its host address, because torch's raw_allocate() requires that.
 void free_scratch(void* host) {
   if (!runtime::is_forked_child()) {
     pool().free(pool().block_at(host));
@@ -96,26 +97,26 @@ void free_scratch(void* host) {
 }
 
 c10::Allocator* host_allocator() {
-  return g_detour;
+  return g_redirecting_allocator;
 }
 
-void install_host_detour() {
+void install_allocation_redirect() {
   c10::Allocator* heap = c10::GetCPUAllocator();
   g_free_heap = heap->raw_deleter();
-  g_detour = new DetourAllocator(heap);
-  c10::SetCPUAllocator(g_detour, /*priority=*/255);
+  g_redirecting_allocator = new RedirectingAllocator(heap);
+  c10::SetCPUAllocator(g_redirecting_allocator, /*priority=*/255);
 }
 
-HostDetour::HostDetour(bool enabled) : before_(tls_detour) {
-  tls_detour = !enabled ? kHeap : tls_log != nullptr ? kLogged : kArena;
+AllocationRedirect::AllocationRedirect(bool enabled) : before_(tls_allocation_target) {
+  tls_allocation_target = !enabled ? kHeap : tls_log != nullptr ? kLogged : kArena;
 }
 
-HostDetour::~HostDetour() {
-  tls_detour = before_;
+AllocationRedirect::~AllocationRedirect() {
+  tls_allocation_target = before_;
 }
 
-void HostDetour::end() {
-  tls_detour = before_;
+void AllocationRedirect::end() {
+  tls_allocation_target = before_;
 }
 
 AllocationLog::AllocationLog() : before_(tls_log) {
@@ -127,7 +128,7 @@ AllocationLog::~AllocationLog() {
 }
 
 int AllocationLog::position(const void* address) const {
-  // The last one: memory of an earlier one may have been given back and handed out again.
+  // Search from the end: the memory of an earlier allocation may have been freed and allocated again.
   for (std::size_t i = addresses_.size(); i-- > 0;) {
     if (addresses_[i] == address) {
       return static_cast<int>(i);
@@ -136,15 +137,15 @@ int AllocationLog::position(const void* address) const {
   return -1;
 }
 
-DonationScope::DonationScope(c10::ArrayRef<Donation> donations)
-    : donations_(donations), before_(tls_detour), outer_(tls_donations) {
-  tls_donations = this;
-  tls_detour = kDonated;
+OutputPlacementScope::OutputPlacementScope(c10::ArrayRef<OutputPlacement> output_placements)
+    : placements_(output_placements), before_(tls_allocation_target), outer_(tls_output_placements) {
+  tls_output_placements = this;
+  tls_allocation_target = kPlacedOutput;
 }
 
-DonationScope::~DonationScope() {
-  tls_detour = before_;
-  tls_donations = outer_;
+OutputPlacementScope::~OutputPlacementScope() {
+  tls_allocation_target = before_;
+  tls_output_placements = outer_;
 }
 
 }  // namespace hpu_reference::memory

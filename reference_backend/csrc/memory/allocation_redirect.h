@@ -1,4 +1,5 @@
-// A detour in front of torch's CPU allocator: memory that a running kernel allocates is memory of the device.
+// Redirection of torch's CPU allocator: while a kernel runs, its CPU allocations are served from the device's
+// arena.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -9,37 +10,38 @@
 
 namespace hpu_reference::memory {
 
-// Puts the detour in front of torch's CPU allocator; runs once, when the library is loaded.
-void install_host_detour();
+// Installs the redirecting allocator in front of torch's CPU allocator. Called once, when the library is
+// loaded.
+void install_allocation_redirect();
 
-// The CPU allocator with the detour in front of it.
+// Returns the redirecting CPU allocator.
 c10::Allocator* host_allocator();
 
 // Frees the scratch block that starts at this host address.
 void free_scratch(void* host);
 
-// True if the memory is a scratch block that no storage of the device has adopted.
+// Returns true if the memory is a scratch block that no device storage has adopted.
 inline bool is_scratch(const c10::DataPtr& pointer) {
   return pointer.get_deleter() == &free_scratch;
 }
 
-// Scope in which CPU allocations of this thread are scratch blocks of the arena, so that a CPU kernel's
-// result can become a device tensor without a copy. Worker threads of the kernel allocate from the heap.
-class HostDetour {
+// Scope in which CPU allocations of this thread are scratch blocks of the arena, so that the result of a CPU
+// kernel can become a device tensor without a copy. Worker threads of the kernel allocate from the heap.
+class AllocationRedirect {
  public:
-  // `enabled` off: allocations come from the heap.
-  explicit HostDetour(bool enabled = true);
-  ~HostDetour();
-  // Ends the detour before the scope does.
+  // If `enabled` is false, allocations come from the heap.
+  explicit AllocationRedirect(bool enabled = true);
+  ~AllocationRedirect();
+  // Ends the redirection before the scope ends.
   void end();
-  HostDetour(const HostDetour&) = delete;
-  HostDetour& operator=(const HostDetour&) = delete;
+  AllocationRedirect(const AllocationRedirect&) = delete;
+  AllocationRedirect& operator=(const AllocationRedirect&) = delete;
 
  private:
   int before_;
 };
 
-// Scope in which the detours on this thread log what they allocate, in order.
+// Scope in which the redirections of this thread log their allocations, in order.
 class AllocationLog {
  public:
   AllocationLog();
@@ -47,9 +49,8 @@ class AllocationLog {
   AllocationLog(const AllocationLog&) = delete;
   AllocationLog& operator=(const AllocationLog&) = delete;
 
-  // Position of the allocation that starts at this host address, or -1.
+  // Returns the position of the allocation that starts at this host address, or -1.
   int position(const void* address) const;
-  // Logs an allocation.
   void add(const void* address) {
     addresses_.push_back(address);
   }
@@ -59,28 +60,28 @@ class AllocationLog {
   AllocationLog* before_;
 };
 
-// Memory for one of a kernel's allocations, so that its result lands in the memory of `storage`.
-struct Donation {
-  int position;  // among the kernel's allocations
+// Memory for one allocation of a kernel, so that the output lands in the memory of `storage`.
+struct OutputPlacement {
+  int position;  // index among the kernel's allocations
   std::size_t bytes;
   c10::StorageImpl* storage;
 };
 
-// Scope in which the CPU allocations of this thread at the given positions get the donated memory; the others
-// come from the heap. Covers one kernel only.
-class DonationScope {
+// Scope in which CPU allocations of this thread at the given positions get the memory of the placements;
+// other allocations come from the heap. Covers one kernel only.
+class OutputPlacementScope {
  public:
-  explicit DonationScope(c10::ArrayRef<Donation> donations);
-  ~DonationScope();
-  DonationScope(const DonationScope&) = delete;
-  DonationScope& operator=(const DonationScope&) = delete;
+  explicit OutputPlacementScope(c10::ArrayRef<OutputPlacement> output_placements);
+  ~OutputPlacementScope();
+  OutputPlacementScope(const OutputPlacementScope&) = delete;
+  OutputPlacementScope& operator=(const OutputPlacementScope&) = delete;
 
  private:
-  friend class DetourAllocator;
-  c10::ArrayRef<Donation> donations_;
+  friend class RedirectingAllocator;
+  c10::ArrayRef<OutputPlacement> placements_;
   int position_ = 0;
   int before_;
-  DonationScope* outer_;
+  OutputPlacementScope* outer_;
 };
 
 }  // namespace hpu_reference::memory

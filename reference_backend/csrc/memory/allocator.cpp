@@ -9,8 +9,8 @@
 #include <sstream>
 #include <string>
 
-#include "memory/allocation_redirect.h"
 #include "memory/access_set.h"
+#include "memory/allocation_redirect.h"
 #include "memory/history.h"
 #include "memory/race_check.h"
 #include "memory/shared_statistics.h"
@@ -18,9 +18,9 @@
 #include "runtime/fork.h"
 #include "runtime/host_access.h"
 #include "runtime/log.h"
+#include "runtime/queue.h"
 #include "runtime/telemetry.h"
 #include "runtime/vector_clock.h"
-#include "runtime/queue.h"
 
 namespace hpu_reference::memory {
 
@@ -28,7 +28,7 @@ std::atomic<BlockPool*> g_pool{nullptr};
 
 namespace {
 
-// A positive count of bytes from the environment, or 0 if the variable is not set.
+// Returns a positive number of bytes from the environment, or 0 if the variable is not set.
 std::size_t bytes_from_environment(const char* name) {
   const char* text = std::getenv(name);
   if (text == nullptr || *text == '\0') {
@@ -45,14 +45,14 @@ std::size_t bytes_from_environment(const char* name) {
 }
 
 std::size_t default_limit() {
-  if (const std::size_t given = bytes_from_environment("HPU_REFERENCE_MEMORY_LIMIT")) {
-    return given;
+  if (const std::size_t configured_limit = bytes_from_environment("HPU_REFERENCE_MEMORY_LIMIT")) {
+    return configured_limit;
   }
   std::size_t ranks = 1;
   if (const char* text = std::getenv("LOCAL_WORLD_SIZE")) {
     ranks = static_cast<std::size_t>(std::max(1, std::atoi(text)));
   }
-  // The share of the device's memory that the pool takes (contract, 2.2).
+  // The share of the device's memory that the pool uses (contract, 2.2).
   std::size_t percent = 100;
   if (const char* text = std::getenv("PT_HPU_POOL_MEM_ACQUIRE_PERC"); text != nullptr && *text != '\0') {
     char* end = nullptr;
@@ -62,19 +62,20 @@ std::size_t default_limit() {
                 text,
                 "' is not a percentage; give a whole number from 1 to 100");
   }
-  // A fifth stays for the host: Python, the loader, allocations of kernels on other threads.
+  // A fifth remains for the host: Python, the data loader, allocations of kernels on other threads.
   return machine_memory() / 5 * 4 / ranks / 100 * percent;
 }
 
-// Maps the device's memory. The runtime calls it when it acquires the device.
+// Maps the device's memory. The runtime calls this when it acquires the device.
 void map_device_memory() {
   const std::size_t limit = default_limit();
-  stream_order();  // refuses an unknown one before anything runs
+  stream_order();  // rejects an unknown stream order before any work runs
   try {
-    auto* made = new BlockPool(map_arena(limit), limit, &runtime::is_stream_idle, publish());
+    auto* new_pool =
+        new BlockPool(map_arena(limit), limit, &runtime::is_stream_idle, create_shared_statistics());
     const char* poison = std::getenv("HPU_REFERENCE_POISON");
-    made->set_poison(poison != nullptr && std::string(poison) == "1");
-    g_pool = made;
+    new_pool->set_poison(poison != nullptr && std::string(poison) == "1");
+    g_pool = new_pool;
   } catch (const std::exception& error) {
     TORCH_CHECK(false,
                 "cannot map ",
@@ -99,10 +100,10 @@ std::string megabytes(std::int64_t bytes) {
 }
 
 [[noreturn]] void throw_out_of_memory(std::size_t size) {
-  note_out_of_memory(size);
+  record_out_of_memory(size);
   const PoolStatistics stats = pool().statistics();
   const bool limited = stats.in_use + stats.scratch + static_cast<std::int64_t>(size) > stats.limit;
-  // Clients look for the upper-case part to retry with a smaller batch.
+  // Clients search for the upper-case part to retry with a smaller batch.
   TORCH_CHECK_WITH(OutOfMemoryError,
                    false,
                    "HPU out of memory: tried to allocate ",
@@ -134,10 +135,10 @@ class Allocator final : public DeviceAllocator {
     runtime::flush_recorded();
     runtime::drain(runtime::current_stream_id(), /*surface=*/false);
     if (count > 0) {
-      Footprint footprint;
-      footprint.add_address(destination, /*written=*/true);
-      footprint.add_address(source, /*written=*/false);
-      footprint.wait(runtime::current_stream_id());
+      AccessSet access_set;
+      access_set.add_address(destination, /*written=*/true);
+      access_set.add_address(source, /*written=*/false);
+      access_set.wait(runtime::current_stream_id());
     }
     std::memcpy(arena().to_host(destination), arena().to_host(source), count);
   }
@@ -208,12 +209,12 @@ REGISTER_ALLOCATOR(c10::DeviceType::HPU, &g_allocator)
 
 DeviceAllocator* const g_device_allocator = &g_allocator;
 
-// Queued or recorded work may hold memory: it runs first, then the pool is asked again.
+// Queued or recorded work may retain memory: runs it first, then allocates again.
 Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
   const auto start = std::chrono::steady_clock::now();
   Block* block = nullptr;
-  if (runtime::needs_attention() && runtime::may_wait()) {
-    const HostDetour off(false);  // this thread may help with work whose allocations are the host's
+  if (runtime::is_work_pending() && runtime::may_wait()) {
+    const AllocationRedirect off(false);  // this thread may help with work whose allocations are host memory
     runtime::flush_recorded();
     runtime::drain_all(/*surface=*/false);
     block = pool().allocate(size, runtime::current_stream_id(), scratch, in_order);
@@ -225,8 +226,8 @@ Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
                size,
                " bytes; waiting for queued work took ",
                elapsed.count(),
-               block == nullptr ? " ms and found none" : " ms and found them");
-  runtime::publish(
+               block == nullptr ? " ms and freed too few" : " ms and freed enough");
+  runtime::emit_event(
       "MEMORY_DEFRAGMENTATION",
       {{"success", block == nullptr ? "false" : "true"}, {"milliseconds", std::to_string(elapsed.count())}});
   if (block == nullptr) {
@@ -238,11 +239,11 @@ Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
 void free_block(void* block) {
   // In a forked child the block belongs to the parent.
   if (!runtime::is_forked_child()) {
-    if (C10_UNLIKELY(runtime::has_order_clocks())) {
+    if (C10_UNLIKELY(runtime::are_vector_clocks_enabled())) {
       Block* freed = static_cast<Block*>(block);
-      forget_ordered_uses(freed, pool().recorded_streams(freed));
+      remove_recorded_uses(freed, pool().recorded_streams(freed));
     }
-    note_freed(static_cast<Block*>(block));
+    record_free(static_cast<Block*>(block));
     pool().free(static_cast<Block*>(block));
   }
 }
@@ -257,11 +258,11 @@ c10::DataPtr allocate_device(std::size_t size, bool in_order) {
     return {nullptr, runtime::kDevice};
   }
   Block* block = allocate_block(size, /*scratch=*/false, in_order);
-  note_allocated(block);
+  record_allocation(block);
   return device_pointer(block);
 }
 
-void touch(const c10::StorageImpl* device) {
+void mark_used_later(const c10::StorageImpl* device) {
   Block* block = block_of(device->data_ptr());
   std::uint64_t never = 0;
   if (block != nullptr) {

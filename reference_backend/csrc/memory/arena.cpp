@@ -26,7 +26,7 @@ std::size_t page_size() {
 }
 
 std::size_t cgroup_limit() {
-  // Version 2 first; the process sees its own cgroup as the root inside a container.
+  // cgroup version 2 first. Inside a container, the process sees its own cgroup as the root.
   for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     std::ifstream file(path);
     std::uint64_t value = 0;
@@ -52,11 +52,11 @@ Arena map_arena(std::size_t size) {
   const int flags = MAP_SHARED | MAP_NORESERVE;
   void* host = mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, g_memfd, 0);
   if (host == MAP_FAILED) {
-    fail("mmap of the host view of device memory");
+    fail("mmap of the host mapping of device memory");
   }
   void* device = mmap(nullptr, size, PROT_NONE, flags, g_memfd, 0);
   if (device == MAP_FAILED) {
-    fail("mmap of the device view of device memory");
+    fail("mmap of the device mapping of device memory");
   }
   // A forked child would otherwise share (and corrupt) the parent's device memory.
   if (madvise(host, size, MADV_DONTFORK) != 0 || madvise(device, size, MADV_DONTFORK) != 0) {

@@ -33,11 +33,11 @@ void set_defragmentation(bool on) {
 BlockPool::BlockPool(Arena arena,
                      std::size_t limit,
                      std::function<bool(StreamId)> stream_idle,
-                     PublishedRecord* published)
-    : arena_(arena), stream_idle_(std::move(stream_idle)), published_(published) {
+                     SharedStatistics* shared_statistics)
+    : arena_(arena), stream_idle_(std::move(stream_idle)), shared_statistics_(shared_statistics) {
   starts_ = static_cast<Block**>(reserve_zeros(arena.size / kGranule * sizeof(Block*)));
   stats_.limit = static_cast<std::int64_t>(std::min(limit, arena.size));
-  published_->limit = stats_.limit;
+  shared_statistics_->limit = stats_.limit;
   auto* all = new Block();
   all->device = arena_.device_base;
   all->size = arena_.size / kGranule * kGranule;
@@ -49,12 +49,12 @@ Block* BlockPool::take_from_ranges(std::size_t size) {
   Block key;
   key.size = size;
   key.device = nullptr;
-  auto found = ranges_.lower_bound(&key);
-  if (found == ranges_.end()) {
+  auto position = ranges_.lower_bound(&key);
+  if (position == ranges_.end()) {
     return nullptr;
   }
-  Block* block = *found;
-  ranges_.erase(found);
+  Block* block = *position;
+  ranges_.erase(position);
   if (block->size > size) {
     Block* rest;
     if (spare_.empty()) {
@@ -100,11 +100,11 @@ void BlockPool::count_in_use(Block* block) {
   stats_.bytes_allocated += size;
   stats_.active++;
   stats_.max_active = std::max(stats_.max_active, stats_.active);
-  show();
+  update_shared_statistics();
 }
 
 Block* BlockPool::allocate(std::size_t size, StreamId stream, bool scratch, bool in_order) {
-  // Guards the rounding against wrap-around; no such size fits anyway.
+  // Prevents overflow in the rounding. Such a size fits nowhere anyway.
   if (size > arena_.size) {
     const std::lock_guard lock(mutex_);
     stats_.out_of_memory++;
@@ -115,8 +115,8 @@ Block* BlockPool::allocate(std::size_t size, StreamId stream, bool scratch, bool
   if (!deferred_.empty()) {
     release_deferred();
   }
-  const auto wanted = static_cast<std::int64_t>(size);
-  const bool fits = stats_.in_use + stats_.scratch + stats_.deferred + wanted <= stats_.limit;
+  const auto requested = static_cast<std::int64_t>(size);
+  const bool fits = stats_.in_use + stats_.scratch + stats_.deferred + requested <= stats_.limit;
   Block* block = nullptr;
   if (C10_UNLIKELY(!ordered_.empty())) {
     if (stream_idle_(stream)) {
@@ -192,12 +192,12 @@ Block* BlockPool::take_ordered(std::size_t size, StreamId stream) {
   if (blocks == ordered_.end()) {
     return nullptr;
   }
-  const auto found = blocks->second.lower_bound(size);
-  if (found == blocks->second.end() || found->first > size + size / 4) {
+  const auto position = blocks->second.lower_bound(size);
+  if (position == blocks->second.end() || position->first > size + size / 4) {
     return nullptr;
   }
-  Block* block = found->second;
-  blocks->second.erase(found);
+  Block* block = position->second;
+  blocks->second.erase(position);
   stats_.ordered -= static_cast<std::int64_t>(block->size);
   return block;
 }
@@ -209,7 +209,7 @@ void BlockPool::release_ordered(StreamId stream) {
   }
   for (const auto& [size, block] : blocks->second) {
     stats_.ordered -= static_cast<std::int64_t>(size);
-    give_back(block);
+    return_block(block);
   }
   ordered_.erase(blocks);
 }
@@ -241,7 +241,7 @@ void BlockPool::free(Block* block) {
     stats_.frees++;
     stats_.total_frees++;
     stats_.bytes_freed += size;
-    show();
+    update_shared_statistics();
   }
   if (has_foreign_users(block)) {
     stats_.deferred += size;
@@ -249,15 +249,15 @@ void BlockPool::free(Block* block) {
     return;
   }
   block->used_on.clear();
-  give_back_in_order(block);
+  return_block_in_order(block);
 }
 
-// True if work may use the block that is not in the queue of its own stream.
+// Returns true if work outside the queue of the block's own stream may use the block.
 bool BlockPool::has_foreign_users(Block* block) {
   if (block->freed_in != 0 && block->freed_in == recording_) {
     return true;
   }
-  forget_reached(block);
+  drop_reached_uses(block);
   const int own = runtime::queue_of(block->stream);
   return std::any_of(block->users.begin(),
                      block->users.end(),
@@ -267,9 +267,9 @@ bool BlockPool::has_foreign_users(Block* block) {
          !std::all_of(block->used_on.begin(), block->used_on.end(), stream_idle_);
 }
 
-// Forgets the users that have run; those of a queue with an error stay until it is thrown, for the reader of
-// what they have written.
-void BlockPool::forget_reached(Block* block) {
+// Removes the uses by work that has run. Uses of a queue with an error stay until the error is thrown, so
+// that readers of the block find the error.
+void BlockPool::drop_reached_uses(Block* block) {
   const auto reached = [](const PendingUse& use) {
     return runtime::is_reached(use.mark) && !runtime::has_error(use.mark.queue);
   };
@@ -282,37 +282,37 @@ void BlockPool::find_conflicts(c10::ArrayRef<BlockUse> uses,
                                bool failed,
                                std::vector<runtime::QueueMark>& marks) {
   const std::lock_guard lock(mutex_);
-  for (const BlockUse& wanted : uses) {
-    if (!wanted.block->has_users.load(std::memory_order_acquire)) {
+  for (const BlockUse& requested : uses) {
+    if (!requested.block->has_users.load(std::memory_order_acquire)) {
       continue;
     }
-    forget_reached(wanted.block);
-    for (const PendingUse& use : wanted.block->users) {
-      const bool wanted_failed = failed && use.written && runtime::has_error(use.mark.queue);
-      if (use.mark.queue == queue || !(use.written || wanted.written) ||
-          (runtime::is_reached(use.mark) && !wanted_failed)) {
+    drop_reached_uses(requested.block);
+    for (const PendingUse& use : requested.block->users) {
+      const bool writer_failed = failed && use.written && runtime::has_error(use.mark.queue);
+      if (use.mark.queue == queue || !(use.written || requested.written) ||
+          (runtime::is_reached(use.mark) && !writer_failed)) {
         continue;
       }
-      const auto known = std::find_if(
+      const auto existing = std::find_if(
           marks.begin(), marks.end(), [&](const auto& mark) { return mark.queue == use.mark.queue; });
-      if (known == marks.end()) {
+      if (existing == marks.end()) {
         marks.push_back(use.mark);
       } else {
-        known->number = std::max(known->number, use.mark.number);
+        existing->number = std::max(existing->number, use.mark.number);
       }
     }
   }
 }
 
-void BlockPool::note_uses(c10::ArrayRef<BlockUse> uses, const runtime::QueueMark& mark) {
+void BlockPool::record_uses(c10::ArrayRef<BlockUse> uses, const runtime::QueueMark& mark) {
   const std::lock_guard lock(mutex_);
   if (runtime::is_reached(mark)) {
     return;
   }
   for (const BlockUse& use : uses) {
-    // Of each queue the last write and the last use: what comes earlier has run when these have.
-    const auto superseded = [&](const PendingUse& known) {
-      return known.mark.queue == mark.queue && (use.written || !known.written);
+    // For each queue, keep the last write and the last use: all earlier uses have run when these have run.
+    const auto superseded = [&](const PendingUse& existing) {
+      return existing.mark.queue == mark.queue && (use.written || !existing.written);
     };
     auto& users = use.block->users;
     users.erase(std::remove_if(users.begin(), users.end(), superseded), users.end());
@@ -327,12 +327,12 @@ void BlockPool::set_recording(std::uint64_t number, int queue) {
   recording_queue_ = queue;
 }
 
-void BlockPool::give_back_in_order(Block* block) {
+void BlockPool::return_block_in_order(Block* block) {
   if (C10_UNLIKELY(!stream_idle_(block->stream))) {
     stats_.ordered += static_cast<std::int64_t>(block->size);
     ordered_[block->stream].emplace(block->size, block);
   } else {
-    give_back(block);
+    return_block(block);
   }
 }
 
@@ -343,15 +343,16 @@ void BlockPool::release_deferred() {
     }
     block->used_on.clear();
     stats_.deferred -= static_cast<std::int64_t>(block->size);
-    give_back_in_order(block);
+    return_block_in_order(block);
     return false;
   };
   deferred_.erase(std::stable_partition(deferred_.begin(), deferred_.end(), still_used), deferred_.end());
 }
 
-// What reads memory before it has written it, or after it was freed, then reads NaN.
+// Fills the block with 0xFF, so that work that reads memory before it is written, or after it was freed,
+// reads NaN.
 void BlockPool::poison(Block* block, const char* when) {
-  forget_reached(block);
+  drop_reached_uses(block);
   const auto pending = std::find_if(block->users.begin(), block->users.end(), [](const PendingUse& use) {
     return !runtime::is_reached(use.mark);
   });
@@ -366,7 +367,7 @@ void BlockPool::poison(Block* block, const char* when) {
   std::memset(arena_.to_host(block->device), 0xFF, block->size);
 }
 
-void BlockPool::give_back(Block* block) {
+void BlockPool::return_block(Block* block) {
   block->in_use = false;
   if (C10_UNLIKELY(poison_)) {
     poison(block, "given back");
@@ -381,7 +382,7 @@ void BlockPool::give_back(Block* block) {
 }
 
 void BlockPool::coalesce(Block* block) {
-  // Blocks in bins look free but are not in ranges_: erase() distinguishes the two.
+  // Blocks in bins are marked free but are not in ranges_; the return value of erase() distinguishes the two.
   auto absorb = [&](Block* left, Block* right) {
     left->size += right->size;
     left->next = right->next;
@@ -478,7 +479,7 @@ void BlockPool::set_limit(std::size_t limit) {
                                 std::to_string(arena_.size) + " bytes; give a smaller one");
   }
   stats_.limit = static_cast<std::int64_t>(limit);
-  published_->limit = stats_.limit;
+  shared_statistics_->limit = stats_.limit;
 }
 
 }  // namespace hpu_reference::memory

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "memory/allocator.h"
 #include "memory/allocation_redirect.h"
+#include "memory/allocator.h"
 #include "runtime/log.h"
 #include "runtime/queue.h"
 
@@ -25,7 +25,7 @@ struct History {
   HistorySettings settings;
   std::deque<HistoryEvent> events;
   std::int64_t dropped = 0;
-  std::unordered_map<std::uintptr_t, Stack> stacks;  // of live blocks
+  std::unordered_map<std::uintptr_t, Stack> stacks;  // stacks of live blocks, by address
   OutOfMemoryObserver observer;
   std::string metadata;
 };
@@ -36,8 +36,8 @@ History& history() {
   return *value;
 }
 
-// The stack of the calling thread. A thread that runs queued work has none of the program's, and must not
-// wait for the interpreter.
+// Returns the stack of the calling thread. A thread that runs queued work has no Python stack and must not
+// wait for the GIL.
 Stack stack_here(bool native) {
   if (runtime::is_running_work()) {
     return nullptr;
@@ -49,7 +49,7 @@ std::int64_t now() {
   return c10::getTime() / 1000;
 }
 
-// Appends under the mutex; gives back what is dropped, to be destroyed without it.
+// Appends the event under the mutex. Moves dropped stacks to `dropped`, to be destroyed without the mutex.
 void append(History& self, HistoryEvent&& event, std::vector<Stack>& dropped) {
   event.metadata = self.metadata;
   self.events.push_back(std::move(event));
@@ -68,11 +68,11 @@ HistorySettings settings() {
 
 void record(HistoryEvent::Action action, const Block* block) {
   using Action = HistoryEvent::Action;
-  const HistorySettings wanted = settings();
+  const HistorySettings requested = settings();
   const bool allocates = action == Action::Allocate;
   Stack stack;
-  if (allocates ? wanted.allocation_frames : wanted.free_frames) {
-    stack = stack_here(wanted.native_frames);
+  if (allocates ? requested.allocation_frames : requested.free_frames) {
+    stack = stack_here(requested.native_frames);
   }
   const auto address = reinterpret_cast<std::uintptr_t>(block->device);
   std::vector<Stack> dropped;
@@ -81,9 +81,9 @@ void record(HistoryEvent::Action action, const Block* block) {
     const std::lock_guard lock(self.mutex);
     if (allocates) {
       self.stacks[address] = stack;
-    } else if (const auto known = self.stacks.find(address); known != self.stacks.end()) {
-      dropped.push_back(std::move(known->second));
-      self.stacks.erase(known);
+    } else if (const auto entry = self.stacks.find(address); entry != self.stacks.end()) {
+      dropped.push_back(std::move(entry->second));
+      self.stacks.erase(entry);
     }
     if (self.settings.events) {
       append(self,
@@ -114,20 +114,20 @@ void log_event(HistoryEvent::Action action, const Block* block) {
 
 }  // namespace
 
-void set_history(const HistorySettings& wanted, bool clear) {
+void set_history(const HistorySettings& requested, bool clear) {
   std::deque<HistoryEvent> events;
   std::unordered_map<std::uintptr_t, Stack> stacks;
   History& self = history();
   const std::lock_guard lock(self.mutex);
-  self.settings = wanted;
-  if (clear || !wanted.events) {
+  self.settings = requested;
+  if (clear || !requested.events) {
     events.swap(self.events);
     self.dropped = 0;
   }
-  if (!wanted.blocks) {
+  if (!requested.blocks) {
     stacks.swap(self.stacks);
   }
-  const bool on = wanted.blocks || wanted.events;
+  const bool on = requested.blocks || requested.events;
   if (g_history.exchange(on) != on) {
     g_observers.fetch_add(on ? 1 : -1);
   }
@@ -137,12 +137,12 @@ void count_profilers(int change) {
   g_observers.fetch_add(change);
 }
 
-void log_memory_as_set() {
+void update_logged_memory() {
   static std::atomic<bool> counted{false};
-  const bool wanted = runtime::is_logged(runtime::LogModule::DevMem, runtime::LogLevel::Debug) ||
-                      runtime::is_logged(runtime::LogModule::MemLog, runtime::LogLevel::Debug);
-  if (counted.exchange(wanted) != wanted) {
-    g_observers.fetch_add(wanted ? 1 : -1);
+  const bool requested = runtime::is_logged(runtime::LogModule::DevMem, runtime::LogLevel::Debug) ||
+                         runtime::is_logged(runtime::LogModule::MemLog, runtime::LogLevel::Debug);
+  if (counted.exchange(requested) != requested) {
+    g_observers.fetch_add(requested ? 1 : -1);
   }
 }
 
@@ -153,8 +153,9 @@ bool has_history() {
 Snapshot take_snapshot() {
   Snapshot snapshot;
   const std::vector<BlockState> blocks = is_ready() ? pool().blocks() : std::vector<BlockState>();
-  const HistorySettings wanted = settings();
-  Stack stack = wanted.events && wanted.allocation_frames ? stack_here(wanted.native_frames) : nullptr;
+  const HistorySettings requested = settings();
+  Stack stack =
+      requested.events && requested.allocation_frames ? stack_here(requested.native_frames) : nullptr;
   std::vector<Stack> dropped;
   History& self = history();
   const std::lock_guard lock(self.mutex);
@@ -162,8 +163,8 @@ Snapshot take_snapshot() {
     append(self, {HistoryEvent::Action::Snapshot, 0, 0, 0, now(), 0, {}, std::move(stack)}, dropped);
   }
   for (const BlockState& block : blocks) {
-    const auto known = self.stacks.find(block.address);
-    snapshot.blocks.push_back({block, block.in_use && known != self.stacks.end() ? known->second : nullptr});
+    const auto entry = self.stacks.find(block.address);
+    snapshot.blocks.push_back({block, block.in_use && entry != self.stacks.end() ? entry->second : nullptr});
   }
   snapshot.events.assign(self.events.begin(), self.events.end());
   snapshot.dropped = self.dropped;
@@ -206,9 +207,9 @@ void observe(HistoryEvent::Action action, const Block* block) {
   }
 }
 
-void note_out_of_memory(std::size_t bytes) {
+void record_out_of_memory(std::size_t bytes) {
   const PoolStatistics stats = pool().statistics();
-  const auto wanted = static_cast<std::int64_t>(bytes);
+  const auto requested = static_cast<std::int64_t>(bytes);
   runtime::log(runtime::LogModule::DevMem,
                runtime::LogLevel::Error,
                "no memory for ",
@@ -220,7 +221,7 @@ void note_out_of_memory(std::size_t bytes) {
                ", the largest free range has ",
                stats.largest_free);
   if (c10::memoryProfilingEnabled()) {
-    c10::reportOutOfMemoryToProfiler(wanted,
+    c10::reportOutOfMemoryToProfiler(requested,
                                      static_cast<std::size_t>(stats.in_use),
                                      static_cast<std::size_t>(stats.limit),
                                      runtime::kDevice);
@@ -239,7 +240,7 @@ void note_out_of_memory(std::size_t bytes) {
       append(self,
              {HistoryEvent::Action::OutOfMemory,
               0,
-              wanted,
+              requested,
               runtime::current_stream_id(),
               now(),
               stats.limit - stats.in_use,
@@ -249,13 +250,14 @@ void note_out_of_memory(std::size_t bytes) {
     }
     observer = self.observer;
   }
-  // What the observer allocates on the host is the host's, and a shortage of its own does not call it again.
+  // Allocations of the observer are host memory. If the observer itself runs short of memory, it is not
+  // called again.
   thread_local bool observing = false;
   if (observer && !observing && !runtime::is_running_work()) {
-    const HostDetour off(false);
+    const AllocationRedirect off(false);
     observing = true;
     try {
-      observer(wanted, stats.in_use, stats.limit);
+      observer(requested, stats.in_use, stats.limit);
     } catch (...) {
       observing = false;
       throw;

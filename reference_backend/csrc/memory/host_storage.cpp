@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "memory/allocator.h"
-#include "memory/allocation_redirect.h"
 #include "memory/access_set.h"
+#include "memory/allocation_redirect.h"
+#include "memory/allocator.h"
 #include "memory/history.h"
 #include "runtime/device.h"
 #include "runtime/queue.h"
@@ -23,7 +23,7 @@ bool adopt_storage(c10::StorageImpl* storage) {
   } else if (is_scratch(pointer)) {
     Block* block = pool().block_at(pointer.get());
     pool().promote(block);
-    note_allocated(block);
+    record_allocation(block);
     pointer.release_context();
     storage->set_data_ptr_noswap(device_pointer(block));
   } else {
@@ -56,19 +56,20 @@ c10::intrusive_ptr<c10::StorageImpl> take_host_storage(c10::StorageImpl* device)
     return make(address);
   }
   void* address = arena().to_host(pointer.get());
-  // Two calls may read one tensor at once: each has a storage that no other one changes or counts.
-  auto kept = c10::intrusive_ptr<c10::StorageImpl>::reclaim(
+  // Two calls may read one tensor at once. Each call needs its own storage, which no other call changes or
+  // counts.
+  auto cached_storage = c10::intrusive_ptr<c10::StorageImpl>::reclaim(
       block->host_storage.exchange(nullptr, std::memory_order_acq_rel));
-  if (kept == nullptr || C10_UNLIKELY(kept->data() != address)) {
+  if (cached_storage == nullptr || C10_UNLIKELY(cached_storage->data() != address)) {
     return make(address);
   }
-  if (C10_UNLIKELY(kept->nbytes() != bytes)) {
-    set_bytes(kept.get(), bytes);  // the block has been reused, or its storage shrunk in place
+  if (C10_UNLIKELY(cached_storage->nbytes() != bytes)) {
+    set_bytes(cached_storage.get(), bytes);  // the block was reused, or its storage was shrunk in place
   }
-  if (C10_UNLIKELY(kept->resizable() != device->resizable())) {
-    kept->set_resizable(device->resizable());
+  if (C10_UNLIKELY(cached_storage->resizable() != device->resizable())) {
+    cached_storage->set_resizable(device->resizable());
   }
-  return kept;
+  return cached_storage;
 }
 
 void return_host_storage(c10::StorageImpl* device, c10::intrusive_ptr<c10::StorageImpl> host) {
@@ -93,26 +94,26 @@ void return_host_storage(c10::StorageImpl* device, c10::intrusive_ptr<c10::Stora
   }
 }
 
-void take_resized(c10::StorageImpl* device, c10::StorageImpl* host) {
+void adopt_resized_memory(c10::StorageImpl* device, c10::StorageImpl* host) {
   const std::size_t bytes = host->nbytes();
-  c10::DataPtr fresh = host->set_data_ptr(c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU)));
+  c10::DataPtr new_memory = host->set_data_ptr(c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU)));
   if (Block* old = block_of(device->data_ptr())) {
-    // The host storage that the old block keeps must not be taken for the new memory.
+    // The host storage cached by the old block must not be used for the new memory.
     if (auto* cached = old->host_storage.exchange(nullptr)) {
       c10::raw::intrusive_ptr::decref(cached);
     }
   }
   c10::DataPtr pointer(nullptr, runtime::kDevice);
-  if (is_scratch(fresh)) {
-    Block* block = pool().block_at(fresh.get());
-    fresh.release_context();
+  if (is_scratch(new_memory)) {
+    Block* block = pool().block_at(new_memory.get());
+    new_memory.release_context();
     pool().promote(block);
-    note_allocated(block);
+    record_allocation(block);
     pointer = device_pointer(block);
-  } else if (fresh.get() != nullptr && bytes > 0) {
-    pointer = allocate_device(bytes, /*in_order=*/false);  // made by another thread, on the heap
+  } else if (new_memory.get() != nullptr && bytes > 0) {
+    pointer = allocate_device(bytes, /*in_order=*/false);  // allocated by another thread, on the heap
     block_of(pointer)->host_written = true;
-    std::memcpy(arena().to_host(pointer.get()), fresh.get(), bytes);
+    std::memcpy(arena().to_host(pointer.get()), new_memory.get(), bytes);
   }
   device->set_data_ptr_noswap(std::move(pointer));
   device->set_nbytes(bytes);
@@ -121,17 +122,17 @@ void take_resized(c10::StorageImpl* device, c10::StorageImpl* host) {
 void resize_storage(c10::StorageImpl* storage, std::size_t bytes) {
   TORCH_CHECK(storage->resizable(), "Trying to resize storage that is not resizable");
   const std::size_t common = std::min(bytes, storage->nbytes());
-  c10::DataPtr fresh = allocate_device(bytes, /*in_order=*/common == 0);
+  c10::DataPtr new_memory = allocate_device(bytes, /*in_order=*/common == 0);
   if (common > 0) {
-    block_of(fresh)->host_written = true;
-    if (runtime::needs_attention()) {
+    block_of(new_memory)->host_written = true;
+    if (runtime::is_work_pending()) {
       runtime::flush_recorded();
       runtime::drain(runtime::current_stream_id(), /*surface=*/false);
       wait_for_users(storage, /*written=*/false, /*surface=*/false);
     }
-    std::memcpy(arena().to_host(fresh.get()), arena().to_host(storage->data()), common);
+    std::memcpy(arena().to_host(new_memory.get()), arena().to_host(storage->data()), common);
   }
-  storage->set_data_ptr_noswap(std::move(fresh));
+  storage->set_data_ptr_noswap(std::move(new_memory));
   storage->set_nbytes(bytes);
 }
 

@@ -1,4 +1,4 @@
-// Storages of the device and the CPU storages over their host views.
+// Device storages and the CPU storages over their host mapping.
 #pragma once
 
 #include <c10/core/StorageImpl.h>
@@ -6,21 +6,22 @@
 namespace hpu_reference::memory {
 
 // Turns a CPU storage whose memory is a scratch block (or empty) into a device storage, in place. Returns
-// false, and leaves the storage as it is, if the memory is not the arena's.
+// false without changes if the memory does not belong to the arena.
 bool adopt_storage(c10::StorageImpl* storage);
 
-// Takes the CPU storage over the host view of a device storage, for one call: the one that its block keeps,
-// or a fresh one if another call has that. A storage without memory gets a fresh empty one.
+// Returns the CPU storage over the host mapping of a device storage, for one call. This is the storage cached
+// by the block, or a new storage if another call uses the cached one. A storage without memory gets a new
+// empty storage.
 c10::intrusive_ptr<c10::StorageImpl> take_host_storage(c10::StorageImpl* device);
 
-// Gives it back after the call. If somebody else has kept a reference to it, it owns the device storage from
-// now on, and the block makes a new one when it needs it.
+// Returns the CPU storage to the block after the call. If other code has kept a reference to the CPU storage,
+// it owns the device storage from now on. The block then creates a new CPU storage when it needs one.
 void return_host_storage(c10::StorageImpl* device, c10::intrusive_ptr<c10::StorageImpl> host);
 
-// Gives the device storage the memory of its host storage, which a kernel has resized.
-void take_resized(c10::StorageImpl* device, c10::StorageImpl* host);
+// Moves the memory of a host storage that a kernel has resized to the device storage.
+void adopt_resized_memory(c10::StorageImpl* device, c10::StorageImpl* host);
 
-// Changes the size of a device storage, keeping the common prefix of its bytes.
+// Changes the size of a device storage and preserves the common prefix of its bytes.
 void resize_storage(c10::StorageImpl* storage, std::size_t bytes);
 
 }  // namespace hpu_reference::memory

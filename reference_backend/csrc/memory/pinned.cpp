@@ -17,7 +17,7 @@ namespace {
 
 std::mutex g_mutex;
 
-// A fork while another thread holds the lock would leave it locked in the child forever.
+// A fork while another thread holds the lock would leave the lock held in the child forever.
 const int g_fork_handlers =
     pthread_atfork([] { g_mutex.lock(); }, [] { g_mutex.unlock(); }, [] { g_mutex.unlock(); });
 std::map<const char*, std::size_t> g_ranges;  // start -> bytes
@@ -27,10 +27,10 @@ std::int64_t g_peak_bytes = 0;
 void free_pinned(void* pointer) {
   {
     std::lock_guard<std::mutex> lock(g_mutex);
-    auto found = g_ranges.find(static_cast<const char*>(pointer));
-    if (found != g_ranges.end()) {
-      g_bytes -= static_cast<std::int64_t>(found->second);
-      g_ranges.erase(found);
+    auto range = g_ranges.find(static_cast<const char*>(pointer));
+    if (range != g_ranges.end()) {
+      g_bytes -= static_cast<std::int64_t>(range->second);
+      g_ranges.erase(range);
     }
   }
   c10::free_cpu(pointer);
@@ -57,7 +57,7 @@ class PinnedAllocator final : public HostAllocator {
   void copy_data(void* destination, const void* source, std::size_t count) const override {
     std::memcpy(destination, source, count);
   }
-  // Copies run before they return, so nothing outlives a free.
+  // Copies finish before they return, so no work outlives a free.
   bool record_event(void*, void*, c10::Stream) override {
     return true;
   }

@@ -10,62 +10,62 @@
 #include <unordered_map>
 #include <utility>
 
-#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
+#include "runtime/vector_clock.h"
 
 namespace hpu_reference::memory {
 
 namespace {
 
-// One use of memory.
+// A use of memory.
 struct Use {
   int queue;
-  std::uint64_t number;  // of the work, in its queue
+  std::uint64_t number;  // number of the work in its queue
   c10::StreamId stream;
   bool written;
   std::string name;
 };
 
-// The uses of a tensor's memory.
+// The uses of the memory of one tensor.
 struct History {
-  std::uint64_t serial = 0;  // of the block's allocation
+  std::uint64_t serial = 0;  // serial number of the block's allocation
   std::vector<Use> uses;
 };
 
-// Uses of memory whose tensor has died and that nothing orders with what comes. Blocks are split and joined,
-// so that the memory counts and not its block.
-struct Freed {
+// Uses of memory whose tensor was freed, if no order with later work exists. Identified by addresses, because
+// blocks are split and coalesced.
+struct FreedMemory {
   const char* begin;
   const char* end;
   std::vector<Use> uses;
 };
 
-struct Check {
+struct RaceCheck {
   std::mutex mutex;
   std::unordered_map<const Block*, History> histories;
-  std::vector<Freed> freed;
-  std::set<std::string> known;  // reports that were made
+  std::vector<FreedMemory> freed;
+  std::set<std::string> reported;  // texts that were already reported
   std::vector<std::string> reports;
 };
 
-Check& check() {
-  static auto* value = new Check();
+RaceCheck& race_check() {
+  static auto* value = new RaceCheck();
   return *value;
 }
 
 thread_local bool tls_reporting = false;
 
-// Scope in which this thread gives warnings.
-class Reporting {
+// Scope in which this thread emits warnings.
+class ReportingScope {
  public:
-  Reporting() {
+  ReportingScope() {
     tls_reporting = true;
   }
-  ~Reporting() {
+  ~ReportingScope() {
     tls_reporting = false;
   }
-  Reporting(const Reporting&) = delete;
-  Reporting& operator=(const Reporting&) = delete;
+  ReportingScope(const ReportingScope&) = delete;
+  ReportingScope& operator=(const ReportingScope&) = delete;
 };
 
 std::string stream_name(c10::StreamId stream) {
@@ -85,9 +85,9 @@ std::string report(const Use& before, const Use& now, bool freed) {
          " (wait_stream, or wait_event with an event recorded behind " + before.name + ")";
 }
 
-bool is_behind(const runtime::OrderClock& clock, const Use& use) {
-  const auto known = clock.find(use.queue);
-  return known != clock.end() && known->second >= use.number;
+bool is_ordered_after(const runtime::VectorClock& clock, const Use& use) {
+  const auto reported = clock.find(use.queue);
+  return reported != clock.end() && reported->second >= use.number;
 }
 
 template <class Condition>
@@ -95,104 +95,106 @@ void drop_uses(std::vector<Use>& uses, const Condition& condition) {
   uses.erase(std::remove_if(uses.begin(), uses.end(), condition), uses.end());
 }
 
-// Drops entries without uses.
-void drop_empty(std::vector<Freed>& freed) {
+void drop_empty(std::vector<FreedMemory>& freed) {
   freed.erase(
-      std::remove_if(freed.begin(), freed.end(), [](const Freed& entry) { return entry.uses.empty(); }),
+      std::remove_if(freed.begin(), freed.end(), [](const FreedMemory& entry) { return entry.uses.empty(); }),
       freed.end());
 }
 
-// A new use of memory: reports the earlier ones that it is not ordered with, and remembers it.
-class Newcomer {
+// A new use of memory. Reports earlier uses that are not ordered with it, and records it.
+class NewUse {
  public:
-  Newcomer(Check& self, const runtime::OrderClock& clock, Use use)
+  NewUse(RaceCheck& self, const runtime::VectorClock& clock, Use use)
       : self_(self), clock_(clock), use_(std::move(use)) {
   }
-  // Returns the reports that were not made before.
-  std::vector<std::string> meet(const Block& block) {
+  // Returns the reports that are new.
+  std::vector<std::string> unordered_uses(const Block& block) {
     History& history = self_.histories[&block];
-    if (history.serial != block.serial) {  // noted by a thread that launched while another one freed it
+    // Recorded by a thread that launched while another thread freed the block.
+    if (history.serial != block.serial) {
       history = {block.serial, {}};
     }
     compare(history.uses, /*freed=*/false);
     const char* end = block.device + block.size;
-    for (Freed& before : self_.freed) {
+    for (FreedMemory& before : self_.freed) {
       if (before.begin < end && block.device < before.end) {
         compare(before.uses, /*freed=*/true);
         if (use_.written && block.device <= before.begin && before.end <= end) {
-          drop_uses(before.uses, [&](const Use& use) { return is_behind(clock_, use); });
+          drop_uses(before.uses, [&](const Use& use) { return is_ordered_after(clock_, use); });
         }
       }
     }
     drop_empty(self_.freed);
-    // What this work is ordered behind no later work can miss without missing this one, if it writes.
+    // If this work writes, drop the uses that it is ordered after: later work that is ordered after this work
+    // is ordered after them too.
     drop_uses(history.uses, [&](const Use& before) {
-      return is_behind(clock_, before) && (use_.written || (!before.written && before.queue == use_.queue));
+      return is_ordered_after(clock_, before) &&
+             (use_.written || (!before.written && before.queue == use_.queue));
     });
     history.uses.push_back(use_);
-    return std::move(fresh_);
+    return std::move(new_reports_);
   }
 
  private:
   void compare(const std::vector<Use>& earlier, bool freed) {
     for (const Use& before : earlier) {
-      if (!is_behind(clock_, before) && (before.written || use_.written)) {
+      if (!is_ordered_after(clock_, before) && (before.written || use_.written)) {
         std::string text = report(before, use_, freed);
-        if (self_.known.insert(text).second) {
+        if (self_.reported.insert(text).second) {
           self_.reports.push_back(text);
-          fresh_.push_back(std::move(text));
+          new_reports_.push_back(std::move(text));
         }
       }
     }
   }
 
-  Check& self_;
-  const runtime::OrderClock& clock_;
+  RaceCheck& self_;
+  const runtime::VectorClock& clock_;
   const Use use_;
-  std::vector<std::string> fresh_;
+  std::vector<std::string> new_reports_;
 };
 
 }  // namespace
 
-void check_order(c10::ArrayRef<BlockUse> uses, c10::StreamId stream, const std::string& name) {
+void check_races(c10::ArrayRef<BlockUse> uses, c10::StreamId stream, const std::string& name) {
   const int queue = runtime::queue_of(stream);
-  const runtime::OrderClock clock = runtime::tick(queue);
-  std::vector<std::string> fresh;
+  const runtime::VectorClock clock = runtime::tick(queue);
+  std::vector<std::string> new_reports;
   {
-    Check& self = check();
+    RaceCheck& self = race_check();
     const std::lock_guard<std::mutex> lock(self.mutex);
     for (const BlockUse& used : uses) {
-      if (!used.freed) {  // else the pool keeps the memory until the work has run
-        Newcomer newcomer(self, clock, {queue, clock.at(queue), stream, used.written, name});
-        for (std::string& text : newcomer.meet(*used.block)) {
-          fresh.push_back(std::move(text));
+      if (!used.freed) {  // otherwise the pool retains the memory until the work has run
+        NewUse newcomer(self, clock, {queue, clock.at(queue), stream, used.written, name});
+        for (std::string& text : newcomer.unordered_uses(*used.block)) {
+          new_reports.push_back(std::move(text));
         }
       }
     }
   }
-  const Reporting reporting;
-  for (const std::string& text : fresh) {
+  const ReportingScope reporting;
+  for (const std::string& text : new_reports) {
     TORCH_WARN("missing wait between streams: ", text);
   }
 }
 
-bool is_reporting_order() {
+bool is_reporting_race() {
   return tls_reporting;
 }
 
-void forget_ordered_uses(const Block* block, const std::vector<StreamId>& recorded_streams) {
-  const runtime::OrderClock host = runtime::clock_of_host();
-  Check& self = check();
+void remove_recorded_uses(const Block* block, const std::vector<StreamId>& recorded_streams) {
+  const runtime::VectorClock host = runtime::clock_of_host();
+  RaceCheck& self = race_check();
   const std::lock_guard<std::mutex> lock(self.mutex);
-  const auto found = self.histories.find(block);
-  if (found == self.histories.end()) {
+  const auto history_entry = self.histories.find(block);
+  if (history_entry == self.histories.end()) {
     return;
   }
-  std::vector<Use> uses = std::move(found->second.uses);
-  const bool current = found->second.serial == block->serial;
-  self.histories.erase(found);
+  std::vector<Use> uses = std::move(history_entry->second.uses);
+  const bool current = history_entry->second.serial == block->serial;
+  self.histories.erase(history_entry);
   drop_uses(uses, [&](const Use& use) {
-    return use.queue == runtime::queue_of(block->stream) || is_behind(host, use) ||
+    return use.queue == runtime::queue_of(block->stream) || is_ordered_after(host, use) ||
            std::any_of(recorded_streams.begin(), recorded_streams.end(), [&](StreamId stream) {
              return runtime::queue_of(stream) == use.queue;
            });
@@ -200,17 +202,17 @@ void forget_ordered_uses(const Block* block, const std::vector<StreamId>& record
   if (!current || uses.empty()) {
     return;
   }
-  for (Freed& before : self.freed) {  // nothing that the host is behind can be missed any more
-    drop_uses(before.uses, [&](const Use& use) { return is_behind(host, use); });
+  for (FreedMemory& before : self.freed) {  // uses that the host has waited for cannot race any more
+    drop_uses(before.uses, [&](const Use& use) { return is_ordered_after(host, use); });
   }
   drop_empty(self.freed);
   self.freed.push_back({block->device, block->device + block->size, std::move(uses)});
 }
 
-std::vector<std::string> take_order_reports() {
-  Check& self = check();
+std::vector<std::string> take_race_reports() {
+  RaceCheck& self = race_check();
   const std::lock_guard<std::mutex> lock(self.mutex);
-  self.known.clear();
+  self.reported.clear();
   return std::exchange(self.reports, {});
 }
 

@@ -1,6 +1,7 @@
-// Finds work on two streams that uses the same memory without a wait between them, which
-// HPU_REFERENCE_STREAM_ORDER=events leaves to the program as CUDA does. It goes by the order that the program
-// asks for, not by what happens to run first, so that a fast machine finds the same.
+// The race check: finds work on two streams that uses the same memory without a wait between them.
+// HPU_REFERENCE_STREAM_ORDER=events leaves such waits to the program, as CUDA does. The check compares the
+// order that the program requests, not the actual order of execution, so the result does not depend on
+// timing.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -13,14 +14,16 @@
 
 namespace hpu_reference::memory {
 
-// Notes that work of that name, issued on the stream now, uses the blocks; warns of each other piece of work
-// that it is not ordered with.
-void check_order(c10::ArrayRef<BlockUse> uses, c10::StreamId stream, const std::string& name);
-// True while the calling thread gives such a warning, which is not one of the operator that it runs.
-bool is_reporting_order();
-// Notes that the block is freed: its own stream, and those of record_stream, keep it in order from here.
-void forget_ordered_uses(const Block* block, const std::vector<StreamId>& recorded_streams);
-// The warnings so far, each once; and forgets them.
-std::vector<std::string> take_order_reports();
+// Records that work of that name, issued on the stream now, uses the blocks. Warns of each earlier piece of
+// work that is not ordered with it.
+void check_races(c10::ArrayRef<BlockUse> uses, c10::StreamId stream, const std::string& name);
+// Returns true while the calling thread emits such a warning. The warning does not belong to the operator
+// that the thread runs.
+bool is_reporting_race();
+// Records that the block is freed. The block's own stream and the streams of record_stream() are ordered with
+// later uses from here on.
+void remove_recorded_uses(const Block* block, const std::vector<StreamId>& recorded_streams);
+// Returns the warnings so far, without duplicates, and clears them.
+std::vector<std::string> take_race_reports();
 
 }  // namespace hpu_reference::memory

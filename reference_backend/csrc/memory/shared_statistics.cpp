@@ -23,16 +23,17 @@ std::string& path_of_record() {
   static auto* value = new std::string();
   return *value;
 }
-pid_t g_publisher = 0;
+pid_t g_record_owner = 0;
 
-// A forked child ends without its parent's file.
+// Removes the file. A forked child must not remove its parent's file.
 void remove_record() {
-  if (getpid() == g_publisher) {
+  if (getpid() == g_record_owner) {
     unlink(path_of_record().c_str());
   }
 }
 
-// When the process started: the 22nd field of its stat file, the 20th behind its name, which may hold blanks.
+// Returns the start time of the process: field 22 of its stat file, the 20th field after its name, which may
+// contain blanks.
 std::int64_t start_of_process() {
   std::ifstream file("/proc/self/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -41,24 +42,24 @@ std::int64_t start_of_process() {
     return 0;
   }
   std::istringstream fields(text.substr(end + 1));
-  std::string word;
+  std::string item;
   for (int field = 0; field < 20; field++) {
-    fields >> word;
+    fields >> item;
   }
-  return std::strtoll(word.c_str(), nullptr, 10);
+  return std::strtoll(item.c_str(), nullptr, 10);
 }
 
-std::int64_t number_in(const char* name, std::int64_t otherwise) {
+std::int64_t number_in(const char* name, std::int64_t default_value) {
   const char* text = std::getenv(name);
   if (text == nullptr || *text == '\0') {
-    return otherwise;
+    return default_value;
   }
   char* end = nullptr;
   const long long value = std::strtoll(text, &end, 10);
-  return *end == '\0' && value >= 0 ? value : otherwise;
+  return *end == '\0' && value >= 0 ? value : default_value;
 }
 
-// The module that the environment names, else the visible one of the local rank.
+// Returns the module that the environment names, otherwise the visible module of the local rank.
 std::int64_t own_module() {
   if (const std::int64_t named = number_in("HLS_MODULE_ID", -1); named >= 0) {
     return named;
@@ -66,11 +67,11 @@ std::int64_t own_module() {
   const auto rank = static_cast<std::size_t>(number_in("LOCAL_RANK", 0));
   const char* text = std::getenv("HABANA_VISIBLE_MODULES");
   std::vector<std::int64_t> modules;
-  std::istringstream words(text == nullptr ? "" : text);
-  for (std::string word; std::getline(words, word, ',');) {
+  std::istringstream items(text == nullptr ? "" : text);
+  for (std::string item; std::getline(items, item, ',');) {
     char* end = nullptr;
-    const long long module = std::strtoll(word.c_str(), &end, 10);
-    if (end != word.c_str()) {
+    const long long module = std::strtoll(item.c_str(), &end, 10);
+    if (end != item.c_str()) {
       modules.push_back(module);
     }
   }
@@ -78,13 +79,14 @@ std::int64_t own_module() {
 }
 
 std::string folder() {
-  if (const char* given = std::getenv("HPU_REFERENCE_STATE_DIR"); given != nullptr && *given != '\0') {
-    return given;
+  if (const char* configured_folder = std::getenv("HPU_REFERENCE_STATE_DIR");
+      configured_folder != nullptr && *configured_folder != '\0') {
+    return configured_folder;
   }
   return "/dev/shm/hpu-reference." + std::to_string(getuid());
 }
 
-// Removes the records of processes that were killed.
+// Removes the records of killed processes.
 void remove_dead(int directory) {
   DIR* entries = fdopendir(dup(directory));
   if (entries == nullptr) {
@@ -121,9 +123,9 @@ void* map_record() {
   }
   path_of_record() = directory + "/" + name;
   void* mapped = MAP_FAILED;
-  // Reserved now, so that a full file system is an error here and not a signal later.
-  if (posix_fallocate(file, 0, sizeof(PublishedRecord)) == 0) {
-    mapped = mmap(nullptr, sizeof(PublishedRecord), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  // Reserve the space now, so that a full file system is an error here and not a signal later.
+  if (posix_fallocate(file, 0, sizeof(SharedStatistics)) == 0) {
+    mapped = mmap(nullptr, sizeof(SharedStatistics), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   }
   close(file);
   if (mapped == MAP_FAILED) {
@@ -134,17 +136,17 @@ void* map_record() {
 
 }  // namespace
 
-PublishedRecord* publish() {
+SharedStatistics* create_shared_statistics() {
   void* mapped = map_record();
   if (mapped == MAP_FAILED) {
-    return new PublishedRecord();
+    return new SharedStatistics();
   }
-  auto* record = static_cast<PublishedRecord*>(mapped);
+  auto* record = static_cast<SharedStatistics*>(mapped);
   record->process = getpid();
   record->started = start_of_process();
   record->module = own_module();
   std::memcpy(record->magic, "hpuref1", sizeof(record->magic));
-  g_publisher = getpid();
+  g_record_owner = getpid();
   std::atexit(&remove_record);
   return record;
 }

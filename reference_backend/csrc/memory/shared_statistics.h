@@ -1,4 +1,4 @@
-// The figures of this process that hl-smi and libhlml show: a file in shared memory, which they read.
+// Memory statistics of this process for hl-smi and libhlml, which read them from a file in shared memory.
 #pragma once
 
 #include <atomic>
@@ -6,21 +6,21 @@
 
 namespace hpu_reference::memory {
 
-// The file's contents. The tools have the same layout (tools/csrc/state.h).
-struct PublishedRecord {
+// The contents of the file. The tools declare the same layout (tools/csrc/state.h).
+struct SharedStatistics {
   char magic[8];                     // "hpuref1"
-  std::int64_t process;              // its id
-  std::int64_t started;              // when, in clock ticks since the machine started: ids are used again
-  std::int64_t module;               // the card that it owns
+  std::int64_t process;              // process id
+  std::int64_t started;              // start time in clock ticks since boot; process ids are reused
+  std::int64_t module;               // module index of the process
   std::atomic<std::int64_t> limit;   // bytes
   std::atomic<std::int64_t> in_use;  // bytes of tensors
   std::atomic<std::int64_t> max_in_use;
   std::int64_t reserved;
 };
-static_assert(sizeof(PublishedRecord) == 64);
+static_assert(sizeof(SharedStatistics) == 64);
 
-// Makes the file, which is removed when the process ends, and returns it; a record of this process alone if
-// that cannot be done.
-PublishedRecord* publish();
+// Creates the file, which is removed when the process ends, and returns its contents. Returns a private
+// record if the file cannot be created.
+SharedStatistics* create_shared_statistics();
 
 }  // namespace hpu_reference::memory

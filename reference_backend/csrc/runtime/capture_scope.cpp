@@ -12,7 +12,7 @@ namespace hpu_reference::runtime {
 
 namespace {
 
-// Never destroyed: a tensor that dies at exit may ask for captures.
+// Never destroyed: a tensor that is destroyed at exit may ask for captures.
 struct Registry {
   std::mutex mutex;
   std::vector<std::shared_ptr<CaptureScope>> scopes;
@@ -35,7 +35,7 @@ bool CaptureScope::has_stream(c10::StreamId stream) const {
   return std::find(streams_.begin(), streams_.end(), stream) != streams_.end();
 }
 
-bool CaptureScope::holds(c10::StreamId stream) const {
+bool CaptureScope::captures_work_on(c10::StreamId stream) const {
   return (!this_thread_ || thread_ == std::this_thread::get_id()) && has_stream(stream);
 }
 
@@ -50,27 +50,27 @@ void begin_capture(std::shared_ptr<CaptureScope> scope) {
   Registry& self = registry();
   const c10::StreamId stream = current_stream_id();
   const std::lock_guard<std::mutex> lock(self.mutex);
-  for (const auto& other : self.scopes) {
-    TORCH_CHECK(!other->holds(stream), "GRAPH:: graph Capture already in progress");
+  for (const auto& capture : self.scopes) {
+    TORCH_CHECK(!capture->captures_work_on(stream), "GRAPH:: graph Capture already in progress");
   }
-  // Those of one thread come first: such a thread may share its stream with a capture of all threads.
+  // Captures of one thread come first: such a thread may share its stream with a capture of all threads.
   const auto at = scope->is_bound_to_thread() ? self.scopes.begin() : self.scopes.end();
   self.scopes.insert(at, std::move(scope));
   self.count.fetch_add(1, std::memory_order_release);
-  g_attention.fetch_add(1, std::memory_order_release);
+  g_pending_work.fetch_add(1, std::memory_order_release);
 }
 
 void end_capture(const CaptureScope* scope) {
   Registry& self = registry();
-  std::shared_ptr<CaptureScope> ended;  // may be the last owner: it dies after the lock
+  std::shared_ptr<CaptureScope> ended;  // may hold the last reference: destroyed after the lock
   const std::lock_guard<std::mutex> lock(self.mutex);
-  const auto found = std::find_if(
-      self.scopes.begin(), self.scopes.end(), [&](const auto& other) { return other.get() == scope; });
-  if (found != self.scopes.end()) {
-    ended = std::move(*found);
-    self.scopes.erase(found);
+  const auto position = std::find_if(
+      self.scopes.begin(), self.scopes.end(), [&](const auto& capture) { return capture.get() == scope; });
+  if (position != self.scopes.end()) {
+    ended = std::move(*position);
+    self.scopes.erase(position);
     self.count.fetch_sub(1, std::memory_order_release);
-    g_attention.fetch_sub(1, std::memory_order_release);
+    g_pending_work.fetch_sub(1, std::memory_order_release);
   }
 }
 
@@ -78,7 +78,7 @@ bool is_in_progress(const CaptureScope* scope) {
   Registry& self = registry();
   const std::lock_guard<std::mutex> lock(self.mutex);
   return std::any_of(
-      self.scopes.begin(), self.scopes.end(), [&](const auto& other) { return other.get() == scope; });
+      self.scopes.begin(), self.scopes.end(), [&](const auto& capture) { return capture.get() == scope; });
 }
 
 std::shared_ptr<CaptureScope> capture_of(c10::StreamId stream) {
@@ -88,19 +88,19 @@ std::shared_ptr<CaptureScope> capture_of(c10::StreamId stream) {
   }
   const std::lock_guard<std::mutex> lock(self.mutex);
   for (const auto& scope : self.scopes) {
-    if (scope->holds(stream)) {
+    if (scope->captures_work_on(stream)) {
       return scope;
     }
   }
   return nullptr;
 }
 
-std::shared_ptr<CaptureScope> capture_here() {
+std::shared_ptr<CaptureScope> current_capture() {
   return is_running_work() ? nullptr : capture_of(current_stream_id());
 }
 
 bool is_capturing() {
-  return capture_here() != nullptr;
+  return current_capture() != nullptr;
 }
 
 }  // namespace hpu_reference::runtime

@@ -1,4 +1,5 @@
-// Captures in progress: which streams and threads each of them records. Several may run at once.
+// Captures in progress and the streams and threads that each capture records. Several captures may run at
+// once.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -10,24 +11,22 @@
 
 namespace hpu_reference::runtime {
 
-// One capture in progress. It holds the work that is issued on the stream on which it began, and on streams
-// that have waited for an event of one of its streams since. The recorder derives from it.
+// A capture in progress. It records the work issued on the stream on which the capture began, and on streams
+// that have since waited for an event of a captured stream. The capture recorder derives from this class.
 class CaptureScope {
  public:
-  // The calling thread's current stream is the first. `this_thread`: work of other threads is not part of it,
-  // on whatever stream.
+  // Starts with the calling thread's current stream. If `this_thread` is true, the capture ignores work of
+  // other threads on every stream.
   explicit CaptureScope(bool this_thread);
   virtual ~CaptureScope() = default;
   CaptureScope(const CaptureScope&) = delete;
   CaptureScope& operator=(const CaptureScope&) = delete;
 
-  // True if work that the calling thread issues on the stream is part of the capture.
-  bool holds(c10::StreamId stream) const;
-  // True if the stream is part of the capture.
+  // Returns true if the capture records work that the calling thread issues on the stream.
+  bool captures_work_on(c10::StreamId stream) const;
   bool has_stream(c10::StreamId stream) const;
-  // Makes the stream part of the capture.
+  // Adds the stream to the capture.
   void join(c10::StreamId stream);
-  // True if it records one thread only.
   bool is_bound_to_thread() const {
     return this_thread_;
   }
@@ -39,19 +38,20 @@ class CaptureScope {
   std::vector<c10::StreamId> streams_;
 };
 
-// Registers the capture; throws if work of the calling thread on its stream is part of another one already.
+// Registers the capture. Throws if another capture already records the calling thread's work on its stream.
 void begin_capture(std::shared_ptr<CaptureScope> scope);
-// Removes the capture; work issued from now on is not part of it.
+// Removes the capture. It does not record work that is issued after this call.
 void end_capture(const CaptureScope* scope);
-// True from begin_capture() to end_capture().
+// Returns true between begin_capture() and end_capture().
 bool is_in_progress(const CaptureScope* scope);
 
-// The capture that work of the calling thread on the stream is part of, or nullptr. Cheap if nothing is
-// captured.
+// Returns the capture that records the calling thread's work on the stream, or nullptr. Cheap if no capture
+// is in progress.
 std::shared_ptr<CaptureScope> capture_of(c10::StreamId stream);
-// The same for the calling thread's current stream; nullptr on a thread that must run its calls at once.
-std::shared_ptr<CaptureScope> capture_here();
-// True if work of the calling thread on its current stream is part of a capture.
+// Returns the capture that records the calling thread's work on its current stream. Returns nullptr on a
+// thread that must run its calls at once.
+std::shared_ptr<CaptureScope> current_capture();
+// Returns true if a capture records the calling thread's work on its current stream.
 bool is_capturing();
 
 }  // namespace hpu_reference::runtime

@@ -16,7 +16,7 @@ std::atomic<bool> g_ready{false};
 
 namespace {
 
-constexpr int kModules = 8;  // of one simulated machine
+constexpr int kModules = 8;  // modules of the simulated machine
 
 std::mutex g_mutex;
 std::atomic<bool> g_acquired{false};
@@ -35,8 +35,9 @@ int count_visible() {
       end++;
     }
     if (end == cursor || module < 0 || module >= kModules || (*end != ',' && *end != '\0')) {
-      TORCH_WARN(
-          "HABANA_VISIBLE_MODULES='", text, "' is not a comma list of modules 0 to 7; no module is visible");
+      TORCH_WARN("HABANA_VISIBLE_MODULES='",
+                 text,
+                 "' is not a comma-separated list of modules 0 to 7; no module is visible");
       return 0;
     }
     modules.insert(module);
@@ -56,7 +57,7 @@ bool register_memory(AcquireFunction acquire) {
 
 void acquire_slow() {
   if (is_forked_child()) {
-    throw_forked();
+    throw_used_in_forked_child();
   }
   std::unique_lock<std::mutex> lock(g_mutex);
   if (g_acquired) {
@@ -66,7 +67,7 @@ void acquire_slow() {
       device_count() > 0,
       "no hpu device is visible to this process; set HABANA_VISIBLE_MODULES to a list of modules 0 to 7");
   g_acquire_memory();
-  watch_forks();
+  register_fork_handler();
   g_acquired = true;
   g_ready = true;
   lock.unlock();
@@ -90,7 +91,8 @@ c10::DeviceIndex checked_index(c10::DeviceIndex index) {
                 " is not a device of this machine, which has ",
                 static_cast<int>(device_count()),
                 "; use hpu:0");
-    // Some clients use the index of the module that the launcher gave this process.
+    // The launcher sets this variable to the module of this process. Some clients pass it as the device
+    // index.
     static const char* const module = std::getenv("HLS_MODULE_ID");
     if (module != nullptr && std::atoi(module) == index) {
       return 0;

@@ -1,4 +1,5 @@
-// The device: how many modules there are, which index a caller means, and its acquisition on first use.
+// The device: the number of modules, the device index of a caller, and the acquisition of the device on first
+// use.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -7,37 +8,37 @@
 
 namespace hpu_reference::runtime {
 
-// The device of this process.
 inline const c10::Device kDevice(c10::DeviceType::HPU, 0);
 
 // Maps the device's memory; throws if it cannot.
 using AcquireFunction = void (*)();
 
-// Registers the function that maps the memory when the device is acquired; the memory layer does while the
-// library is loaded. Returns true.
+// Registers the function that maps the device's memory when the device is acquired. The memory layer calls
+// this while the library is loaded. Returns true.
 bool register_memory(AcquireFunction acquire);
 
-// True once the device is acquired, except in a forked child.
+// True once the device is acquired; false in a forked child.
 extern std::atomic<bool> g_ready;
 
-// Acquires the device; see acquire().
 void acquire_slow();
 
-// Makes the device usable; throws in a forked child. Cheap once acquired.
+// Makes the device usable. Throws in a forked child. Cheap once the device is acquired.
 inline void acquire() {
   if (C10_UNLIKELY(!g_ready.load(std::memory_order_acquire))) {
     acquire_slow();
   }
 }
 
-// True if this process has acquired the device and is not a forked child of the one that did.
+// Returns true if this process has acquired the device. Returns false in a forked child of the process that
+// acquired it.
 bool is_initialized();
 
-// Number of modules of the simulated machine that HABANA_VISIBLE_MODULES makes visible; never throws.
+// Returns the number of modules of the simulated machine that HABANA_VISIBLE_MODULES makes visible. Never
+// throws.
 c10::DeviceIndex device_count() noexcept;
 
-// Returns 0, the only index of a process. An index at or above device_count() throws; another one than 0
-// warns once.
+// Returns 0, the only index of a process. Throws if the index is not below device_count(). Any other index
+// than 0 causes one warning.
 c10::DeviceIndex checked_index(c10::DeviceIndex index);
 
 }  // namespace hpu_reference::runtime

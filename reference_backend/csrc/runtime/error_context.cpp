@@ -12,7 +12,7 @@ namespace hpu_reference::runtime {
 
 namespace {
 
-// A copy of the error with a context added; null unless it is of this very class.
+// Returns a copy of the error with a context added, or null if the error is not exactly of this class.
 template <class Kind>
 std::exception_ptr with_context(const c10::Error& error, const std::string& context) {
   if (typeid(error) != typeid(Kind)) {
@@ -32,10 +32,10 @@ std::exception_ptr with_context_of(const c10::Error& error, const std::string& c
 
 }  // namespace
 
-std::exception_ptr with_origin(std::exception_ptr given, const std::string& name, int queue) {
+std::exception_ptr with_origin(std::exception_ptr original, const std::string& name, int queue) {
   const std::string context = "(found when " + name + " ran, queued on stream " + std::to_string(queue) + ")";
   try {
-    std::rethrow_exception(given);
+    std::rethrow_exception(original);
   } catch (const c10::Error& error) {
     const std::exception_ptr copy = with_context_of<c10::Error,
                                                     c10::IndexError,
@@ -50,7 +50,7 @@ std::exception_ptr with_origin(std::exception_ptr given, const std::string& name
                                                     c10::DistBackendError,
                                                     c10::DistStoreError,
                                                     c10::DistNetworkError>(error, context);
-    return copy != nullptr ? copy : given;
+    return copy != nullptr ? copy : original;
   } catch (const std::exception& error) {
     return std::make_exception_ptr(std::runtime_error(error.what() + (" " + context)));
   } catch (...) {

@@ -1,4 +1,4 @@
-// Errors of queued work, with the work that met them.
+// Errors of queued work, extended by the name of the work that failed.
 #pragma once
 
 #include <exception>
@@ -6,8 +6,8 @@
 
 namespace hpu_reference::runtime {
 
-// The same error with the operator that caused it and its queue; of the same class, if it is one of torch's.
-// A copy: several queues may have one error.
-std::exception_ptr with_origin(std::exception_ptr given, const std::string& name, int queue);
+// Returns a copy of the error that also names the operator that caused it and its queue. The copy has the
+// same class if the error is a torch error. A copy is needed because several queues may share one error.
+std::exception_ptr with_origin(std::exception_ptr error, const std::string& name, int queue);
 
 }  // namespace hpu_reference::runtime

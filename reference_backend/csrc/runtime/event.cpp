@@ -6,22 +6,22 @@
 
 #include "runtime/capture_scope.h"
 #include "runtime/device.h"
-#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
+#include "runtime/vector_clock.h"
 
 namespace hpu_reference::runtime {
 
 using Clock = std::chrono::steady_clock;
 
-// One record() of an event. A waiter waits for the mark that was the latest when it began to wait.
+// The mark of one record() call. A waiter waits for the mark that was the latest when the wait began.
 struct EventMark {
   explicit EventMark(c10::StreamId stream)
       : queue(queue_of(stream)), capture(capture_of(stream)), clock(clock_of(queue_of(stream))) {
   }
   const int queue;
-  const std::weak_ptr<CaptureScope> capture;  // that its stream was part of
-  const OrderClock clock;                     // what comes before it, if the clocks are on
+  const std::weak_ptr<CaptureScope> capture;  // the capture that recorded its stream
+  const VectorClock clock;  // work that happens before the mark, if vector clocks are enabled
   std::atomic<Clock::rep> time{0};
   std::atomic<bool> done{false};
 
@@ -93,14 +93,14 @@ void Event::record(c10::StreamId stream) {
   flush_recorded();
   auto mark = std::make_shared<EventMark>(stream);
   if (is_queue_idle(stream)) {
-    // Before anyone can wait for it: only the end of a queue's work wakes waiters.
+    // Complete the mark before it is published: only the end of a queue's work wakes waiters.
     mark->complete();
     if (is_tracing()) {
       add_trace_row(TraceKind::Event, kName, queue_of(stream), 0);
     }
     std::atomic_store(&latest_, std::move(mark));
   } else {
-    // Queued before anyone can wait for it: a wait in front of it would hold it back for ever.
+    // Enqueue the mark before it is published: a wait that precedes it in the queue would block it forever.
     enqueue(stream, std::make_unique<Record>(mark));
     std::atomic_store(&latest_, std::move(mark));
   }
@@ -110,14 +110,14 @@ void Event::block(c10::StreamId stream) const {
   std::shared_ptr<EventMark> mark = std::atomic_load(&latest_);
   if (mark != nullptr) {
     if (const auto capture = mark->capture.lock(); capture != nullptr && is_in_progress(capture.get())) {
-      const auto other = capture_of(stream);
-      TORCH_CHECK(other == nullptr || other == capture,
+      const auto stream_capture = capture_of(stream);
+      TORCH_CHECK(stream_capture == nullptr || stream_capture == capture,
                   "stream ",
                   stream,
                   " is part of a capture and cannot wait for an event of another one; end one of them first");
       capture->join(stream);
     }
-    order_behind(queue_of(stream), mark->clock);
+    order_queue_after(queue_of(stream), mark->clock);
   }
   if (is_done(mark)) {
     return;
@@ -135,7 +135,7 @@ bool Event::query() const {
   const std::shared_ptr<EventMark> mark = std::atomic_load(&latest_);
   const bool done = is_done(mark);
   if (done && mark != nullptr) {
-    order_host_behind(mark->clock);
+    order_host_after(mark->clock);
   }
   return done;
 }
@@ -149,12 +149,12 @@ void Event::synchronize() const {
   if (!is_done(mark)) {
     help_until(mark->queue, [&] { return is_done(mark); });
   }
-  order_host_behind(mark->clock);
+  order_host_after(mark->clock);
   release_finished_work();
   surface_error(mark->queue);
 }
 
-double Event::since(const Event& start) const {
+double Event::elapsed_since(const Event& start) const {
   const std::shared_ptr<EventMark> end_mark = std::atomic_load(&latest_);
   const std::shared_ptr<EventMark> start_mark = std::atomic_load(&start.latest_);
   TORCH_CHECK(end_mark != nullptr && start_mark != nullptr,

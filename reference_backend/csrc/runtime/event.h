@@ -1,5 +1,5 @@
-// Events: marks in a stream's work. Each record() makes a new mark; the other methods refer to the latest
-// one.
+// Events: marks in the work of a stream. Each record() makes a new mark; the other methods refer to the
+// latest mark.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -9,23 +9,25 @@
 
 namespace hpu_reference::runtime {
 
-// One record() of an event.
+// The mark of one record() call.
 struct EventMark;
 
-// An event of torch; methods may be called from several threads.
+// A torch event. Several threads may call its methods.
 class Event {
  public:
-  // Marks the end of the work that is in the stream now; the mark is complete at once if there is none.
+  // Marks the end of the work that the stream contains now. The mark is complete at once if the stream has no
+  // work.
   void record(c10::StreamId stream);
-  // Lets later work of the stream run after the event, and makes the stream part of the capture that the
-  // event's stream was part of. No effect if it was never recorded.
+  // Makes later work of the stream wait for the event. Adds the stream to the capture that recorded the
+  // event's stream. Has no effect if the event was never recorded.
   void block(c10::StreamId stream) const;
-  // True if the latest mark is complete, or there is none.
+  // Returns true if the latest mark is complete or the event was never recorded.
   bool query() const;
-  // Waits for the mark, and throws the error that its stream's work has met.
+  // Waits for the mark and throws any error of work on its stream.
   void synchronize() const;
-  // Milliseconds from `start` to this event; throws if one of them is not recorded or not complete.
-  double since(const Event& start) const;
+  // Returns the milliseconds from `start` to this event. Throws if one of the two events is not recorded or
+  // not complete.
+  double elapsed_since(const Event& start) const;
 
  private:
   std::shared_ptr<EventMark> latest_;  // accessed atomically: several threads may record and wait

@@ -9,14 +9,14 @@ namespace hpu_reference::runtime {
 
 bool g_forked_child = false;
 
-void watch_forks() {
+void register_fork_handler() {
   pthread_atfork(nullptr, nullptr, [] {
     g_forked_child = true;
     g_ready = false;
   });
 }
 
-void throw_forked() {
+void throw_used_in_forked_child() {
   TORCH_CHECK(
       false,
       "the hpu device cannot be used in a process forked from one that already used it; start workers "

@@ -1,20 +1,20 @@
-// A child forked from a process that uses the device cannot use it: its memory is not mapped there.
+// Fork detection. A child forked from a process that uses the device cannot use the device, because the
+// device's memory is not mapped in the child.
 #pragma once
 
 namespace hpu_reference::runtime {
 
-// Storage of is_forked_child().
 extern bool g_forked_child;
 
-// True in a child forked after the device was acquired.
+// Returns true in a child that was forked after the device was acquired.
 inline bool is_forked_child() {
   return g_forked_child;
 }
 
-// Registers the fork handler; runs when the device is acquired.
-void watch_forks();
+// Registers the fork handler. Called when the device is acquired.
+void register_fork_handler();
 
 // Throws the error for using the device in a forked child.
-[[noreturn]] void throw_forked();
+[[noreturn]] void throw_used_in_forked_child();
 
 }  // namespace hpu_reference::runtime

@@ -48,8 +48,8 @@ const at::Generator& default_generator() {
   return *generator;
 }
 
-std::uint64_t draw_seed(const std::optional<at::Generator>& given) {
-  at::Generator source = given.has_value() && given->defined() ? *given : default_generator();
+std::uint64_t draw_seed(const std::optional<at::Generator>& generator) {
+  at::Generator source = generator.has_value() && generator->defined() ? *generator : default_generator();
   TORCH_CHECK(source.device().type() == c10::DeviceType::HPU ||
                   (source.device().is_cpu() && accepts_host_arguments()),
               "Expected a 'hpu' device type for generator but found '",
@@ -66,8 +66,8 @@ at::Generator seeded_cpu_generator(std::uint64_t draw) {
   data.seeded_ = true;
   data.left_ = 1;
   data.next_ = 0;
-  for (auto& word : data.state_) {
-    word = static_cast<std::uint32_t>(split_mix(draw) >> 32);
+  for (auto& state_word : data.state_) {
+    state_word = static_cast<std::uint32_t>(split_mix(draw) >> 32);
   }
   at::mt19937 engine;
   engine.set_data(data);

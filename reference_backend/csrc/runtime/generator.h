@@ -1,8 +1,8 @@
 // The device's random number generator.
 //
-// Its state is the CPU generator's (Mersenne Twister), so that saved states have the size clients expect.
-// Each random operator draws one 64-bit seed from it when it is dispatched and runs with a generator made
-// from that seed: values do not depend on when or where the operator runs.
+// The generator state is that of the CPU generator (Mersenne Twister), so saved states have the size that
+// clients expect. At dispatch, each random operator draws one 64-bit seed from the generator. The operator
+// then runs with a generator made from that seed, so its values do not depend on when or where it runs.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -11,13 +11,14 @@
 
 namespace hpu_reference::runtime {
 
-// torch.Generator of the device.
+// The torch.Generator of the device.
 struct Generator final : at::CPUGeneratorImpl {
   explicit Generator(std::uint64_t seed = c10::detail::getNonDeterministicRandom());
-  // The device type, HPU, for torch's checked casts.
+  // Returns the device type, HPU, for torch's checked casts.
   static c10::DeviceType device_type();
 
-  // The twister has no offset: reading gives 0 and setting 0 is accepted, so that generators can be pickled.
+  // The Mersenne Twister has no offset. Reading the offset returns 0 and setting it to 0 is accepted, so that
+  // generators can be pickled.
   std::uint64_t get_offset() const override;
   void set_offset(std::uint64_t offset) override;
 
@@ -25,13 +26,13 @@ struct Generator final : at::CPUGeneratorImpl {
   Generator* clone_impl() const override;
 };
 
-// The device's default generator.
 const at::Generator& default_generator();
 
-// Draws the next seed of `generator`, or of the default one if it is empty. Throws if it is not of type hpu.
+// Draws the next seed from `generator`, or from the default generator if `generator` is empty. Throws if the
+// generator is not of type hpu.
 std::uint64_t draw_seed(const std::optional<at::Generator>& generator);
 
-// A CPU generator of this thread with that seed. Valid until the next call on this thread.
+// Returns a CPU generator of this thread with the given seed. It is valid until the next call on this thread.
 at::Generator seeded_cpu_generator(std::uint64_t seed);
 
 }  // namespace hpu_reference::runtime

@@ -3,19 +3,19 @@
 namespace hpu_reference::runtime {
 
 namespace {
-InterpreterLock g_lock;  // set while the module is imported
+GilFunctions g_lock;  // set while the module is imported
 }
 
-void set_interpreter_lock(InterpreterLock lock) {
+void set_gil_functions(GilFunctions lock) {
   g_lock = lock;
 }
 
-InterpreterRelease::InterpreterRelease()
-    : released_((require_at_most(LockRank::Recorder, "gives the interpreter's lock back, to take it later"),
+GilRelease::GilRelease()
+    : released_((require_at_most(LockRank::Recorder, "releases the GIL and will take it again"),
                  g_lock.release == nullptr ? nullptr : g_lock.release())) {
 }
 
-InterpreterRelease::~InterpreterRelease() {
+GilRelease::~GilRelease() {
   if (released_ != nullptr) {
     g_lock.acquire(released_);
   }

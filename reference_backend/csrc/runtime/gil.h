@@ -1,5 +1,5 @@
-// The interpreter's lock while a thread waits: others may take it meanwhile. torch holds it in some calls
-// that wait for the device (a storage's resize_()), and the awaited work may need it.
+// Release of the GIL while a thread waits for the device. torch holds the GIL in some calls that wait for the
+// device (a storage's resize_()), and the awaited work may need the GIL.
 #pragma once
 
 #include <mutex>
@@ -8,36 +8,36 @@
 
 namespace hpu_reference::runtime {
 
-// Functions that release the lock if this thread has it (null: it has not), and take it again.
-struct InterpreterLock {
+// release() releases the GIL if this thread holds it, and returns null otherwise. acquire() takes the GIL
+// again.
+struct GilFunctions {
   void* (*release)() = nullptr;
   void (*acquire)(void* released) = nullptr;
 };
-// Registers those functions; Python's bindings do while the module is imported.
-void set_interpreter_lock(InterpreterLock lock);
+// Registers the functions. The Python bindings call this while the module is imported.
+void set_gil_functions(GilFunctions lock);
 
-// Scope without the interpreter's lock. Construct it before any mutex is locked, and destroy it after it is
-// unlocked.
-class InterpreterRelease {
+// Scope in which this thread does not hold the GIL. Construct it before locking any mutex, and destroy it
+// after unlocking the mutex.
+class GilRelease {
  public:
-  InterpreterRelease();
-  ~InterpreterRelease();
-  InterpreterRelease(const InterpreterRelease&) = delete;
-  InterpreterRelease& operator=(const InterpreterRelease&) = delete;
+  GilRelease();
+  ~GilRelease();
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
 
  private:
   void* const released_;
 };
 
-// A recursive mutex whose owner may take the interpreter's lock, since objects of Python may die under it:
-// no thread waits for the mutex with that lock in hand. In the order of locks it comes before the
-// interpreter's.
+// A recursive mutex whose owner may take the GIL, because Python objects may be destroyed while it is locked.
+// A thread that waits for this mutex releases the GIL first. In the lock order the mutex precedes the GIL.
 template <LockRank rank>
 class YieldingMutex {
  public:
   void lock() {
     if (!mutex_.try_lock()) {
-      const InterpreterRelease unlocked;
+      const GilRelease unlocked;
       mutex_.lock();
     }
   }

@@ -3,9 +3,9 @@
 #include <c10/util/Exception.h>
 
 #include "runtime/capture_scope.h"
-#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
+#include "runtime/vector_clock.h"
 
 namespace hpu_reference::runtime {
 
@@ -54,9 +54,9 @@ void wait_for_earlier_work(bool surface) {
     surface_error(queue_of(stream));
   }
   if (surface) {
-    order_host_behind(clock_of(queue_of(stream)));
+    order_host_after(clock_of(queue_of(stream)));
   }
-  release_finished_work();  // it may take the interpreter's lock: none of ours is held here
+  release_finished_work();  // may take the GIL: this thread holds none of the engine's locks here
 }
 
 void refuse_during_capture() {

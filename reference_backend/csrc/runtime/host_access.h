@@ -1,21 +1,20 @@
-// Host access to device data: it is safe once earlier work is finished, and refused while a graph is
-// captured, which could not repeat it.
+// Host access to device data. Access is safe once earlier work has finished. It is refused during a capture,
+// because a replay could not repeat it.
 #pragma once
 
 #include <atomic>
 
 namespace hpu_reference::runtime {
 
-// Storage of accepts_host_arguments(); lazy mode sets it.
 extern std::atomic<bool> g_accepts_host_arguments;
 
-// True if operators take what belongs to the host beside tensors of the device: CPU tensors that they read,
-// and CPU generators. The bridge accepts them in lazy mode.
+// Returns true if operators accept host arguments next to device tensors: CPU tensors that they read, and CPU
+// generators. The bridge accepts them in lazy mode; lazy mode sets the flag.
 inline bool accepts_host_arguments() {
   return g_accepts_host_arguments.load(std::memory_order_relaxed);
 }
 
-// Scope in which this thread's calls run inline, whatever is recorded or queued.
+// Scope in which this thread's calls run inline, even if other work is recorded or queued.
 class InlineScope {
  public:
   InlineScope();
@@ -27,7 +26,8 @@ class InlineScope {
   bool before_;
 };
 
-// Scope in which this thread must not wait for queued work, whose threads may need what it has.
+// Scope in which this thread must not wait for queued work. The threads that run the queued work may need
+// locks that this thread holds.
 class NoWaitScope {
  public:
   NoWaitScope();
@@ -38,17 +38,17 @@ class NoWaitScope {
  private:
   bool before_;
 };
-// False for a thread in a NoWaitScope, and for one that runs queued work.
+// Returns false for a thread in a NoWaitScope and for a thread that runs queued work.
 bool may_wait();
 
-// True if this thread's calls must run at once: it is in an InlineScope or runs queued work.
+// Returns true if this thread's calls must run at once: the thread is in an InlineScope or runs queued work.
 bool runs_inline();
 
-// Makes host access to device data safe on this thread: launches what is recorded and waits for the current
-// stream. With `surface`, throws the error that the stream's work has met.
+// Makes host access to device data safe on this thread: launches recorded work and waits for the current
+// stream. If `surface` is true, throws any error of the stream's work.
 void wait_for_earlier_work(bool surface);
-// Throws if work of this thread on its current stream is being captured: a replay could not repeat what
-// follows.
+// Throws if a capture records this thread's work on its current stream. A replay could not repeat the host
+// access that follows.
 void refuse_during_capture();
 
 }  // namespace hpu_reference::runtime

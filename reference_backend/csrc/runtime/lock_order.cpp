@@ -13,18 +13,18 @@ namespace hpu_reference::runtime {
 
 namespace {
 
-thread_local std::vector<std::pair<LockRank, const void*>> tls_held;
+thread_local std::vector<std::pair<LockRank, const void*>> tls_held_locks;
 
-const char* word(LockRank rank) {
+const char* description(LockRank rank) {
   switch (rank) {
     case LockRank::Graph:
       return "a captured graph's lock";
-    case LockRank::Recording:
+    case LockRank::CaptureRecording:
       return "a capture's lock";
     case LockRank::Recorder:
       return "lazy mode's lock";
-    case LockRank::Interpreter:
-      return "the interpreter's lock";
+    case LockRank::Gil:
+      return "the GIL";
     case LockRank::Compute:
       return "the compute lock";
     case LockRank::Recipe:
@@ -34,32 +34,33 @@ const char* word(LockRank rank) {
   }
 }
 
-[[noreturn]] void give_up(LockRank held, const char* purpose) {
-  std::fprintf(stderr, "hpu: lock order violated: a thread with %s %s\n", word(held), purpose);
+[[noreturn]] void abort_with_message(LockRank held_rank, const char* purpose) {
+  std::fprintf(
+      stderr, "hpu: lock order violated: a thread that holds %s %s\n", description(held_rank), purpose);
   std::abort();
 }
 
 }  // namespace
 
-void note_locked(LockRank rank, const void* mutex) {
-  for (const auto& [held, other] : tls_held) {
-    if (other != mutex && held >= rank) {
-      give_up(held, (std::string("takes ") + word(rank)).c_str());
+void record_lock(LockRank rank, const void* mutex) {
+  for (const auto& [held_rank, held_mutex] : tls_held_locks) {
+    if (held_mutex != mutex && held_rank >= rank) {
+      abort_with_message(held_rank, (std::string("takes ") + description(rank)).c_str());
     }
   }
-  tls_held.emplace_back(rank, mutex);
+  tls_held_locks.emplace_back(rank, mutex);
 }
 
-void note_unlocked(const void* mutex) {
-  const auto found = std::find_if(
-      tls_held.rbegin(), tls_held.rend(), [&](const auto& held) { return held.second == mutex; });
-  tls_held.erase(std::next(found).base());
+void record_unlock(const void* mutex) {
+  const auto position = std::find_if(
+      tls_held_locks.rbegin(), tls_held_locks.rend(), [&](const auto& lock) { return lock.second == mutex; });
+  tls_held_locks.erase(std::next(position).base());
 }
 
 void require_at_most(LockRank rank, const char* purpose) {
-  for (const auto& [held, mutex] : tls_held) {
-    if (held > rank) {
-      give_up(held, purpose);
+  for (const auto& [held_rank, mutex] : tls_held_locks) {
+    if (held_rank > rank) {
+      abort_with_message(held_rank, purpose);
     }
   }
 }

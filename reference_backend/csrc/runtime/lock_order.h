@@ -1,6 +1,7 @@
-// The order of the engine's locks. A thread takes them from the first rank to the last, and waits for the
-// device only while it holds none behind Recorder. Checked if HPU_REFERENCE_CHECK_LOCKS is defined when
-// the core is compiled (`nox -s sanitize` does so); otherwise these are the standard types.
+// The order of the engine's locks. A thread takes locks from the first rank to the last. It waits for the
+// device only while it holds no lock ranked after Recorder. The order is checked if HPU_REFERENCE_CHECK_LOCKS
+// is defined when the core is compiled (`nox -s sanitize` defines it). Otherwise these are the standard
+// types.
 #pragma once
 
 #include <condition_variable>
@@ -8,26 +9,26 @@
 
 namespace hpu_reference::runtime {
 
-// Ranks, in order.
+// Lock ranks, in order.
 enum class LockRank {
-  Graph,        // a captured graph's; objects of Python may die under it, and under the next two
-  Recording,    // a capture's in progress
-  Recorder,     // lazy mode's
-  Interpreter,  // not ours
-  Compute,      // the right to use the intra-op threads
-  Recipe,       // one run of a recipe at a time
-  Leaf,         // the scheduler's, the pool's: nothing else is taken under it
+  Graph,  // lock of a captured graph; Python objects may be destroyed under this lock and the next two
+  CaptureRecording,  // lock of a capture in progress
+  Recorder,          // lock of lazy mode's recorder
+  Gil,               // the GIL
+  Compute,           // right to use the intra-op threads
+  Recipe,            // lock of a recipe: one run at a time
+  Leaf,              // locks of the scheduler and the pool: no other lock is taken under them
 };
 
 #ifdef HPU_REFERENCE_CHECK_LOCKS
 
-// Notes that the calling thread takes a lock; ends the process with a message if it has one that comes
-// behind.
-void note_locked(LockRank rank, const void* mutex);
-// Notes that it has given the lock back.
-void note_unlocked(const void* mutex);
-// Ends the process with a message if the thread has a lock of a rank behind this one. `purpose` is for the
-// message.
+// Records that the calling thread takes a lock. Ends the process with a message if the thread holds a lock of
+// a later rank.
+void record_lock(LockRank rank, const void* mutex);
+// Records that the calling thread has released the lock.
+void record_unlock(const void* mutex);
+// Ends the process with a message if the thread holds a lock of a later rank than this one. `purpose` is part
+// of the message.
 void require_at_most(LockRank rank, const char* purpose);
 
 // A mutex with a rank.
@@ -35,19 +36,19 @@ template <LockRank rank, class Base = std::mutex>
 class RankedMutex {
  public:
   void lock() {
-    note_locked(rank, this);
+    record_lock(rank, this);
     base_.lock();
   }
   bool try_lock() {
     if (!base_.try_lock()) {
       return false;
     }
-    note_locked(rank, this);
+    record_lock(rank, this);
     return true;
   }
   void unlock() {
     base_.unlock();
-    note_unlocked(this);
+    record_unlock(this);
   }
 
  private:

@@ -41,7 +41,7 @@ struct Log {
   RankedMutex<LockRank::Leaf> mutex;
   LogSettings settings;
   std::shared_ptr<LogFile> file;
-  std::atomic<bool> complained{false};
+  std::atomic<bool> error_reported{false};
 };
 
 // Never destroyed: threads may log during static destruction.
@@ -50,11 +50,11 @@ Log& state() {
   return *value;
 }
 
-// Of the launcher's variables the one that the contract puts first.
+// Returns the first of the launcher's variables in the order of the contract.
 std::string rank() {
   for (const char* name : {"ID", "OMPI_COMM_WORLD_RANK", "RANK"}) {
     const char* text = std::getenv(name);
-    // Other programs have an ID too; only a number is a rank's.
+    // Other programs set an ID too; only a number is a rank.
     if (text != nullptr && *text != '\0' && std::strspn(text, "0123456789") == std::strlen(text)) {
       return text;
     }
@@ -62,7 +62,7 @@ std::string rank() {
   return {};
 }
 
-// The file of the process, or null.
+// Returns the file of the process, or null.
 std::shared_ptr<LogFile> file_of(Log& self) {
   if (self.file == nullptr && !self.settings.folder.empty()) {
     const std::string folder = rank();
@@ -74,8 +74,8 @@ std::shared_ptr<LogFile> file_of(Log& self) {
   return self.file;
 }
 
-// Another thread of the parent may have held the lock, so nothing of the file is looked at; the child opens
-// its own, of its own rank.
+// Another thread of the parent may have held the lock, so the child does not read the file object. The child
+// opens its own file, named by its own rank.
 void forget_file() {
   Log& self = state();
   new (&self.mutex) RankedMutex<LockRank::Leaf>();
@@ -83,7 +83,8 @@ void forget_file() {
 }
 
 std::string prefix(LogModule module, LogLevel level) {
-  // Not by the C library: its lock of time zones stays locked in a child that is forked meanwhile.
+  // Format the time without the C library: its time-zone lock stays locked in a child that is forked
+  // meanwhile.
   const auto now = std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
   const auto midnight = std::chrono::floor<std::chrono::days>(now);
   const std::chrono::year_month_day date(midnight);
@@ -114,19 +115,19 @@ std::string lines_of(LogModule module, LogLevel level, std::string_view text) {
     lines.append(front).append(text.substr(begin, end - begin)).push_back('\n');
     begin = end + 1;
     if (begin == text.size()) {
-      break;  // a text that ends with a line break has no empty line behind it
+      break;  // no empty line after a final line break
     }
   }
   return lines;
 }
 
-void complain_once(Log& self, const std::string& place, int error) {
-  if (error != 0 && !self.complained.exchange(true)) {
+void report_error_once(Log& self, const std::string& destination, int error) {
+  if (error != 0 && !self.error_reported.exchange(true)) {
     std::fprintf(
         stderr,
-        "hpu: the log cannot be written to %s (%s); the program goes on without: name another folder in "
+        "hpu: the log cannot be written to %s (%s); the program continues without it: set another folder in "
         "HABANA_LOGS, or unset ENABLE_CONSOLE\n",
-        place.c_str(),
+        destination.c_str(),
         std::strerror(error));
   }
 }
@@ -145,7 +146,7 @@ void set_log(const LogSettings& settings) {
   const std::lock_guard lock(self.mutex);
   self.settings = settings;
   before.swap(self.file);
-  self.complained = false;
+  self.error_reported = false;
   for (std::size_t i = 0; i < kLogModules; i++) {
     g_log_levels[i].store(settings.levels[i], std::memory_order_relaxed);
   }
@@ -164,18 +165,18 @@ void write_log(LogModule module, LogLevel level, std::string_view text) noexcept
     to_errors = self.settings.to_errors;
   }
   if (file != nullptr) {
-    complain_once(self, file->path(), file->append(lines));
+    report_error_once(self, file->path(), file->append(lines));
   }
   if (to_output) {
     static Console console(STDOUT_FILENO);
-    complain_once(self, "the standard output", console.append(lines));
+    report_error_once(self, "the standard output", console.append(lines));
   }
   if (to_errors) {
     static Console console(STDERR_FILENO);
     console.append(lines);
   }
 } catch (const std::bad_alloc&) {
-  // A line is lost, and not the work that it is about.
+  // The line is lost; the logged work is not affected.
 }
 
 }  // namespace hpu_reference::runtime

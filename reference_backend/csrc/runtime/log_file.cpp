@@ -16,7 +16,6 @@
 
 namespace hpu_reference::runtime {
 
-// An open file.
 class LogFile::Handle {
  public:
   explicit Handle(int file) : file(file) {
@@ -32,7 +31,7 @@ class LogFile::Handle {
 
 namespace {
 
-// Moves an open file behind the standard ones. Returns its new number, or -1.
+// Moves an open file to a number above the standard files. Returns its new number, or -1.
 int duplicate_above(int file) {
   const int moved = ::fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   const int error = errno;
@@ -55,26 +54,26 @@ int write_all(int file, std::string_view text) {
 }
 
 int Console::append(std::string_view text) {
-  constexpr int kPatience = 1000;  // milliseconds
+  constexpr int kWriteTimeout = 1000;  // milliseconds
   std::string whole;
-  if (cut_.exchange(false)) {
+  if (line_cut_.exchange(false)) {
     whole = "\n" + std::string(text);
     text = whole;
   }
   const std::size_t size = text.size();
   while (!text.empty()) {
     pollfd state{file_, POLLOUT, 0};
-    const int ready = ::poll(&state, 1, stalled_.load() ? 0 : kPatience);
+    const int ready = ::poll(&state, 1, stalled_.load() ? 0 : kWriteTimeout);
     if (ready < 0 && errno == EINTR) {
       continue;
     }
     if (ready <= 0) {
       stalled_ = true;
-      cut_ = text.size() != size;
+      line_cut_ = text.size() != size;
       return ready < 0 ? errno : EAGAIN;
     }
     stalled_ = false;
-    // A pipe that is ready takes this much at once.
+    // A pipe that is ready accepts this much at once.
     const ssize_t written = ::write(file_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     if (written < 0 && errno != EINTR && errno != EAGAIN) {
       return errno;
@@ -90,21 +89,22 @@ LogFile::LogFile(std::string path, std::int64_t bytes, int files)
 
 std::shared_ptr<LogFile::Handle> LogFile::handle(int& error) {
   const std::lock_guard lock(mutex_);
-  if (handle_ == nullptr && refused_ == 0) {
+  if (handle_ == nullptr && open_error_ == 0) {
     std::error_code failed;
     std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), failed);
-    // A pipe without a reader is refused, rather than waited for.
+    // A pipe without a reader is rejected instead of waited for.
     int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
-    if (file >= 0 && file <= STDERR_FILENO) {  // a program that has closed these must not write into the log
+    // A program that has closed its standard files must not write into the log.
+    if (file >= 0 && file <= STDERR_FILENO) {
       file = duplicate_above(file);
     }
     if (file >= 0) {
       handle_ = std::make_shared<Handle>(file);
     } else {
-      refused_ = failed ? failed.value() : errno;
+      open_error_ = failed ? failed.value() : errno;
     }
   }
-  error = refused_;
+  error = open_error_;
   return handle_;
 }
 
@@ -114,30 +114,31 @@ int LogFile::append(std::string_view text) {
   if (open == nullptr) {
     return error;
   }
-  // One call and O_APPEND: lines of several processes do not mix. Without the lock: it may take long.
+  // One call with O_APPEND keeps lines of several processes separate. The lock is not held, because the call
+  // may take long.
   error = write_all(open->file, text);
   struct stat state{};
   if (error == 0 && ::fstat(open->file, &state) == 0 && S_ISREG(state.st_mode) && state.st_size >= bytes_) {
-    set_aside(open);
+    rotate(open);
   }
   return error;
 }
 
-std::string LogFile::older(int number) const {
+std::string LogFile::rotated_path(int number) const {
   const std::filesystem::path path(path_);
   const std::string name = path.stem().string() + "." + std::to_string(number) + path.extension().string();
   return (path.parent_path() / name).string();
 }
 
-// Renames the files by one number and opens a new one, unless another thread or process has done so.
-void LogFile::set_aside(const std::shared_ptr<Handle>& full) {
+// Renames each file to the next number and opens a new file, unless another thread or process has done so.
+void LogFile::rotate(const std::shared_ptr<Handle>& full) {
   const std::lock_guard lock(mutex_);
   if (handle_ != full) {
     return;
   }
-  // Another process waits here, then finds that the name has another file.
+  // A process that waits here then finds that the name refers to another file.
   if (::flock(full->file, LOCK_EX | LOCK_NB) != 0) {
-    return;  // the process that has it sets the file aside; the next line sees that
+    return;  // the process that holds the file lock rotates the file; the next line notices the rotation
   }
   struct stat open{};
   struct stat named{};
@@ -145,10 +146,10 @@ void LogFile::set_aside(const std::shared_ptr<Handle>& full) {
                        open.st_ino == named.st_ino && open.st_dev == named.st_dev;
   if (current) {
     for (int i = files_ - 1; i > 1; i--) {
-      std::rename(older(i - 1).c_str(), older(i).c_str());
+      std::rename(rotated_path(i - 1).c_str(), rotated_path(i).c_str());
     }
     if (files_ > 1) {
-      std::rename(path_.c_str(), older(1).c_str());
+      std::rename(path_.c_str(), rotated_path(1).c_str());
     } else {
       ::unlink(path_.c_str());
     }

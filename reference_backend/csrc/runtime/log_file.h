@@ -1,4 +1,4 @@
-// A file that several processes append whole lines to, and that is set aside when it is full.
+// A log file to which several processes append whole lines, and which is rotated when it is full.
 #pragma once
 
 #include <atomic>
@@ -13,13 +13,13 @@ namespace hpu_reference::runtime {
 
 class LogFile {
  public:
-  // Nothing is opened before the first line.
-  //   bytes: from which on the file becomes NAME.1.txt, that one NAME.2.txt and so on.
-  //   files: that are kept, the one that is written to included.
+  // Opens nothing before the first line.
+  //   bytes: size at which the file is renamed to NAME.1.txt, NAME.1.txt to NAME.2.txt and so on.
+  //   files: number of files to keep, including the current file.
   LogFile(std::string path, std::int64_t bytes, int files);
 
-  // Appends. Returns 0, or the number of the system's error. A file that could not be opened is not tried
-  // again.
+  // Appends the text. Returns 0 or the errno of the failure. If the file could not be opened, later calls do
+  // not try again.
   int append(std::string_view text);
 
   const std::string& path() const {
@@ -30,34 +30,34 @@ class LogFile {
   class Handle;
 
   std::shared_ptr<Handle> handle(int& error);
-  void set_aside(const std::shared_ptr<Handle>& full);
-  std::string older(int number) const;
+  void rotate(const std::shared_ptr<Handle>& full);
+  std::string rotated_path(int number) const;
 
   const std::string path_;
   const std::int64_t bytes_;
   const int files_;
   RankedMutex<LockRank::Leaf> mutex_;
   std::shared_ptr<Handle> handle_;
-  int refused_ = 0;  // error of the first attempt to open it
+  int open_error_ = 0;  // errno of the first attempt to open the file
 };
 
-// A pipe, terminal or file that was open already. Its reader may be a thread of this process, which waits for
-// what the writer has (the interpreter's lock), or may have been stopped: nothing waits for it for long.
+// A pipe, terminal or file that was already open. Its reader may have been stopped, or may be a thread of
+// this process that waits for a lock of the writer (the GIL). Writers therefore wait only briefly.
 class Console {
  public:
   explicit Console(int file) : file_(file) {
   }
-  // Appends; what is not taken within a second is dropped, and later lines at once until it takes some again.
-  // Returns 0, or the number of the system's error.
+  // Appends the text. Text that the reader does not accept within a second is dropped. Later lines are
+  // dropped at once until the reader accepts data again. Returns 0 or the errno of the failure.
   int append(std::string_view text);
 
  private:
   const int file_;
   std::atomic<bool> stalled_{false};
-  std::atomic<bool> cut_{false};  // the last line has no end
+  std::atomic<bool> line_cut_{false};  // the last line was cut and has no line break
 };
 
-// Writes all of the text to an open file. Returns 0, or the number of the system's error.
+// Writes the whole text to an open file. Returns 0 or the errno of the failure.
 int write_all(int file, std::string_view text);
 
 }  // namespace hpu_reference::runtime

@@ -16,14 +16,14 @@
 #include "runtime/device.h"
 #include "runtime/error_context.h"
 #include "runtime/fork.h"
-#include "runtime/stream_gate.h"
 #include "runtime/gil.h"
 #include "runtime/lock_order.h"
 #include "runtime/stream.h"
+#include "runtime/stream_gate.h"
 
 namespace hpu_reference::runtime {
 
-std::atomic<std::int64_t> g_attention{0};
+std::atomic<std::int64_t> g_pending_work{0};
 
 namespace {
 
@@ -31,14 +31,15 @@ struct Queue {
   std::deque<std::unique_ptr<Work>> items;
   bool running = false;
   bool sleeping = false;  // its thread waits for work
-  std::thread thread;     // runs what does not compute: waits, delays, transfers
+  std::thread thread;     // runs items that do not compute: waits, delays, transfers
   Condition wake;
   std::exception_ptr error;
-  std::atomic<bool> failed{false};       // there is an error
+  std::atomic<bool> failed{false};       // an error is stored
   std::atomic<std::uint64_t> issued{0};  // written under the mutex, as `done`
   std::atomic<std::uint64_t> done{0};
   std::atomic<std::int64_t> pending{0};
-  std::uint64_t moved_on = 0;  // when its last item ended, on the clock of traces; only while one is recorded
+  std::uint64_t last_item_end =
+      0;  // when its last item ended, on the trace clock; only while a trace is recorded
 };
 
 // Never destroyed: work may be released during static destruction.
@@ -46,16 +47,18 @@ struct Scheduler {
   RankedMutex<LockRank::Leaf> mutex;
   RankedMutex<LockRank::Compute> compute;
   Condition changed;
-  int waiting = 0;  // threads that wait for `changed`
-  // Runs what computes, for all queues: each thread that computes brings a team of OpenMP threads of its own.
+  int waiting = 0;  // number of threads that wait for `changed`
+  // Runs the computing items of all queues. One thread only, because each computing thread creates its own
+  // team of OpenMP threads.
   std::thread computer;
   Condition compute_wake;
   bool computer_sleeps = false;
   std::array<Queue, kQueues + kExclusiveQueues> queues;
-  std::atomic<int> used{kQueues};               // queues that were ever handed out
-  std::vector<int> released;                    // exclusive queues without an owner
-  std::vector<std::unique_ptr<Work>> finished;  // to be released on a host thread; counts as attention
-  std::atomic<std::int64_t> pending{0};         // items of all queues that have not run
+  std::atomic<int> used{kQueues};  // number of queues that were ever used
+  std::vector<int> released;       // exclusive queues without an owner
+  // Work that a host thread must release; counted in the pending-work flag.
+  std::vector<std::unique_ptr<Work>> finished;
+  std::atomic<std::int64_t> pending{0};  // number of items of all queues that have not run
   bool stopping = false;
   QueueCounters counters;
 };
@@ -79,19 +82,19 @@ void wait_for_change(Scheduler& self, Lock& lock) {
   self.waiting--;
 }
 
-// An error counts as attention, so that the next reader of data looks for it.
-void keep_error(Queue& queue, const std::exception_ptr& error) {
+// Stores an error. The pending-work flag counts it, so that the next reader of data checks for it.
+void store_queue_error(Queue& queue, const std::exception_ptr& error) {
   if (queue.error == nullptr) {
     queue.error = error;
     queue.failed.store(true, std::memory_order_release);
-    g_attention.fetch_add(1, std::memory_order_release);
+    g_pending_work.fetch_add(1, std::memory_order_release);
   }
 }
 
-// The items that a thread runs: a host thread that waits runs them all.
-enum class Runs { Compute, Others, All };
+// The kinds of items that a thread runs. A host thread that waits runs all kinds.
+enum class ItemKinds { Compute, NotComputing, All };
 
-// Wakes the thread whose part the first item of a queue is, if that is not awake.
+// Wakes the thread that runs the first item of a queue, unless it is awake.
 void wake_for_first(Scheduler& self, Queue& queue) {
   if (queue.running || queue.items.empty()) {
     return;
@@ -105,25 +108,28 @@ void wake_for_first(Scheduler& self, Queue& queue) {
   }
 }
 
-// A time before any recording: not 0, which stands for now.
-constexpr std::uint64_t kLongAgo = 1;
+// A time before any recording. It is not 0, because 0 denotes now.
+constexpr std::uint64_t kBeforeRecordings = 1;
 
-// Adds the row of an item that makes none itself. A wait begins when it is the first of its queue.
+// Adds the row of an item that adds none itself. A wait begins when it becomes the first item of its queue.
 void trace(Queue& queue, int index, const Work& work) {
   const TraceKind kind = work.traced_as();
   if (kind != TraceKind::None) {
     const bool waits = kind == TraceKind::Wait;
-    add_trace_row(
-        kind, work.name(), index, waits ? std::max({work.origin.issued, queue.moved_on, kLongAgo}) : 0);
+    add_trace_row(kind,
+                  work.name(),
+                  index,
+                  waits ? std::max({work.origin.issued, queue.last_item_end, kBeforeRecordings}) : 0);
   }
-  queue.moved_on = trace_clock();
+  queue.last_item_end = trace_clock();
 }
 
-// Runs the first item of a queue if it is ready and of that kind; false if not. The lock is held on return.
-bool run_one(Scheduler& self, int index, Lock& lock, Runs runs) {
+// Runs the first item of a queue if it is ready and of the given kind; returns false otherwise. Returns with
+// the lock held.
+bool run_one(Scheduler& self, int index, Lock& lock, ItemKinds runs) {
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
   if (queue.running || queue.items.empty() || self.stopping || !queue.items.front()->ready() ||
-      (runs != Runs::All && (runs == Runs::Compute) != queue.items.front()->computes())) {
+      (runs != ItemKinds::All && (runs == ItemKinds::Compute) != queue.items.front()->computes())) {
     return false;
   }
   std::unique_ptr<Work> work = std::move(queue.items.front());
@@ -135,7 +141,7 @@ bool run_one(Scheduler& self, int index, Lock& lock, Runs runs) {
     const ThreadState before = ThreadState::current();
     const bool nested = tls_running;
     tls_running = true;
-    const c10::StreamId stream = exchange_stream_quietly(index);
+    const c10::StreamId stream = exchange_stream_without_flush(index);
     const CorrelationScope correlated(work->origin.correlation);
     try {
       if (work->computes()) {
@@ -151,7 +157,7 @@ bool run_one(Scheduler& self, int index, Lock& lock, Runs runs) {
     if (is_tracing()) {
       trace(queue, index, *work);
     }
-    exchange_stream_quietly(stream);
+    exchange_stream_without_flush(stream);
     tls_running = nested;
     before.apply();
   }
@@ -161,16 +167,16 @@ bool run_one(Scheduler& self, int index, Lock& lock, Runs runs) {
   lock.lock();
   if (work != nullptr) {
     self.finished.push_back(std::move(work));
-    g_attention.fetch_add(1, std::memory_order_release);  // the next call on the host releases it
+    g_pending_work.fetch_add(1, std::memory_order_release);  // the next call on the host releases it
   }
   if (error != nullptr) {
-    keep_error(queue, error);
+    store_queue_error(queue, error);
   }
   queue.running = false;
   queue.done++;
   queue.pending.fetch_sub(1, std::memory_order_release);
   self.pending.fetch_sub(1, std::memory_order_release);
-  g_attention.fetch_sub(1, std::memory_order_release);
+  g_pending_work.fetch_sub(1, std::memory_order_release);
   if (self.waiting > 0) {
     self.changed.notify_all();
   }
@@ -178,12 +184,12 @@ bool run_one(Scheduler& self, int index, Lock& lock, Runs runs) {
   return true;
 }
 
-// Progress of one queue wakes the threads of the queues that wait for it.
-void wake_others(Scheduler& self, int index) {
+// Wakes the threads of the queues that wait for this queue.
+void wake_waiting_queues(Scheduler& self, int index) {
   const int used = self.used;
-  for (int other = 0; other < used; other++) {
-    Queue& queue = self.queues[static_cast<std::size_t>(other)];
-    if (other != index) {
+  for (int other_index = 0; other_index < used; other_index++) {
+    Queue& queue = self.queues[static_cast<std::size_t>(other_index)];
+    if (other_index != index) {
       wake_for_first(self, queue);
     }
   }
@@ -195,8 +201,8 @@ void work_loop(int index) {
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
   Lock lock(self.mutex);
   while (!self.stopping) {
-    if (run_one(self, index, lock, Runs::Others)) {
-      wake_others(self, index);
+    if (run_one(self, index, lock, ItemKinds::NotComputing)) {
+      wake_waiting_queues(self, index);
       continue;
     }
     queue.sleeping = true;
@@ -205,7 +211,7 @@ void work_loop(int index) {
   }
 }
 
-// Takes the queues in turn, one item of each, so that no stream holds back another.
+// Visits the queues in turn and runs one item of each, so that no stream blocks another.
 void compute_loop() {
   Scheduler& self = scheduler();
   pthread_setname_np(pthread_self(), "hpu-compute");
@@ -213,8 +219,8 @@ void compute_loop() {
   while (!self.stopping) {
     bool any = false;
     for (int index = 0; index < self.used && !self.stopping; index++) {
-      if (run_one(self, index, lock, Runs::Compute)) {
-        wake_others(self, index);
+      if (run_one(self, index, lock, ItemKinds::Compute)) {
+        wake_waiting_queues(self, index);
         any = true;
       }
     }
@@ -226,26 +232,27 @@ void compute_loop() {
   }
 }
 
-// Work may drop the last reference to a tensor, which may take the interpreter's lock: never under ours.
+// Destroys finished work without the lock: the work may drop the last reference to a tensor, which may take
+// the GIL.
 void release_finished(Scheduler& self, Lock& lock) {
   if (self.finished.empty() || tls_running) {
     return;
   }
   std::vector<std::unique_ptr<Work>> finished = std::move(self.finished);
   self.finished.clear();
-  g_attention.fetch_sub(static_cast<std::int64_t>(finished.size()), std::memory_order_release);
+  g_pending_work.fetch_sub(static_cast<std::int64_t>(finished.size()), std::memory_order_release);
   lock.unlock();
   finished.clear();
   lock.lock();
 }
 
-// Lets the queue move on a little: runs its first item, or one of the queue that it waits for, or waits.
+// Makes some progress on the queue: runs its first item, or an item of the queue that it waits for, or waits.
 void help(Scheduler& self, int index, Lock& lock) {
   int target = index;
   for (int hops = 0; hops < self.used; hops++) {
-    if (run_one(self, target, lock, Runs::All)) {
+    if (run_one(self, target, lock, ItemKinds::All)) {
       self.counters.taken_over++;
-      wake_others(self, target);
+      wake_waiting_queues(self, target);
       return;
     }
     const Queue& queue = self.queues[static_cast<std::size_t>(target)];
@@ -258,7 +265,7 @@ void help(Scheduler& self, int index, Lock& lock) {
   wait_for_change(self, lock);
 }
 
-// Holds a queue back until another one has come to a mark.
+// Blocks a queue until another queue reaches a mark.
 class MarkWait final : public Work {
  public:
   explicit MarkWait(const QueueMark& mark) : mark_(mark) {
@@ -297,15 +304,16 @@ void drain_queue(int index) {
       return;
     }
   }
-  const PlainState plain;
-  const InterpreterRelease unlocked;
+  const DefaultThreadState default_state;
+  const GilRelease unlocked;
   Lock lock(self.mutex);
   while (queue.done < goal && !self.stopping) {
     help(self, index, lock);
   }
 }
 
-// Starts the thread that runs the queue's work of that kind, if there is none. It waits for the lock.
+// Starts the thread that runs the queue's work of that kind, if it does not run. The new thread waits for the
+// lock.
 void start_thread(Scheduler& self, int index, bool computes) {
   std::thread& thread = computes ? self.computer : self.queues[static_cast<std::size_t>(index)].thread;
   if (thread.joinable()) {
@@ -322,18 +330,18 @@ void start_thread(Scheduler& self, int index, bool computes) {
   self.counters.workers++;
 }
 
-// Work that it throws for stays with the caller, to die without the lock.
+// Appends the work. If push() throws, the caller still owns the work and destroys it without the lock.
 void push(Scheduler& self, int index, std::unique_ptr<Work>&& work) {
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
   const bool computes = work->computes();
-  // What waits for another process must not hold up the thread that computes for all.
+  // Work that waits for another process must not block the thread that computes for all queues.
   TORCH_INTERNAL_ASSERT(index < kQueues || !computes, work->name(), " computes on an exclusive stream");
-  start_thread(self, index, computes);  // first: it may throw
+  start_thread(self, index, computes);  // first, because it may throw
   queue.items.push_back(std::move(work));
   queue.issued++;
   queue.pending.fetch_add(1, std::memory_order_relaxed);
   self.pending.fetch_add(1, std::memory_order_relaxed);
-  g_attention.fetch_add(1, std::memory_order_release);
+  g_pending_work.fetch_add(1, std::memory_order_release);
   self.counters.queued++;
   wake_for_first(self, queue);
 }
@@ -343,7 +351,7 @@ std::exception_ptr take_error(Queue& queue) {
   queue.error = nullptr;
   if (error != nullptr) {
     queue.failed.store(false, std::memory_order_release);
-    g_attention.fetch_sub(1, std::memory_order_release);
+    g_pending_work.fetch_sub(1, std::memory_order_release);
   }
   return error;
 }
@@ -360,10 +368,10 @@ int queue_of(c10::StreamId id) {
 c10::StreamId acquire_exclusive_stream() {
   Scheduler& self = scheduler();
   const Lock lock(self.mutex);
-  for (auto found = self.released.begin(); found != self.released.end(); ++found) {
-    const int index = *found;
+  for (auto index_position = self.released.begin(); index_position != self.released.end(); ++index_position) {
+    const int index = *index_position;
     if (self.queues[static_cast<std::size_t>(index)].pending.load() == 0) {
-      self.released.erase(found);
+      self.released.erase(index_position);
       return kFirstExclusiveStream + index - kQueues;
     }
   }
@@ -405,7 +413,7 @@ QueueMark enqueue(c10::StreamId id, std::unique_ptr<Work> work, const std::vecto
   Lock lock(self.mutex);
   if (self.stopping) {
     lock.unlock();
-    if (work->ready()) {  // at exit nothing is held back any more
+    if (work->ready()) {  // at exit no work is blocked any more
       work->run();
     }
     return {};
@@ -445,8 +453,8 @@ void help_until(int queue, const std::function<bool()>& done) {
       return;
     }
   }
-  const PlainState plain;
-  const InterpreterRelease unlocked;
+  const DefaultThreadState default_state;
+  const GilRelease unlocked;
   Lock lock(self.mutex);
   while (!done() && !self.stopping) {
     help(self, queue, lock);
@@ -460,7 +468,7 @@ void wait_for(const QueueMark& mark) {
 }
 
 bool wait_until(const std::function<bool()>& done, std::chrono::microseconds timeout) {
-  const InterpreterRelease unlocked;
+  const GilRelease unlocked;
   Scheduler& self = scheduler();
   Lock lock(self.mutex);
   self.waiting++;
@@ -470,7 +478,7 @@ bool wait_until(const std::function<bool()>& done, std::chrono::microseconds tim
 }
 
 void release_finished_work() {
-  require_at_most(LockRank::Recorder, "destroys objects of Python");
+  require_at_most(LockRank::Recorder, "destroys Python objects");
   Scheduler& self = scheduler();
   Lock lock(self.mutex);
   release_finished(self, lock);
@@ -480,7 +488,7 @@ void store_error(int queue, std::exception_ptr error, const std::string& name) {
   const std::exception_ptr full = with_origin(std::move(error), name, queue);
   Scheduler& self = scheduler();
   const Lock lock(self.mutex);
-  keep_error(self.queues[static_cast<std::size_t>(queue)], full);
+  store_queue_error(self.queues[static_cast<std::size_t>(queue)], full);
 }
 
 void drain(c10::StreamId id, bool surface) {
@@ -527,7 +535,7 @@ void drain_all(bool surface) {
 void notify_queues() {
   Scheduler& self = scheduler();
   const std::lock_guard lock(self.mutex);
-  wake_others(self, -1);
+  wake_waiting_queues(self, -1);
   self.changed.notify_all();
 }
 
@@ -545,7 +553,7 @@ void set_queue_all(int microseconds, std::uint64_t seed) {
   const bool before = g_delay >= 0;
   g_delay = microseconds;
   g_delays.seed(seed);
-  g_attention.fetch_add((microseconds >= 0 ? 1 : 0) - (before ? 1 : 0));
+  g_pending_work.fetch_add((microseconds >= 0 ? 1 : 0) - (before ? 1 : 0));
 }
 
 bool is_queue_all() {
@@ -575,7 +583,7 @@ void shutdown_queues() {
     if (!queue.thread.joinable() || queue.thread.get_id() == std::this_thread::get_id()) {
       continue;
     }
-    // Work on an exclusive stream may wait for another process, which may never answer.
+    // Work on an exclusive stream may wait for another process that never answers.
     bool abandon = false;
     if (index >= kQueues) {
       const Lock lock(self.mutex);
@@ -590,13 +598,13 @@ void shutdown_queues() {
       for (auto& item : queue.items) {
         dropped.push_back(std::move(item));
       }
-      g_attention.fetch_sub(static_cast<std::int64_t>(queue.items.size()));
+      g_pending_work.fetch_sub(static_cast<std::int64_t>(queue.items.size()));
       queue.pending.fetch_sub(static_cast<std::int64_t>(queue.items.size()));
       self.pending.fetch_sub(static_cast<std::int64_t>(queue.items.size()));
       queue.done += queue.items.size();
       queue.items.clear();
     }
-    g_attention.fetch_sub(static_cast<std::int64_t>(self.finished.size()));
+    g_pending_work.fetch_sub(static_cast<std::int64_t>(self.finished.size()));
     for (auto& item : self.finished) {
       dropped.push_back(std::move(item));
     }

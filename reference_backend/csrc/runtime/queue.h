@@ -1,9 +1,9 @@
 // Queues of streams: work that could not, or should not, run on the thread that issued it.
 //
 // A stream without pending work costs nothing: callers read one atomic number and run inline. Otherwise one
-// thread runs what computes, for all streams; the stream's own thread runs what waits or transfers; a host
-// thread that waits for the stream runs either. Never two at a time on one stream. One mutex guards all
-// queues: items are few and large compared with it.
+// thread runs the computing work of all streams. The stream's own thread runs work that waits or transfers. A
+// host thread that waits for the stream runs both kinds. At most one item of a stream runs at a time. One
+// mutex guards all queues, because items are few and take much longer than the locking.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -21,48 +21,48 @@
 
 namespace hpu_reference::runtime {
 
-// Number of queues of ordinary streams: one each for the default stream and the first 32; later streams share
-// those.
+// Number of queues of ordinary streams. The default stream and the first 32 streams have one queue each;
+// later streams share these queues.
 constexpr int kQueues = 33;
-// Number of queues of exclusive streams, behind the ordinary ones; each has one stream only.
+// Number of queues of exclusive streams. They follow the ordinary queues, and each serves one stream only.
 constexpr int kExclusiveQueues = 479;
-// Id of the first exclusive stream.
 constexpr c10::StreamId kFirstExclusiveStream = c10::StreamId{1} << 40;
 
-// Number of the queue that runs the stream's work.
+// Returns the index of the queue that runs the stream's work.
 int queue_of(c10::StreamId id);
 
-// Takes a stream whose queue no other stream shares, for work that waits for something outside this process:
-// a stream that shared the queue would wait too. Throws if all are taken.
+// Acquires a stream whose queue serves no other stream. Use it for work that waits for something outside this
+// process, because any other stream on the queue would wait too. Throws if all exclusive streams are in use.
 c10::StreamId acquire_exclusive_stream();
-// Gives the stream back; it may be handed out again once its work has run.
+// Releases the exclusive stream. It can be acquired again once its work has run.
 void release_exclusive_stream(c10::StreamId id);
 
 // One item of a queue.
 class Work {
  public:
   virtual ~Work() = default;
-  // Does the work, on any thread. An exception becomes the queue's error.
+  // Does the work, on any thread. The queue stores any exception as its error.
   virtual void run() = 0;
-  // True if it can run now; called with the scheduler's mutex held, again after each change of any queue.
+  // Returns true if the item can run now. Called with the scheduler's mutex held, again after each change of
+  // any queue.
   virtual bool ready() const {
     return true;
   }
-  // The queue that must move on before this item is ready, or -1.
+  // Returns the index of the queue that must make progress before this item is ready, or -1.
   virtual int blocked_by() const {
     return -1;
   }
-  // True if it uses the intra-op threads, which one piece of work at a time may.
+  // Returns true if the item uses the intra-op threads. Only one such item may run at a time.
   virtual bool computes() const {
     return true;
   }
-  // True if it owns objects that may belong to Python: a host thread destroys it.
+  // Returns true if the item owns objects that may belong to Python. A host thread then destroys it.
   virtual bool released_on_host() const {
     return false;
   }
-  // Name for error messages: the operator, with the Python line if it is known.
+  // Returns the name for error messages: the operator, with the Python line if it is known.
   virtual std::string name() const = 0;
-  // The kind of the row that a trace gets for it; None if what it runs makes rows of its own.
+  // Returns the kind of the trace row of this item. Returns None if the executed code adds its own rows.
   virtual TraceKind traced_as() const {
     return TraceKind::None;
   }
@@ -71,78 +71,76 @@ class Work {
   TraceOrigin origin;
 };
 
-// Counter that is not 0 while any queue has work, finished work to release, or an error, or anything is
-// recorded: all that the fast path reads.
-extern std::atomic<std::int64_t> g_attention;
+// The pending-work flag: a counter that is nonzero while any queue has work, finished work to release or an
+// error, or while any call is recorded. The fast path reads nothing else.
+extern std::atomic<std::int64_t> g_pending_work;
 
-// True if anything is queued, recorded, in error or to be released.
-inline bool needs_attention() {
-  return C10_UNLIKELY(g_attention.load(std::memory_order_acquire) != 0);
+// Returns true if any work is queued, recorded, failed or waiting for its release.
+inline bool is_work_pending() {
+  return C10_UNLIKELY(g_pending_work.load(std::memory_order_acquire) != 0);
 }
 
-// True if this thread is running queued work.
+// Returns true if this thread is running queued work.
 bool is_running_work();
 
-// A place in a queue: behind that many items, counted since the queue's first one.
+// A position in a queue: the number of items before it, counted since the queue was created.
 struct QueueMark {
   int queue = 0;
   std::uint64_t number = 0;
 };
-// True if the items up to the mark have run. Takes no lock.
+// Returns true if all items up to the mark have run. Takes no lock.
 bool is_reached(const QueueMark& mark);
-// The end of the stream's queue.
+// Returns the mark of the end of the stream's queue.
 QueueMark end_of_queue(c10::StreamId id);
 
-// Appends the work to the stream's queue, behind waits for the marks of other queues; starts the thread that
-// runs it, if it is the first. Returns the mark behind the work.
+// Appends the work to the stream's queue. The work first waits for the marks `behind` of other queues. Starts
+// the queue's thread if it does not run yet. Returns the mark after the work.
 QueueMark enqueue(c10::StreamId id, std::unique_ptr<Work> work, const std::vector<QueueMark>& behind = {});
 
-// True if any queue has work. Takes no lock.
+// Returns true if any queue has work. Takes no lock.
 bool has_pending_work();
-// True if all work queued so far on the stream has run. Takes no lock.
+// Returns true if all work queued so far on the stream has run. Takes no lock.
 bool is_queue_idle(c10::StreamId id);
 
-// Returns when the work that is in the stream's queue has run; the calling thread helps. With `surface`,
-// throws an error that the stream's work has met, once.
+// Waits until the work in the stream's queue has run; the calling thread helps to run it. If `surface` is
+// true, throws an error of the stream's work once.
 void drain(c10::StreamId id, bool surface);
-// Drains every queue.
 void drain_all(bool surface);
 
-// Keeps an error of work that another thread ran for the stream, as if the queue had met it.
+// Stores an error of work that another thread ran for the stream, as if the queue had run the work.
 void store_error(int queue, std::exception_ptr error, const std::string& name);
 
 // Destroys finished work that owns objects which may belong to Python. The caller must hold no lock.
 void release_finished_work();
 
-// True if the queue's work has met an error that has not been thrown. Takes no lock.
+// Returns true if work of the queue has failed and the error has not been thrown yet. Takes no lock.
 bool has_error(int queue);
-// Throws the error that the queue's work has met since the last call.
+// Throws the error of the queue's work since the last call, if any.
 void surface_error(int queue);
 
-// Returns when the mark is reached; the calling thread helps.
+// Waits until the mark is reached; the calling thread helps to run the work.
 void wait_for(const QueueMark& mark);
-// Helps the queue until `done()` is true; it is called with the scheduler's mutex held.
+// Helps to run the queue until `done()` returns true. `done()` is called with the scheduler's mutex held.
 void help_until(int queue, const std::function<bool()>& done);
 
-// Waits, without helping, until `done()` is true, called with the scheduler's mutex held; false after
-// `timeout`.
+// Waits, without helping, until `done()` returns true. `done()` is called with the scheduler's mutex held.
+// Returns false after `timeout`.
 bool wait_until(const std::function<bool()>& done, std::chrono::microseconds timeout);
 
-// Wakes waiting threads; for changes that do not come from a queue.
+// Wakes waiting threads, after a change that does not come from a queue.
 void notify_queues();
 
-// True if work may be queued. If not, the host waits instead (PT_HPU_EAGER_PIPELINE_ENABLE=0).
+// Returns true if work may be queued. If not, the host waits instead (PT_HPU_EAGER_PIPELINE_ENABLE=0).
 bool is_pipeline_enabled();
-// Switches queueing on or off.
 void set_pipeline_enabled(bool on);
 
-// Sends every operator that can be deferred through the queue, each behind a pause of up to `microseconds`,
-// drawn from the seed; a negative value switches this off. For tests.
+// Queues every operator that can be deferred. Each operator waits up to `microseconds` first; the seed
+// determines the delays. A negative value disables this. For tests.
 void set_queue_all(int microseconds, std::uint64_t seed);
-// True while set_queue_all() is on.
+// Returns true while set_queue_all() is enabled.
 bool is_queue_all();
 
-// Drops what is queued and ends the threads; the process is about to exit.
+// Drops all queued work and ends the threads. Called when the process is about to exit.
 void shutdown_queues();
 
 // Counters for tests and statistics.
@@ -152,7 +150,6 @@ struct QueueCounters {
   std::int64_t workers = 0;
   std::int64_t pending = 0;
 };
-// The counters now.
 QueueCounters queue_counters();
 
 }  // namespace hpu_reference::runtime

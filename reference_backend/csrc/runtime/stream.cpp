@@ -4,8 +4,8 @@
 #include <atomic>
 
 #include "runtime/device.h"
-#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
+#include "runtime/vector_clock.h"
 
 namespace hpu_reference::runtime {
 
@@ -29,7 +29,7 @@ c10::StreamId exchange_stream(c10::StreamId id) {
   if (id != tls_current_stream) {
     flush_recorded();
   }
-  return exchange_stream_quietly(id);
+  return exchange_stream_without_flush(id);
 }
 
 c10::StreamId new_stream() {
@@ -41,16 +41,16 @@ c10::StreamId new_stream() {
   return most == 0 ? kDefaultStream : (id - 1) % most + 1;
 }
 
-c10::StreamId new_stream_apart() {
+c10::StreamId new_internal_stream() {
   return std::max<c10::StreamId>(g_most_streams, 0) + g_next_stream++;
 }
 
-void set_most_streams(c10::StreamId most) {
+void set_stream_limit(c10::StreamId most) {
   g_most_streams = most;
 }
 
 bool is_stream_idle(c10::StreamId id) {
-  // In this order: what is recorded moves into the queue, not the other way.
+  // Keep this order: recorded work moves into the queue, never the other way.
   const bool recorded =
       g_recorded.load(std::memory_order_acquire) != 0 && queue_of(g_recorded_on) == queue_of(id);
   return !recorded && is_queue_idle(id);
@@ -60,7 +60,7 @@ void synchronize_stream(c10::StreamId id) {
   acquire();
   flush_recorded();
   drain(id, /*surface=*/false);
-  order_host_behind(clock_of(queue_of(id)));
+  order_host_after(clock_of(queue_of(id)));
   release_finished_work();
   surface_error(queue_of(id));
 }
@@ -69,15 +69,15 @@ void synchronize_device() {
   acquire();
   flush_recorded();
   drain_all(/*surface=*/false);
-  for (int queue = 0; has_order_clocks() && queue < kQueues + kExclusiveQueues; queue++) {
-    order_host_behind(clock_of(queue));
+  for (int queue = 0; are_vector_clocks_enabled() && queue < kQueues + kExclusiveQueues; queue++) {
+    order_host_after(clock_of(queue));
   }
   release_finished_work();
   drain_all(/*surface=*/true);
 }
 
 void finish_work() {
-  if (needs_attention()) {
+  if (is_work_pending()) {
     flush_recorded();
     drain_all(/*surface=*/false);
   }

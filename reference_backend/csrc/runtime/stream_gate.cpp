@@ -32,9 +32,9 @@ class Delay final : public Work {
   double seconds_;
 };
 
-class GateWork final : public Work {
+class StreamGateWork final : public Work {
  public:
-  explicit GateWork(std::shared_ptr<std::atomic<bool>> open) : open_(std::move(open)) {
+  explicit StreamGateWork(std::shared_ptr<std::atomic<bool>> open) : open_(std::move(open)) {
   }
   void run() override {
   }
@@ -66,11 +66,11 @@ void enqueue_delay(c10::StreamId id, double seconds) {
   enqueue(id, make_delay(seconds));
 }
 
-void Gate::enqueue(c10::StreamId id) {
-  runtime::enqueue(id, std::make_unique<GateWork>(open_));
+void StreamGate::enqueue(c10::StreamId id) {
+  runtime::enqueue(id, std::make_unique<StreamGateWork>(open_));
 }
 
-void Gate::open() {
+void StreamGate::open() {
   *open_ = true;
   notify_queues();
 }

@@ -1,4 +1,4 @@
-// Work that holds a stream back, for tests.
+// Work that blocks a stream, for tests.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -10,16 +10,16 @@ namespace hpu_reference::runtime {
 
 class Work;
 
-// Makes a pause.
+// Creates work that sleeps for `seconds`.
 std::unique_ptr<Work> make_delay(double seconds);
-// Queues a pause. For tests.
+// Queues work that sleeps for `seconds`. For tests.
 void enqueue_delay(c10::StreamId id, double seconds);
-// Work that holds its stream back until the host opens it. For tests.
-class Gate {
+// Work that blocks its stream until the host opens the gate. For tests.
+class StreamGate {
  public:
-  // Puts the gate into the stream.
+  // Appends the gate to the stream's queue.
   void enqueue(c10::StreamId id);
-  // Lets the stream go on.
+  // Lets the stream continue.
   void open();
 
  private:

@@ -20,13 +20,13 @@ std::shared_ptr<Listener>& listener() {
 
 }  // namespace
 
-void set_listener(Listener given) {
+void set_listener(Listener new_listener) {
   const std::lock_guard<std::mutex> lock(g_mutex);
-  g_has_listener = static_cast<bool>(given);
-  listener() = given ? std::make_shared<Listener>(std::move(given)) : nullptr;
+  g_has_listener = static_cast<bool>(new_listener);
+  listener() = new_listener ? std::make_shared<Listener>(std::move(new_listener)) : nullptr;
 }
 
-void publish(const char* name, const NoticeParameters& parameters) {
+void emit_event(const char* name, const TelemetryParameters& parameters) {
   if (!has_listener() || is_forked_child()) {
     return;
   }

@@ -1,5 +1,5 @@
-// Notices: rare events that a listener may follow, such as a compiled graph, a cache hit or miss, a fallback,
-// a defragmentation.
+// Telemetry events: rare events that a listener may follow, such as a compiled graph, a cache hit or miss, a
+// fallback or a defragmentation.
 #pragma once
 
 #include <atomic>
@@ -10,18 +10,17 @@
 
 namespace hpu_reference::runtime {
 
-using NoticeParameters = std::vector<std::pair<std::string, std::string>>;
-using Listener = std::function<void(const char* name, const NoticeParameters&)>;
+using TelemetryParameters = std::vector<std::pair<std::string, std::string>>;
+using Listener = std::function<void(const char* name, const TelemetryParameters&)>;
 
-// Storage of has_listener().
 extern std::atomic<bool> g_has_listener;
 
-// Replaces the listener; an empty function removes it. It is called on the thread that causes the event.
+// Replaces the listener; an empty function removes it. The listener is called on the thread that causes the
+// event.
 void set_listener(Listener listener);
-// Passes an event to the listener, if there is one.
-void publish(const char* name, const NoticeParameters& parameters);
+// Passes an event to the listener, if one is set.
+void emit_event(const char* name, const TelemetryParameters& parameters);
 
-// True while there is a listener.
 inline bool has_listener() {
   return g_has_listener.load(std::memory_order_relaxed);
 }

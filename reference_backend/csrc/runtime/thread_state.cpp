@@ -9,29 +9,29 @@
 #include <string_view>
 #include <thread>
 
-// From the OpenMP runtime that torch loads: it sets the number of threads of the calling thread only, whereas
-// at::set_num_threads() would change the process's.
+// A function of the OpenMP runtime that torch loads. It sets the number of threads of the calling thread
+// only; at::set_num_threads() would change it for the process.
 extern "C" void omp_set_num_threads(int);
 
 namespace hpu_reference::runtime {
 
 namespace {
 
-const at::ThreadLocalState& fresh_state() {
-  static const at::ThreadLocalState* const made = [] {
-    at::ThreadLocalState* fresh = nullptr;
-    std::thread([&fresh] { fresh = new at::ThreadLocalState(); }).join();
-    return fresh;
+const at::ThreadLocalState& default_state() {
+  static const at::ThreadLocalState* const default_thread_state = [] {
+    at::ThreadLocalState* state = nullptr;
+    std::thread([&state] { state = new at::ThreadLocalState(); }).join();
+    return state;
   }();
-  return *made;
+  return *default_thread_state;
 }
 
 std::atomic<bool> g_backward_threads{false};
 
-bool look_at_name() {
+bool check_thread_name() {
   char name[32] = "";
   pthread_getname_np(pthread_self(), name, sizeof(name));
-  if (std::string_view(name).rfind("pt_autograd", 0) == 0) {  // the name that torch gives them
+  if (std::string_view(name).rfind("pt_autograd", 0) == 0) {  // torch's name for these threads
     g_backward_threads = true;
   }
   return true;
@@ -50,16 +50,16 @@ void ThreadState::apply() const {
   _mm_setcsr(rounding);
 }
 
-void note_backward_thread() {
-  thread_local const bool looked = look_at_name();
-  static_cast<void>(looked);
+void record_backward_thread() {
+  thread_local const bool checked = check_thread_name();
+  static_cast<void>(checked);
 }
 
 bool has_backward_threads() {
   return g_backward_threads;
 }
 
-PlainState::PlainState() : guard_(fresh_state()) {
+DefaultThreadState::DefaultThreadState() : guard_(default_state()) {
 }
 
 }  // namespace hpu_reference::runtime

@@ -1,35 +1,36 @@
-// State of a thread that work depends on: what its issuer had, and what a thread that takes it over hides.
+// The state of a thread that affects its work: the state of the issuing thread, and the state of an executing
+// thread that must be hidden.
 #pragma once
 
 #include <ATen/ThreadLocalState.h>
 
 namespace hpu_reference::runtime {
 
-// State of the issuing thread that a thread takes over to run its work.
+// State of the issuing thread. The executing thread applies it to run the work.
 struct ThreadState {
-  // State of the calling thread.
+  // Returns the state of the calling thread.
   static ThreadState current();
-  // Gives the calling thread this state.
+  // Applies this state to the calling thread.
   void apply() const;
 
-  int threads = 1;            // of the intra-op pool
+  int threads = 1;            // size of the intra-op pool
   unsigned int rounding = 0;  // floating-point control word: flush-denormals and rounding
 };
 
-// Scope in which a host thread has the thread-local state of one that has set nothing, no modes and no hooks,
-// for the work that it takes over. Changing the state may take the interpreter's lock: never under the
-// scheduler's mutex.
-class PlainState {
+// Scope in which a host thread has the default thread-local state, without modes and hooks, for queued work
+// that it runs. A change of the state may take the GIL: never construct this under the scheduler's mutex.
+class DefaultThreadState {
  public:
-  PlainState();
+  DefaultThreadState();
 
  private:
   const at::ThreadLocalStateGuard guard_;
 };
 
-// Remembers the calling thread if it is one of autograd's, which outlive the backward pass. Cheap.
-void note_backward_thread();
-// True if a backward pass has run on a thread of autograd's own.
+// Records that an autograd thread exists if the calling thread is one. These threads outlive the backward
+// pass. Cheap.
+void record_backward_thread();
+// Returns true if a backward pass has run on a thread of autograd.
 bool has_backward_threads();
 
 }  // namespace hpu_reference::runtime

@@ -20,13 +20,13 @@
 
 namespace hpu_reference::runtime {
 
-std::atomic<std::uint8_t> g_rows_wanted{0};
+std::atomic<std::uint8_t> g_row_consumers{0};
 std::atomic<int> g_profiles{0};
 
 namespace {
 
-// A row as it is kept: names once for all rows, times in ticks.
-struct Kept {
+// A row in compact form: names are stored once for all rows, times are in ticks.
+struct CompactRow {
   std::uint64_t start;
   std::uint64_t end;
   std::uint64_t correlation;
@@ -36,19 +36,19 @@ struct Kept {
   TraceKind kind;
 };
 
-// Its keys do not move.
+// The addresses of the keys are stable.
 using Names = std::unordered_map<std::string, std::nullptr_t>;
 
 struct Recorder {
   RankedMutex<LockRank::Leaf> mutex;
-  std::deque<Kept> rows;
+  std::deque<CompactRow> rows;
   std::shared_ptr<Names> names = std::make_shared<Names>();
   std::int64_t dropped = 0;
   std::int64_t limit = std::int64_t{1} << 21;
   std::size_t newest = 0;  // row at which the latest recording began
   int recordings = 0;
-  std::uint64_t began = 0;       // when the first of them did
-  std::uint64_t generation = 0;  // of the process: a forked child's differs
+  std::uint64_t began = 0;       // when the first recording began
+  std::uint64_t generation = 0;  // of the process; a forked child has a different one
 };
 
 // Never destroyed: threads may record during static destruction.
@@ -57,8 +57,8 @@ Recorder& recorder() {
   return *value;
 }
 
-// Number of the latest recording that began while none was open. What a profile leaves behind that ends
-// within an operator does not count for the next one.
+// Number of the latest recording that began while none was open. Data that an operator leaves behind when a
+// profile ends within it is ignored by the next profile.
 std::atomic<std::uint64_t> g_epoch{0};
 
 struct Correlation {
@@ -67,8 +67,8 @@ struct Correlation {
 };
 thread_local std::vector<Correlation> tls_correlations;
 
-// The module and level at which rows of a kind are logged.
-std::pair<LogModule, LogLevel> place_in_log(TraceKind kind) {
+// Returns the module and level at which rows of a kind are logged.
+std::pair<LogModule, LogLevel> log_destination_of(TraceKind kind) {
   switch (kind) {
     case TraceKind::Recipe:
       return {LogModule::SynHelper, LogLevel::Debug};
@@ -86,7 +86,8 @@ std::pair<LogModule, LogLevel> place_in_log(TraceKind kind) {
   return {LogModule::Kernel, LogLevel::Trace};
 }
 
-// Converts ticks of the rows' clock to microseconds: its rate against a clock of known unit, since the start.
+// Converts ticks of the rows' clock to microseconds. Measures the rate against a clock of known unit, since
+// the start.
 double microseconds(std::uint64_t ticks) {
   using Clock = std::chrono::steady_clock;
   static const std::uint64_t first_tick = trace_clock();
@@ -97,7 +98,7 @@ double microseconds(std::uint64_t ticks) {
 }
 
 void log_row(TraceKind kind, const std::string& name, int queue, std::uint64_t ticks, std::int64_t bytes) {
-  const auto [module, level] = place_in_log(kind);
+  const auto [module, level] = log_destination_of(kind);
   if (!is_logged(module, level)) {
     return;
   }
@@ -110,14 +111,14 @@ void log_row(TraceKind kind, const std::string& name, int queue, std::uint64_t t
       text += c10::str(", ", bytes, " bytes");
     }
     write_log(module, level, text);
-  } catch (const std::bad_alloc&) {  // rows end in destructors
+  } catch (const std::bad_alloc&) {  // destructors end rows and must not throw
   }
 }
 
-void keep(TraceKind kind, const std::string& name, int queue, std::uint64_t start, std::int64_t bytes) {
+void append_row(TraceKind kind, const std::string& name, int queue, std::uint64_t start, std::int64_t bytes) {
   const std::uint64_t end = trace_clock();
   const std::uint64_t correlation = current_correlation();
-  if ((g_rows_wanted.load(std::memory_order_relaxed) & kLogged) != 0) {
+  if ((g_row_consumers.load(std::memory_order_relaxed) & kLogged) != 0) {
     log_row(kind, name, queue, start == 0 ? 0 : end - std::min(start, end), bytes);
   }
   Recorder& self = recorder();
@@ -125,25 +126,25 @@ void keep(TraceKind kind, const std::string& name, int queue, std::uint64_t star
   if (self.recordings == 0) {
     return;
   }
-  // Counted from the begin of the latest recording: one that has gone on for long takes nothing from it.
+  // Count from the start of the latest recording, so that a long earlier recording does not use up its limit.
   if (static_cast<std::int64_t>(self.rows.size() - self.newest) >= self.limit) {
     self.dropped++;
     return;
   }
-  const std::string* kept = &self.names->try_emplace(name, nullptr).first->first;
-  // What has waited since before the recording began waits from there.
+  const std::string* interned_name = &self.names->try_emplace(name, nullptr).first->first;
+  // A wait that began before the recording starts with the recording.
   self.rows.push_back(
-      {start == 0 ? end : std::max(start, self.began), end, correlation, bytes, kept, queue, kind});
+      {start == 0 ? end : std::max(start, self.began), end, correlation, bytes, interned_name, queue, kind});
 }
 
-// Ends all recordings, in a forked child. Another thread of the parent may have held the lock, and been
-// changing the rows, so nothing of them is looked at.
+// Ends all recordings in a forked child. Another thread of the parent may have held the lock and been
+// changing the rows, so this does not read the rows.
 void forget_traces() {
   Recorder& self = recorder();
-  g_rows_wanted &= kLogged;
+  g_row_consumers &= kLogged;
   g_profiles = 0;
   new (&self.mutex) RankedMutex<LockRank::Leaf>();
-  new (&self.rows) std::deque<Kept>();
+  new (&self.rows) std::deque<CompactRow>();
   new (&self.names) std::shared_ptr<Names>(std::make_shared<Names>());
   self.recordings = 0;
   self.dropped = 0;
@@ -193,7 +194,7 @@ TraceRecording::TraceRecording() : state_(new State()) {
     self.began = trace_clock();
     g_epoch++;
   }
-  g_rows_wanted |= kRecorded;
+  g_row_consumers |= kRecorded;
 }
 
 TraceRecording::~TraceRecording() {
@@ -206,20 +207,20 @@ Trace TraceRecording::end() {
     return trace;
   }
   const std::unique_ptr<State> state(std::exchange(state_, nullptr));
-  std::vector<Kept> kept;
-  std::deque<Kept> released;
-  std::shared_ptr<const Names> names;  // lives until the rows are made
+  std::vector<CompactRow> compact_rows;
+  std::deque<CompactRow> released;
+  std::shared_ptr<const Names> names;  // must outlive the construction of the rows
   Recorder& self = recorder();
   {
     const std::lock_guard lock(self.mutex);
     if (state->generation != self.generation) {
       return trace;
     }
-    kept.assign(self.rows.begin() + static_cast<std::ptrdiff_t>(state->first), self.rows.end());
+    compact_rows.assign(self.rows.begin() + static_cast<std::ptrdiff_t>(state->first), self.rows.end());
     trace.dropped = self.dropped - state->dropped;
     names = self.names;
     if (--self.recordings == 0) {
-      g_rows_wanted &= static_cast<std::uint8_t>(~kRecorded);
+      g_row_consumers &= static_cast<std::uint8_t>(~kRecorded);
       released.swap(self.rows);
       self.names = std::make_shared<Names>();
       self.dropped = 0;
@@ -227,15 +228,15 @@ Trace TraceRecording::end() {
     }
   }
   const auto time_of = state->clock.makeConverter();
-  trace.rows.reserve(kept.size());
-  for (const Kept& row : kept) {
+  trace.rows.reserve(compact_rows.size());
+  for (const CompactRow& row : compact_rows) {
     trace.rows.push_back(
         {row.kind, row.queue, time_of(row.start), time_of(row.end), row.correlation, row.bytes, *row.name});
   }
   return trace;
 }
 
-void log_rows_as_set() {
+void update_logged_rows() {
   microseconds(0);  // starts its clock
   bool wanted = false;
   for (const TraceKind kind : {TraceKind::Kernel,
@@ -244,18 +245,18 @@ void log_rows_as_set() {
                                TraceKind::Collective,
                                TraceKind::Event,
                                TraceKind::Wait}) {
-    const auto [module, level] = place_in_log(kind);
+    const auto [module, level] = log_destination_of(kind);
     wanted = wanted || is_logged(module, level);
   }
   if (wanted) {
-    g_rows_wanted |= kLogged;
+    g_row_consumers |= kLogged;
   } else {
-    g_rows_wanted &= static_cast<std::uint8_t>(~kLogged);
+    g_row_consumers &= static_cast<std::uint8_t>(~kLogged);
   }
 }
 
 void set_trace_limit(std::int64_t rows) {
-  TORCH_CHECK_VALUE(rows > 0, "a trace of at most ", rows, " rows is no trace; give a positive number");
+  TORCH_CHECK_VALUE(rows > 0, "the row limit of a trace must be positive, but got ", rows);
   Recorder& self = recorder();
   const std::lock_guard lock(self.mutex);
   self.limit = rows;
@@ -298,12 +299,12 @@ void TraceSpan::begin(TraceKind kind, const std::string* name) {
 }
 
 void TraceSpan::finish() {
-  keep(kind_, *name_, queue_of(current_stream_id()), start_, bytes_);
+  append_row(kind_, *name_, queue_of(current_stream_id()), start_, bytes_);
 }
 
 void add_trace_row(
     TraceKind kind, const std::string& name, int queue, std::uint64_t start, std::int64_t bytes) {
-  keep(kind, name, queue, start, bytes);
+  append_row(kind, name, queue, start, bytes);
 }
 
 std::uint64_t trace_clock() {

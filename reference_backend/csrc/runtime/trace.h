@@ -1,5 +1,5 @@
-// What the device did, and when: one row for each kernel, recipe, copy, collective, event and wait, while
-// anybody records, or the log lets them through. Off, it costs the reading of one flag.
+// The device's activity over time: one row for each kernel, recipe, copy, collective, event and wait, while a
+// trace is recorded or the log shows such rows. If disabled, it costs the read of one flag.
 #pragma once
 
 #include <c10/macros/Macros.h>
@@ -11,66 +11,68 @@
 
 namespace hpu_reference::runtime {
 
-// The kinds of work that have rows. A recipe's row holds the rows of its operators.
+// The kinds of work that have rows. The row of a recipe contains the rows of its operators in time.
 enum class TraceKind : std::uint8_t { None, Kernel, Recipe, Copy, Collective, Event, Wait };
 
-// The kind's name in traces.
+// Returns the kind's name in traces.
 const char* name_of(TraceKind kind);
 
 // One row. Times are nanoseconds since 1970.
 struct TraceRow {
   TraceKind kind = TraceKind::Kernel;
-  int queue = 0;  // that it ran on: the stream's
+  int queue = 0;  // the queue of the stream that ran the work
   std::int64_t start = 0;
   std::int64_t end = 0;
-  std::uint64_t correlation = 0;  // number of the host's operator that issued it, or 0
-  std::int64_t bytes = -1;        // that it read and wrote, or -1 if that is not known
+  std::uint64_t correlation = 0;  // number of the host operator that issued the work, or 0
+  std::int64_t bytes = -1;        // bytes read and written, or -1 if unknown
   std::string name;
 };
 
-// The rows that were recorded from begin to end.
+// The rows that were recorded between begin and end of a recording.
 struct Trace {
-  std::vector<TraceRow> rows;  // in the order of their ends
+  std::vector<TraceRow> rows;  // in the order of their end times
   std::int64_t dropped = 0;    // rows beyond the limit
 };
 
-// Who wants rows: kRecorded while anybody records, kLogged while a module of the log lets them through.
+// The consumers of rows, as bits. kRecorded: at least one recording is open. kLogged: at least one module of
+// the log shows rows.
 inline constexpr std::uint8_t kRecorded = 1;
 inline constexpr std::uint8_t kLogged = 2;
-extern std::atomic<std::uint8_t> g_rows_wanted;
+extern std::atomic<std::uint8_t> g_row_consumers;
 
-// True while anybody wants rows.
+// Returns true while rows have a consumer.
 inline bool is_tracing() {
-  return C10_UNLIKELY(g_rows_wanted.load(std::memory_order_relaxed) != 0);
+  return C10_UNLIKELY(g_row_consumers.load(std::memory_order_relaxed) != 0);
 }
 
-// True while anybody records.
+// Returns true while a recording is open.
 inline bool is_recording() {
-  return (g_rows_wanted.load(std::memory_order_relaxed) & kRecorded) != 0;
+  return (g_row_consumers.load(std::memory_order_relaxed) & kRecorded) != 0;
 }
 
-// Follows the settings of the log, after they have changed.
-void log_rows_as_set();
+// Updates the kLogged bit after the settings of the log have changed.
+void update_logged_rows();
 
-// Storage of is_profiled(): the open profiles of torch's that cover the device.
+// The number of open torch profiles that cover the device.
 extern std::atomic<int> g_profiles;
 
-// True while a profile of torch's covers the device, so that its rows stand for what operators would report.
+// Returns true while a torch profile covers the device. The device's rows then replace the events that
+// operators would report.
 inline bool is_profiled() {
   return g_profiles.load(std::memory_order_relaxed) != 0;
 }
 
-// A recording. Several may be open; each ends with the rows since its own begin.
+// A recording of rows. Several recordings may be open; each returns the rows since its own start.
 class TraceRecording {
  public:
   TraceRecording();
-  // Gives up the rows unless it has ended.
+  // Discards the rows unless end() was called.
   ~TraceRecording();
   TraceRecording(const TraceRecording&) = delete;
   TraceRecording& operator=(const TraceRecording&) = delete;
 
-  // Stops recording and returns the rows; empty if it has ended already, or in a forked child. Work that
-  // still runs has no row: wait for it first.
+  // Stops the recording and returns its rows. Returns no rows if the recording has already ended, or in a
+  // forked child. Wait for work first: running work has no row yet.
   Trace end();
 
  private:
@@ -78,23 +80,25 @@ class TraceRecording {
   State* state_;
 };
 
-// The most rows that are kept; what comes behind is counted. Throws ValueError if it is not positive.
+// The largest number of rows to keep; further rows are only counted. Throws ValueError if the number is not
+// positive.
 void set_trace_limit(std::int64_t rows);
 std::int64_t trace_limit();
 
-// The number of the host's operator that the calling thread is in; what it issues has it.
+// The number of the host operator that the calling thread executes. Work that the thread issues gets this
+// number.
 void push_correlation(std::uint64_t id);
 void pop_correlation();
 std::uint64_t current_correlation();
 
-// The origin of queued work, noted when it is queued.
+// The origin of queued work, recorded when the work is queued.
 struct TraceOrigin {
   std::uint64_t correlation = 0;
-  std::uint64_t issued = 0;  // on the clock of the rows, 0 without a recording
+  std::uint64_t issued = 0;  // on the clock of the rows; 0 if no trace is recorded
 };
 TraceOrigin current_origin();
 
-// While one lives, rows of the calling thread have that correlation.
+// Scope in which rows of the calling thread have this correlation.
 class CorrelationScope {
  public:
   explicit CorrelationScope(std::uint64_t id) : active_(is_tracing()) {
@@ -114,8 +118,8 @@ class CorrelationScope {
   const bool active_;
 };
 
-// A row from its construction to its destruction, on the calling thread's current stream; none for the kind
-// None. The name must live as long.
+// A row that lasts from construction to destruction of this object, on the calling thread's current stream.
+// The kind None adds no row. The name must outlive this object.
 class TraceSpan {
  public:
   TraceSpan(TraceKind kind, const std::string& name) {
@@ -148,10 +152,10 @@ class TraceSpan {
   std::int64_t bytes_ = 0;
 };
 
-// Adds a row from `start` to now; `start` 0 makes it a moment.
+// Adds a row from `start` to now. With `start` 0 the row has no duration.
 void add_trace_row(
     TraceKind kind, const std::string& name, int queue, std::uint64_t start, std::int64_t bytes = -1);
-// The clock of the rows.
+// Returns the current time on the clock of the rows.
 std::uint64_t trace_clock();
 
 }  // namespace hpu_reference::runtime

@@ -13,8 +13,8 @@ std::atomic<bool> g_on{false};
 // Never destroyed: work may be issued during static destruction.
 struct Clocks {
   std::mutex mutex;
-  std::map<int, OrderClock> queues;
-  OrderClock host;
+  std::map<int, VectorClock> queues;
+  VectorClock host;
 };
 
 Clocks& clocks() {
@@ -22,51 +22,51 @@ Clocks& clocks() {
   return *value;
 }
 
-void merge(OrderClock& into, const OrderClock& from) {
+void merge(VectorClock& into, const VectorClock& from) {
   for (const auto& [queue, count] : from) {
-    std::uint64_t& known = into[queue];
-    known = std::max(known, count);
+    std::uint64_t& merged_count = into[queue];
+    merged_count = std::max(merged_count, count);
   }
 }
 
 }  // namespace
 
-void start_order_clocks() {
+void enable_vector_clocks() {
   g_on = true;
 }
 
-bool has_order_clocks() {
+bool are_vector_clocks_enabled() {
   return g_on.load(std::memory_order_relaxed);
 }
 
-OrderClock tick(int queue) {
+VectorClock tick(int queue) {
   Clocks& self = clocks();
   const std::lock_guard<std::mutex> lock(self.mutex);
-  OrderClock& clock = self.queues[queue];
+  VectorClock& clock = self.queues[queue];
   merge(clock, self.host);
   clock[queue]++;
   return clock;
 }
 
-OrderClock clock_of(int queue) {
-  if (!has_order_clocks()) {
+VectorClock clock_of(int queue) {
+  if (!are_vector_clocks_enabled()) {
     return {};
   }
   Clocks& self = clocks();
   const std::lock_guard<std::mutex> lock(self.mutex);
-  OrderClock& clock = self.queues[queue];
+  VectorClock& clock = self.queues[queue];
   merge(clock, self.host);
   return clock;
 }
 
-OrderClock clock_of_host() {
+VectorClock clock_of_host() {
   Clocks& self = clocks();
   const std::lock_guard<std::mutex> lock(self.mutex);
   return self.host;
 }
 
-void order_behind(int queue, const OrderClock& clock) {
-  if (!has_order_clocks()) {
+void order_queue_after(int queue, const VectorClock& clock) {
+  if (!are_vector_clocks_enabled()) {
     return;
   }
   Clocks& self = clocks();
@@ -74,8 +74,8 @@ void order_behind(int queue, const OrderClock& clock) {
   merge(self.queues[queue], clock);
 }
 
-void order_host_behind(const OrderClock& clock) {
-  if (!has_order_clocks()) {
+void order_host_after(const VectorClock& clock) {
+  if (!are_vector_clocks_enabled()) {
     return;
   }
   Clocks& self = clocks();

@@ -1,5 +1,6 @@
-// What the waits of a program order: which work on other streams has to have run before work on a stream
-// starts, and before the host goes on. Kept only to find missing waits (HPU_REFERENCE_STREAM_ORDER=events).
+// Vector clocks: the order that the waits of a program establish. They say which work on other streams must
+// have run before work on a stream starts, and before the host continues. They are maintained only to find
+// missing waits (HPU_REFERENCE_STREAM_ORDER=events).
 #pragma once
 
 #include <cstdint>
@@ -7,24 +8,23 @@
 
 namespace hpu_reference::runtime {
 
-// For each queue the number of its pieces of work that come before.
-using OrderClock = std::map<int, std::uint64_t>;
+// For each queue, the number of its items that happen before.
+using VectorClock = std::map<int, std::uint64_t>;
 
-// Switches the clocks on; they cannot be switched off again.
-void start_order_clocks();
-// True if the clocks are on.
-bool has_order_clocks();
+// Enables the clocks. They cannot be disabled again.
+void enable_vector_clocks();
+bool are_vector_clocks_enabled();
 
-// Counts a piece of work on the queue and returns what comes before it, the work itself included.
-OrderClock tick(int queue);
-// What comes before the end of the queue.
-OrderClock clock_of(int queue);
-// What comes before all work that the host issues from now on.
-OrderClock clock_of_host();
-// Orders the queue's later work behind that.
-void order_behind(int queue, const OrderClock& clock);
-// Orders all work that the host issues from now on behind that. Threads share one host: an order that the
-// program has between its threads is believed.
-void order_host_behind(const OrderClock& clock);
+// Counts an item on the queue and returns its clock: all items that happen before it, and the item itself.
+VectorClock tick(int queue);
+// Returns the items that happen before the end of the queue.
+VectorClock clock_of(int queue);
+// Returns the items that happen before all work that the host issues from now on.
+VectorClock clock_of_host();
+// Orders the queue's later work after the clock.
+void order_queue_after(int queue, const VectorClock& clock);
+// Orders all work that the host issues from now on after the clock. All threads share one host clock: the
+// program is trusted to order its threads.
+void order_host_after(const VectorClock& clock);
 
 }  // namespace hpu_reference::runtime

@@ -1,4 +1,4 @@
-"""Operators of pipelines: readers, decoders, changes of images, constants, and functions of a program."""
+"""Operators of pipelines: readers, decoders, image transformations, constants and user-defined functions."""
 
 from __future__ import annotations
 
@@ -16,35 +16,36 @@ _ATTEMPTS = 10
 
 
 class ReadImageDatasetFromDir(Node):
-    """Reads files of images from one folder for each class: names of files, and numbers of classes."""
+    """Reads image files from one folder per class. Results: file names and class numbers."""
 
     RESULTS = 2
 
     def __init__(
         self, dir: str, format: str = "JPEG", seed: int = 0, shuffle: bool = False,
         drop_remainder: bool = False, label_dtype: Any = _dtype.UINT32, num_slices: int = 1,
-        slice_index: int = 0, **others: Any,
+        slice_index: int = 0, **unused_options: Any,
     ) -> None:  # fmt: skip
         """Find the files.
 
         Args:
-            dir: folder with a folder for each class, in the order of their names.
-            format: "JPEG" (also files .jpg and .jpeg) or another ending.
-            seed: seed of the order.
-            shuffle: whether each epoch has an order of its own.
-            drop_remainder: whether files that do not fill a batch are left out; else the first ones are
-                repeated.
-            label_dtype: dtype of the numbers of classes.
-            num_slices: number of parts that ranks share.
-            slice_index: the part that this one reads.
-            others: arguments of hardware, not used.
+            dir: folder with one folder for each class; class numbers follow the order of their names.
+            format: "JPEG" (files .jpg and .jpeg) or another file extension.
+            seed: seed of the shuffled order.
+            shuffle: use a new order for each epoch.
+            drop_remainder: omit files that do not fill a batch; otherwise the first files are repeated.
+            label_dtype: dtype of the class numbers.
+            num_slices: number of slices that ranks share.
+            slice_index: the slice that this reader reads.
+            others: hardware arguments, not used.
 
         Raises:
-            FileNotFoundError: there is no such folder, or no file in it.
+            FileNotFoundError: the folder does not exist or contains no matching file.
         """
         super().__init__()
         if not os.path.isdir(dir):
-            raise FileNotFoundError(f"{dir} is not a folder: give one with a folder of images for each class")
+            raise FileNotFoundError(
+                f"{dir} is not a folder. Use a folder with one folder of images for each class."
+            )
         endings = (".jpg", ".jpeg") if format.upper() == "JPEG" else (f".{format.lower()}",)
         self.files: list[tuple[str, int]] = []
         classes = sorted(entry.name for entry in os.scandir(dir) if entry.is_dir())
@@ -57,9 +58,11 @@ class ReadImageDatasetFromDir(Node):
             ]
         if not self.files:
             raise FileNotFoundError(
-                f"no file in folders of {dir} ends with {' or '.join(endings)}: give another format or folder"
+                f"no file in the class folders of {dir} ends with {' or '.join(endings)}. Use another format "
+                "or folder."
             )
-        # Ranks have the same number of files, or collectives would wait for batches that one does not have.
+        # All ranks get the same number of files. Otherwise collectives would wait for batches that a rank
+        # does not have.
         count = len(self.files)
         each = max(1, count // num_slices if drop_remainder else math.ceil(count / num_slices))
         self.files = [self.files[(slice_index + i * num_slices) % count] for i in range(each)]
@@ -73,7 +76,7 @@ class ReadImageDatasetFromDir(Node):
         self._place, self._order = 0, numpy.arange(len(self.files))
 
     def batches(self, size: int) -> int:
-        """Number of batches of an epoch."""
+        """Return the number of batches of an epoch."""
         return len(self.files) // size if self.drop_remainder else math.ceil(len(self.files) / size)
 
     def start(self) -> None:
@@ -83,49 +86,49 @@ class ReadImageDatasetFromDir(Node):
             self._order = self._random.permutation(len(self.files))
 
     def advance(self, size: int) -> None:
-        """Choose the files of the next batch."""
+        """Select the files of the next batch."""
         chosen = [self.files[self._order[(self._place + i) % len(self.files)]] for i in range(size)]
         self._place += size
         self._batch = [file for file, _ in chosen], numpy.array([c for _, c in chosen], self.label_dtype)
 
     def compute(self) -> tuple[list[str], numpy.ndarray]:
-        """Return the names and classes of the batch."""
+        """Return the file names and class numbers of the batch."""
         if self._batch is None:
-            raise RuntimeError("a reader has no batch before its pipeline is iterated over")
+            raise RuntimeError("the reader has no batch yet: iterate over its pipeline first")
         return self._batch
 
 
 class ImageDecoder(Node):
-    """Decodes files to images of one size, uint8[batch, colours, rows, columns] or colours last."""
+    """Decodes files to images of one size, uint8[batch, colours, rows, columns] or with colours last."""
 
     def __init__(
         self, output_format: imgtype = imgtype.RGB_P, resize: list[int] | None = None,
         resampling_mode: ftype = ftype.BI_LINEAR,
         random_crop_type: randomCropType = randomCropType.NO_RANDOM_CROP, scale_min: float = 0.08,
         scale_max: float = 1.0, ratio_min: float = 3 / 4, ratio_max: float = 4 / 3, seed: int = 0,
-        **others: Any,
+        **unused_options: Any,
     ) -> None:  # fmt: skip
-        """Make a decoder.
+        """Create a decoder.
 
         Args:
             output_format: layout of the result.
             resize: columns and rows of the result.
-            resampling_mode: way to interpolate.
-            random_crop_type: part of each image that is resized: all, the largest square in the middle, or
-                one by chance.
-            scale_min: least part of the area, if by chance.
-            scale_max: largest part of the area.
-            ratio_min: least width / height.
-            ratio_max: largest width / height.
-            seed: seed of the chance.
-            others: arguments of hardware, not used.
+            resampling_mode: interpolation method.
+            random_crop_type: part of each image that is resized: the whole image, the largest central square,
+                or a random crop.
+            scale_min: minimum share of the area of a random crop.
+            scale_max: maximum share of the area.
+            ratio_min: minimum width / height.
+            ratio_max: maximum width / height.
+            seed: seed of the random crops.
+            others: hardware arguments, not used.
 
         Raises:
-            ValueError: there is no size.
+            ValueError: ``resize`` is missing.
         """
         super().__init__()
         if resize is None:
-            raise ValueError("ImageDecoder makes images of one size: give resize=[columns, rows]")
+            raise ValueError("ImageDecoder returns images of one size. Pass resize=[columns, rows].")
         self.output_format, self.size, self.mode = output_format, (resize[0], resize[1]), resampling_mode
         self.crop, self.scale, self.ratio = random_crop_type, (scale_min, scale_max), (ratio_min, ratio_max)
         self._random = numpy.random.default_rng(seed)
@@ -158,23 +161,23 @@ class ImageDecoder(Node):
                     area *= self._random.uniform(*self.scale)
                 w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
                 if 0 < w <= width and 0 < h <= height:
-                    left = int(self._random.integers(0, width - w + 1))
+                    left_column = int(self._random.integers(0, width - w + 1))
                     top = int(self._random.integers(0, height - h + 1))
-                    return left, top, left + w, top + h
+                    return left_column, top, left_column + w, top + h
         side = min(width, height)
-        left, top = (width - side) // 2, (height - side) // 2
-        return left, top, left + side, top + side
+        left_column, top = (width - side) // 2, (height - side) // 2
+        return left_column, top, left_column + side, top + side
 
 
 class MediaFunc(Node):
-    """Calls a function of a program for each batch."""
+    """Calls a user-defined function for each batch."""
 
     def __init__(self, func: Any, shape: list[int], dtype: Any = _dtype.FLOAT32, **params: Any) -> None:
-        """Make the function from its class, which gets the parameters in a dict.
+        """Construct the function from its class, which receives the parameters in a dict.
 
         Args:
             func: a class like `operators.cpu_nodes.cpu_nodes.media_function`.
-            shape: shape of the array, the last dimension first.
+            shape: shape of the array, last dimension first.
             dtype: dtype of the array.
             params: further parameters.
         """
@@ -187,10 +190,10 @@ class MediaFunc(Node):
 
 
 class MediaConst(Node):
-    """Gives the same array for each batch."""
+    """Returns the same array for each batch."""
 
     def __init__(self, data: Any, shape: list[int], dtype: Any = _dtype.FLOAT32) -> None:
-        """Take an array; ``shape`` has the last dimension last, and its elements as many as the data."""
+        """Store an array with the elements of ``data``; ``shape`` has the last dimension last."""
         super().__init__()
         self.value = numpy.asarray(data, numpy.dtype(_name(dtype))).reshape(shape)
 
@@ -200,10 +203,12 @@ class MediaConst(Node):
 
 
 class RandomFlip(Node):
-    """Mirrors those images for which another input is not zero."""
+    """Mirrors the images for which another input is not zero."""
 
-    def __init__(self, horizontal: bool | int = True, vertical: bool | int = False, **others: Any) -> None:
-        """Choose the sides that are exchanged."""
+    def __init__(
+        self, horizontal: bool | int = True, vertical: bool | int = False, **unused_options: Any
+    ) -> None:
+        """Select the axes that are mirrored."""
         super().__init__()
         self.axes = tuple(axis for axis, wanted in ((-1, horizontal), (-2, vertical)) if wanted)
 
@@ -216,36 +221,39 @@ class RandomFlip(Node):
 
 
 class CropMirrorNorm(Node):
-    """Cuts a part of images [batch, colours, rows, columns] and computes (part - mean) * 1 / deviation."""
+    """Crops images [batch, colours, rows, columns] and computes (crop - mean) * 1 / deviation."""
 
     def __init__(
         self, crop_w: int, crop_h: int, crop_d: int = 0, crop_pos_x: float = 0.5, crop_pos_y: float = 0.5,
-        mirror: int = 0, dtype: Any = _dtype.FLOAT32, **others: Any,
+        mirror: int = 0, dtype: Any = _dtype.FLOAT32, **unused_options: Any,
     ) -> None:  # fmt: skip
-        """Choose the part.
+        """Select the crop.
 
         Args:
-            crop_w: columns; 0 for all.
-            crop_h: rows; 0 for all.
+            crop_w: number of columns; 0 for all.
+            crop_h: number of rows; 0 for all.
             crop_d: not used.
-            crop_pos_x: place of the part, 0 at the left and 1 at the right.
-            crop_pos_y: place of the part, 0 at the top and 1 at the bottom.
-            mirror: whether left and right are exchanged.
+            crop_pos_x: horizontal position of the crop, from 0 (left) to 1 (right).
+            crop_pos_y: vertical position of the crop, from 0 (top) to 1 (bottom).
+            mirror: swap left and right.
             dtype: dtype of the result.
-            others: arguments of hardware, not used.
+            others: hardware arguments, not used.
         """
         super().__init__()
         self.size, self.place, self.mirror = (crop_h, crop_w), (crop_pos_y, crop_pos_x), bool(mirror)
         self.dtype = numpy.dtype(_name(dtype))
 
     def compute(self, images: numpy.ndarray, mean: numpy.ndarray, inverse: numpy.ndarray) -> numpy.ndarray:
-        """Cut and normalise; ``mean`` and ``inverse`` have one number for each colour."""
+        """Crop and normalise; ``mean`` and ``inverse`` have one number for each colour."""
         parts = []
-        for whole, wanted, place in zip(images.shape[-2:], self.size, self.place, strict=True):
+        for whole, wanted, position in zip(images.shape[-2:], self.size, self.place, strict=True):
             length = wanted or whole
             if length > whole:
-                raise ValueError(f"CropMirrorNorm cuts {length} of {whole} pixels: decode to a larger size")
-            start = round((whole - length) * place)
+                raise ValueError(
+                    f"CropMirrorNorm cannot crop {length} pixels from {whole} pixels. Decode to a larger "
+                    "size."
+                )
+            start = round((whole - length) * position)
             parts.append(slice(start, start + length))
         part = images[..., parts[0], parts[1]].astype(numpy.float32)
         if self.mirror:

@@ -1,4 +1,4 @@
-"""Nodes of a pipeline, and what they compute for one batch."""
+"""Nodes of a pipeline, and evaluation of a batch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 class Value:
     """One result of a node."""
 
-    def __init__(self, node: Node, place: int) -> None:
-        self.node, self.place = node, place
+    def __init__(self, node: Node, result_index: int) -> None:
+        self.node, self.place = node, result_index
 
 
 class Node:
-    """An operator of a pipeline; a call connects it to the results of others."""
+    """An operator of a pipeline. A call connects it to results of other nodes."""
 
     #: Number of results.
     RESULTS = 1
@@ -23,25 +23,25 @@ class Node:
         self.inputs: Sequence[Value] = ()
 
     def __call__(self, *inputs: Value) -> Any:
-        """Connect to inputs; return the result, or as many as there are."""
+        """Connect the node to inputs. Return its result, or a tuple of `RESULTS` results."""
         self.inputs = inputs
-        values = tuple(Value(self, place) for place in range(self.RESULTS))
+        values = tuple(Value(self, result_index) for result_index in range(self.RESULTS))
         return values if len(values) > 1 else values[0]
 
     def compute(self, *inputs: Any) -> Any:
-        """Compute a batch: one result, or a tuple of `RESULTS`."""
+        """Compute a batch: one result, or a tuple of `RESULTS` results."""
         raise NotImplementedError
 
 
 def evaluate(outputs: Sequence[Value]) -> list[Any]:
-    """Compute one batch of some results; each node once."""
+    """Compute one batch of the given results. Each node is computed once."""
     done: dict[int, Any] = {}
 
     def result(value: Value) -> Any:
         node = value.node
         if id(node) not in done:
-            done[id(node)] = node.compute(*(result(one) for one in node.inputs))
-        found = done[id(node)]
-        return found[value.place] if node.RESULTS > 1 else found
+            done[id(node)] = node.compute(*(result(input_value) for input_value in node.inputs))
+        node_result = done[id(node)]
+        return node_result[value.place] if node.RESULTS > 1 else node_result
 
     return [result(value) for value in outputs]

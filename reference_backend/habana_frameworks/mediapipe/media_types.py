@@ -1,4 +1,4 @@
-"""Words of the arguments of `fn`."""
+"""Enumerations for arguments of `fn`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class dtype(str, enum.Enum):
-    """Element types; each is the name of NumPy's."""
+    """Element types; the values are names of NumPy dtypes."""
 
     UINT8 = "uint8"
     INT8 = "int8"
@@ -21,7 +21,7 @@ class dtype(str, enum.Enum):
 
 
 class imgtype(str, enum.Enum):
-    """Layouts of decoded images: planes of colours, or colours of each pixel side by side."""
+    """Layouts of decoded images: planar (colours in separate planes) or interleaved."""
 
     RGB_P = "rgb-p"
     RGB_I = "rgb-i"
@@ -29,7 +29,7 @@ class imgtype(str, enum.Enum):
 
 
 class ftype(enum.IntEnum):
-    """Ways to interpolate; the numbers are Pillow's."""
+    """Interpolation methods; the numbers are Pillow's."""
 
     NEAREST = 0
     LANCZOS = 1
@@ -47,7 +47,7 @@ class decoderStage(enum.IntEnum):
 
 
 class randomCropType(enum.IntEnum):
-    """Ways to choose a part of an image."""
+    """Methods to select a crop of an image."""
 
     NO_RANDOM_CROP = 0
     RANDOMIZED_AREA_AND_ASPECT_RATIO_CROP = 1

@@ -1,4 +1,4 @@
-"""The base of pipelines."""
+"""The base class of pipelines."""
 
 from __future__ import annotations
 
@@ -10,27 +10,29 @@ from .fn import ReadImageDatasetFromDir
 
 
 class MediaPipe:
-    """A pipeline: a program's class has nodes of `fn` and `definegraph`, which connects them."""
+    """A pipeline. A subclass creates nodes of `fn` and defines `definegraph`, which connects them."""
 
     def __init__(
         self, device: Any = None, prefetch_depth: int = 1, batch_size: int = 1, pipe_name: str = "MediaPipe",
-        **others: Any,
+        **unused_options: Any,
     ) -> None:  # fmt: skip
-        """Make a pipeline.
+        """Create a pipeline.
 
         Args:
             device: device of the batches, for iterators; None for hpu.
-            prefetch_depth: not used: batches are made if they are asked for.
-            batch_size: images of a batch.
-            pipe_name: name, for messages.
-            others: arguments of hardware, not used.
+            prefetch_depth: not used: batches are computed when requested.
+            batch_size: number of images per batch.
+            pipe_name: name for messages.
+            others: hardware arguments, not used.
         """
         self._device, self._batch_size, self._name = device or "hpu", batch_size, pipe_name
         self._outputs: list[graph.Value] | None = None
 
     def definegraph(self) -> Any:
-        """Connect the nodes; return the results of the pipeline."""
-        raise NotImplementedError(f"{type(self).__name__} has no definegraph: define it, it returns results")
+        """Connect the nodes, and return the results of the pipeline."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no definegraph. Define it to return the results."
+        )
 
     def getBatchSize(self) -> int:
         """Return the number of images of a batch."""
@@ -47,18 +49,22 @@ class MediaPipe:
             self._outputs = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
 
     def reader(self) -> ReadImageDatasetFromDir:
-        """Return the reader among the nodes.
+        """Return the reader among the pipeline's attributes.
 
         Raises:
-            RuntimeError: there is none, or several.
+            RuntimeError: the pipeline does not have exactly one reader.
         """
-        found = [one for one in vars(self).values() if isinstance(one, ReadImageDatasetFromDir)]
-        if len(found) != 1:
-            raise RuntimeError(f"{self._name} has {len(found)} readers as attributes: a pipeline has one")
-        return found[0]
+        readers = [
+            attribute for attribute in vars(self).values() if isinstance(attribute, ReadImageDatasetFromDir)
+        ]
+        if len(readers) != 1:
+            raise RuntimeError(
+                f"{self._name} has {len(readers)} readers as attributes, but a pipeline needs exactly one"
+            )
+        return readers[0]
 
     def batches(self) -> Iterator[list[Any]]:
-        """Compute the batches of an epoch, as NumPy arrays."""
+        """Compute the batches of an epoch as NumPy arrays."""
         self.build()
         assert self._outputs is not None
         reader = self.reader()

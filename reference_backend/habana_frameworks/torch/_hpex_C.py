@@ -1,4 +1,4 @@
-"""The operators of ``torch.ops.hpu`` by the name of the extension that holds them on hardware."""
+"""The operators of ``torch.ops.hpu``, under the name of the extension that contains them on hardware."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ def __getattr__(name: str) -> Any:
     """Return an operator.
 
     Raises:
-        AttributeError: there is no operator of that name.
+        AttributeError: an operator with this name does not exist.
     """
-    found = None if name.startswith("__") else getattr(torch.ops.hpu, name, None)
-    if found is None:
-        raise AttributeError(f"{__name__} holds the operators of torch.ops.hpu, and {name!r} is not one")
-    return found
+    operator = None if name.startswith("__") else getattr(torch.ops.hpu, name, None)
+    if operator is None:
+        raise AttributeError(f"{__name__} contains the operators of torch.ops.hpu, but not {name!r}")
+    return operator

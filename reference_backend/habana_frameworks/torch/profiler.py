@@ -1,4 +1,4 @@
-"""Older names of `utils.profiler`."""
+"""Deprecated names of `utils.profiler`."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from .utils import profiler
 
 
 class ProfilerApi:
-    """A deprecated form of `utils.profiler`; `torch.profiler` shows more. Calls give a `FutureWarning`."""
+    """Deprecated form of `utils.profiler`; calls give a `FutureWarning`. Use `torch.profiler`."""
 
     @staticmethod
     def setup() -> None:
-        """As `utils.profiler._setup_profiler`."""
+        """Call `utils.profiler._setup_profiler`."""
         _warn()
         profiler._setup_profiler()
 
     @staticmethod
     def start() -> None:
-        """As `utils.profiler._start_profiler`."""
+        """Call `utils.profiler._start_profiler`."""
         _warn()
         profiler._start_profiler()
 
     @staticmethod
     def stop() -> None:
-        """As `utils.profiler._stop_profiler`."""
+        """Call `utils.profiler._stop_profiler`."""
         _warn()
         profiler._stop_profiler()
 

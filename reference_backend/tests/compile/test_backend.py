@@ -25,7 +25,7 @@ print(ht.dynamo.compile_backend.config.use_boxed_input)
 
 
 def test_inductor_refuses_at_once() -> None:
-    with pytest.raises(Exception, match=r"Inductor does not compile for hpu tensors: use .*hpu_backend"):
+    with pytest.raises(Exception, match=r"Inductor does not compile for hpu tensors. Use .*hpu_backend"):
         torch.compile(lambda x: x + 1)(torch.ones(2, device="hpu"))
     assert torch.compile(lambda x: x + 1, backend="aot_eager")(torch.ones(1, device="hpu")).tolist() == [2]
 

@@ -75,7 +75,7 @@ def test_configuration_flags_are_the_options() -> None:
 
 
 def test_unknown_option(interpreted) -> None:
-    with pytest.raises(RuntimeError, match=r"unknown option 'fast' of hpu_backend: use one of .*inference"):
+    with pytest.raises(RuntimeError, match=r"unknown option 'fast' of hpu_backend. Use one of .*inference"):
         interpreted(lambda x: x + 1, fast=True)(torch.ones(2, device="hpu"))
 
 
@@ -125,7 +125,7 @@ def test_freezing_says_what_it_lacks(compiled, caplog) -> None:
     layer = nn.Linear(4, 4).to("hpu").eval()
     with torch.no_grad():
         compiled(layer, use_graph_freezing=1)(torch.randn(2, 4, device="hpu"))
-    assert "set torch._inductor.config.freezing = True" in caplog.text
+    assert "Set torch._inductor.config.freezing = True" in caplog.text
     caplog.clear()
     with torch.no_grad():
         compiled(lambda x: x * 2, use_graph_freezing=1)(torch.randn(2, 4, device="hpu"))
@@ -182,4 +182,4 @@ print(sum("no C++ compiler" in str(warning.message) for warning in caught))
 def test_torch_compile_can_be_disallowed(python) -> None:
     script = "torch.compile(lambda x: x + 1, backend='hpu_backend')(torch.ones(2, device='hpu'))"
     done = python(script, PT_HPU_DISALLOW_TORCH_COMPILE="1")
-    assert "RuntimeError: torch.compile is switched off by PT_HPU_DISALLOW_TORCH_COMPILE" in done.stderr
+    assert "RuntimeError: torch.compile is disabled by PT_HPU_DISALLOW_TORCH_COMPILE" in done.stderr

@@ -5,16 +5,15 @@ A failure prints the seed and the smallest program that still fails, as a script
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from helpers.compile_programs import Author, check
 
-NIGHTLY = os.environ.get("CONFORMANCE_NIGHTLY") == "1"
+from tests.support.nightly import NIGHTLY
+
 CHUNK = 20
 #: An interpreted program costs a tenth of a second; a fused one, a C++ compilation or two.
-INTERPRETED = 2000 if NIGHTLY else 160
-FUSED = range(100) if NIGHTLY else (36, 41, 43, 48)
+INTERPRETED = 2000 if NIGHTLY else 80
+FUSED = range(100) if NIGHTLY else (36, 43)
 
 
 @pytest.mark.parametrize("first", range(0, INTERPRETED, CHUNK))

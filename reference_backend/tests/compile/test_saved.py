@@ -116,7 +116,7 @@ def test_memory_that_a_backward_pass_addresses_is_not_copied(compiled: Any) -> N
         return x * old
 
     model = Model(program, (4, 1)).to("hpu")
-    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="clone it first"):
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="clone the tensor first"):
         compiled(model)(torch.ones(4, device="hpu"))
 
 

@@ -145,7 +145,7 @@ def inside_of_graphs(rank, size):
         assert gathered.cpu().tolist() == due
     dry = torch.hpu.HPUGraph()
     with (
-        pytest.raises(RuntimeError, match="a dry run cannot hold collectives"),
+        pytest.raises(RuntimeError, match="a dry run cannot contain collectives"),
         torch.hpu.graph(dry, dry_run=True),
     ):
         dist.all_reduce(x)

@@ -182,7 +182,7 @@ def test_copies_start_without_graphs_and_make_their_own(model, copied):
 @pytest.mark.usefixtures("lazy")
 def test_control_and_statistics(model, capsys):
     cacher = hpu.ModuleCacher()
-    with pytest.raises(RuntimeError, match="call it with one first"):
+    with pytest.raises(RuntimeError, match="Call it with a module first"):
         cacher.log_stats()
     cacher(model, verbose=True, log_frequency=2, have_grad_accumulation=True)
     _train(model, 2)
@@ -197,7 +197,7 @@ def test_control_and_statistics(model, capsys):
     capsys.readouterr()
     model.log_stats()
     assert capsys.readouterr().out == (
-        "HPU graphs of Counted, iteration 7: 2 captured, 1 replayed, 1 calls without, 0 dropped\n"
+        "HPU graphs of Counted, iteration 7: 2 captured, 1 replayed, 1 calls without a graph, 0 removed\n"
     )
 
 

@@ -246,7 +246,7 @@ def test_what_is_refused():
     buffered.register_buffer("extra", _input(2, grad=True))
     with pytest.raises(AssertionError, match="buffer extra requires grad"):
         hpu.make_graphed_callables(buffered, (_input(1, 2),))
-    with pytest.raises(AssertionError, match="only tensors, and there is a int"):
+    with pytest.raises(AssertionError, match="only tensors, but contain a int"):
         hpu.make_graphed_callables(lambda x, n: x * n, (_input(1), 2))
     with pytest.raises(AssertionError, match="one is on cpu"):
         hpu.make_graphed_callables(lambda x: x, (torch.ones(1),))

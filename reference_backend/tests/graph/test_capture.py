@@ -116,7 +116,7 @@ def test_replayv2_copies():
     graph, total = _captured(lambda: a + b)
     graph.replayV2([a, b], [torch.ones(2, device="hpu"), torch.full((2,), 5.0)])
     assert (total.tolist(), a.tolist(), b.tolist()) == ([6, 6], [1, 1], [5, 5])
-    with pytest.raises(ValueError, match="1 tensors cannot be copied into 2"):
+    with pytest.raises(ValueError, match="1 tensors cannot be copied to 2"):
         graph.replayV2([a, b], [a])
 
 
@@ -175,7 +175,7 @@ def test_exchanged_tensors_must_fit():
 
 def test_exchange_needs_marks():
     graph, _ = _captured(lambda: torch.zeros(1, device="hpu") + 1)
-    with pytest.raises(RuntimeError, match="no marked inputs: call mark_user_inputs"):
+    with pytest.raises(RuntimeError, match="no marked inputs. Call mark_user_inputs"):
         graph.replayV3([])
 
 
@@ -283,8 +283,8 @@ print(x.item(), *(warning.message for warning in caught))
     *replays, last = output_of(code).splitlines()
     assert replays == ["None None None"] * 3
     assert last == (
-        "2.0 replay of an HPUGraph that was never captured does nothing: capture it with torch.hpu.graph "
-        "first"
+        "2.0 replay of an HPUGraph that was never captured does nothing. Capture the graph with "
+        "torch.hpu.graph first."
     )
 
 

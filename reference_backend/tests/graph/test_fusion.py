@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from helpers.fusion_programs import Program, assert_same, fusion, record, run_artifact, run_built
+
+from tests.support.nightly import every
 
 NotFusable = fusion("description").NotFusable
 
@@ -191,16 +192,19 @@ def test_built_function_does_what_the_calls_do(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "temporary_in_place",
-        "linear",
-        "step_of_sgd",
-        "foreach_update",
-        "part_of_input",
-        "softmax_and_norm",
-        "embedding",
-        "called_by_name",
-    ][:: 1 if os.environ.get("CONFORMANCE_NIGHTLY") == "1" else 2],  # each compiles for ten seconds
+    every(
+        4,  # each compiles for ten seconds; programs at random are compiled in test_fusion_fuzz.py
+        [
+            "temporary_in_place",
+            "linear",
+            "step_of_sgd",
+            "foreach_update",
+            "part_of_input",
+            "softmax_and_norm",
+            "embedding",
+            "called_by_name",
+        ],
+    ),
 )
 def test_compiled_code_does_what_the_calls_do(name: str, tmp_path: Any) -> None:
     program = recorded(name)

@@ -39,8 +39,8 @@ REFUSED = {
         "conjugate or negative bit",
     ),
     "negative bit": (described("aten::neg", [tensor(0, neg=True)], [tensor(1)]), "conjugate or negative bit"),
-    "unknown operator": (described("aten::no_such_operator", [tensor(0)], [tensor(1)]), "no such operator"),
-    "unknown namespace": (described("nowhere::neg", [tensor(0)], [tensor(1)]), "no such operator"),
+    "unknown operator": (described("aten::no_such_operator", [tensor(0)], [tensor(1)]), "does not exist in this release"),
+    "unknown namespace": (described("nowhere::neg", [tensor(0)], [tensor(1)]), "does not exist in this release"),
     "too few arguments": (described("aten::add.Tensor", [tensor(0)], [tensor(1)]), "1 arguments"),
     "sizes from data": (described("aten::nonzero", [tensor(0)], [tensor(1)]), "DynamicOutputShape"),
     "other dtype": (
@@ -55,7 +55,7 @@ REFUSED = {
         described("aten::neg", [tensor(0)], [tensor(1)], role="borrowed"),
         "unknown role 'borrowed'",
     ),
-    "unrecorded write": (described("aten::neg_", [tensor(0)], [tensor(0)]), "its schema writes"),
+    "unrecorded write": (described("aten::neg_", [tensor(0)], [tensor(0)]), "the schema writes"),
     "unknown comparison": (
         described(
             "aten::eq.Tensor", [tensor(0, torch.int32), ("cpu", 2.5, torch.float64)], [tensor(1, torch.bool)]

@@ -81,7 +81,7 @@ def test_broken_listener_does_not_reach_the_program(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(fusion("service"), "WORKER", quick)
     service = fusion("service").Service(1, tmp_path / "cache")
     service.request(program().description, lambda artifact: 1 / 0)
-    assert len(wait(service)) == 1 and "was not taken" in caplog.text
+    assert len(wait(service)) == 1 and "the listener for fused code" in caplog.text
 
 
 def test_no_more_subprocesses_than_allowed_and_none_after_close(tmp_path: Path, monkeypatch: Any) -> None:

@@ -53,7 +53,7 @@ def test_results_of_operators_are_taken_apart():
 
 def test_packer_refuses():
     packer = TensorPacker(is_out_pack=True)
-    with pytest.raises(RuntimeError, match="call pack first"):
+    with pytest.raises(RuntimeError, match="Call pack first"):
         packer.unpack([])
     packer.pack([torch.ones(1)])
     with pytest.raises(ValueError, match="2 tensors do not fit a structure of 1"):
@@ -69,7 +69,7 @@ def test_copy_to():
     target = {"a": torch.zeros(2), "b": [torch.zeros(1), 7]}
     copy_to(target, {"a": torch.ones(2), "b": [torch.full((1,), 3.0), 8]})
     assert (target["a"].tolist(), target["b"][0].tolist(), target["b"][1]) == ([1, 1], [3], 7)
-    with pytest.raises(ValueError, match="1 tensors cannot be copied into 2"):
+    with pytest.raises(ValueError, match="1 tensors cannot be copied to 2"):
         copy_to(target, [torch.ones(1)])
 
 
@@ -137,9 +137,9 @@ def test_modes_are_in_the_key():
 def test_what_cannot_be_a_key():
     with pytest.raises(Uncacheable, match=r"shape \(2,\) on cpu"):
         input_key([torch.ones(2)])
-    with pytest.raises(Uncacheable, match="a set, which may have tensors inside"):
+    with pytest.raises(Uncacheable, match="a set, which may contain tensors"):
         input_key([{1, 2}])
-    with pytest.raises(Uncacheable, match="a object, which may have tensors inside"):
+    with pytest.raises(Uncacheable, match="a object, which may contain tensors"):
         input_key(object())
     with pytest.raises(Uncacheable, match="sparse_coo"):
         input_key(torch.eye(2).to_sparse().to("hpu"))

@@ -183,7 +183,7 @@ print(module.fp8_meta["scaling_fwd"].scale[0].item())
     [
         ({"HPU_REFERENCE_PROFILE": "gaudi9"}, "HPU_REFERENCE_PROFILE='gaudi9' is no profile"),
         ({"HPU_REFERENCE_PROFILE": "gaudi2", "HPU_REFERENCE_DEVICE_NAME": "GAUDI3"}, "disagrees"),
-        ({"HPU_REFERENCE_PROFILE": "gaudi2", "HPU_REFERENCE_COMPILE": "fused"}, "has no limits of a profile"),
+        ({"HPU_REFERENCE_PROFILE": "gaudi2", "HPU_REFERENCE_COMPILE": "fused"}, "does not support hardware limits"),
     ],
 )
 def test_a_wrong_profile_is_one_sentence(run_python, variables: dict[str, str], words: str) -> None:

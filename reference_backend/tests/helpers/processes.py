@@ -14,10 +14,10 @@ import threading
 from pathlib import Path
 
 #: Variables that only the device reads, when it is loaded: a fork of a process with torch may get them late.
-_OF_THE_DEVICE = ("PT_", "HABANA_", "HLS_", "HPU_", "GRAPH_", "LOG_LEVEL_", "ENABLE_CONSOLE")
+OF_THE_DEVICE = ("PT_", "HABANA_", "HLS_", "HPU_", "GRAPH_", "LOG_LEVEL_", "ENABLE_CONSOLE")
 
 #: Variables that would change how the device loads, runs or writes files.
-_CHANGING = (*_OF_THE_DEVICE, "TORCH", "OMPI_")
+_CHANGING = (*OF_THE_DEVICE, "TORCH", "OMPI_")
 
 
 def clean_environment(path: tuple[object, ...] = ()) -> dict[str, str]:
@@ -70,14 +70,15 @@ def run_code(
 def may_fork(code: str, options: tuple[str, ...], environment: dict[str, str]) -> bool:
     """Return whether a program cannot see that torch was imported before it started.
 
-    It imports torch before anything else, and asks for no variables but the device's, for no options of
-    the interpreter, and not how modules are imported.
+    It imports torch, or the device, which begins with it, before anything else, and asks for no variables but
+    the device's and the path of programs, for no options of the interpreter, and not how modules are
+    imported.
     """
     first = next((line.strip() for line in code.splitlines() if line.strip()), "")
     return (
-        re.match(r"import (os, )?(sys, )?torch\b|import torch\b|from torch\b", first) is not None
+        re.match(r"(import (os, )?(sys, )?|from )(habana_frameworks\.)?torch\b", first) is not None
         and options in ((), ("-W", "ignore"))
-        and all(name.startswith(_OF_THE_DEVICE) for name in environment)
+        and all(name == "PATH" or name.startswith(OF_THE_DEVICE) for name in environment)
         and not re.search(
             r"sys\.modules|importlib|subprocess|multiprocessing|AUTOLOAD|perf_counter|rusage", code
         )

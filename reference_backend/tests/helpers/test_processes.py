@@ -16,6 +16,7 @@ from helpers.processes import may_fork, run_code
         ("\nimport os, torch\n", (), {"PT_HPU_LAZY_MODE": "1"}, True),
         ("import torch", ("-W", "ignore"), {"HABANA_LOGS": "x"}, True),
         ("from torch import nn", (), {}, True),
+        ("import habana_frameworks.torch.gpu_migration, torch", (), {"PATH": "/bin"}, True),
         ("print(1)\nimport torch", (), {}, False),  # something is done before the import
         ("import torchvision", (), {}, False),
         ("import torch", ("-O",), {}, False),

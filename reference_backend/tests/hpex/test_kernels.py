@@ -70,7 +70,7 @@ def test_attention_by_keywords_and_its_assertions() -> None:
         close(FusedSDPA.apply(q, k, v, None, 0.5), out.cpu())
     for options, words in (
         ({"return_attn_probs": True}, "for inference"),
-        ({"softmax_mode": "fast"}, "with is_causal only"),
+        ({"softmax_mode": "fast"}, "only with is_causal"),
         ({"valid_seq_len": torch.tensor([5, 5], device="hpu")}, "for inference with is_causal"),
         ({"return_dropout_mask": True}, "recompute_mode=False"),
     ):

@@ -98,7 +98,7 @@ def test_adamw_of_distributed_optimizers() -> None:
         optimizer.step([g.float().to("hpu") for g in gradients(step)])
     close(parameters, adamw(0.05, (0.9, 0.999), 1e-6, 0.1, True))
     optimizer.step([None, None])
-    with pytest.raises(ValueError, match="for each of 2 parameters: got 1"):
+    with pytest.raises(ValueError, match="for each of 2 parameters, but got 1"):
         optimizer.step([None])
     with pytest.raises(ValueError, match="empty parameter list"):
         DistributedAdamW([])

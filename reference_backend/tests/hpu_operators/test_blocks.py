@@ -46,7 +46,7 @@ def test_mixture_of_experts(permuted: bool) -> None:
     )
     others = table.cpu().ne(1).all(1)
     assert bool((local.cpu()[others] == 0).all()) and not bool((local.cpu()[~others] == 0).all())
-    with pytest.raises(RuntimeError, match="experts 0 to 2 are 3, and there are weights of 1"):
+    with pytest.raises(RuntimeError, match="experts 0 to 2 are 3 experts, but weights of 1"):
         hpu.mixture_of_experts(x, table, weights, one[:1], two[:1], three[:1], True, "silu", 0, 2)
 
 

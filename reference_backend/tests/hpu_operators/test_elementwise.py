@@ -81,7 +81,7 @@ def test_choice_by_a_number_is_a_copy() -> None:
 
 
 def test_choice_by_a_mask_is_refused() -> None:
-    with pytest.raises(RuntimeError, match="plain_index takes integers"):
+    with pytest.raises(RuntimeError, match="plain_index takes integer indices"):
         hpu.plain_index(normal(4, 3), [torch.tensor([True, False, True, True], device="hpu")])
 
 

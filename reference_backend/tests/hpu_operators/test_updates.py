@@ -59,7 +59,7 @@ def test_a_graph_that_should_add_gradients_to_variables_says_that_it_cannot() ->
 
     variable = normal(3).requires_grad_()
     torch._dynamo.reset()
-    with pytest.raises(Exception, match="call it outside of the compiled function"):
+    with pytest.raises(Exception, match="Call it outside of the compiled function"):
         torch.compile(program, backend="hpu_backend", fullgraph=True)([variable], [normal(3, seed=2)])
     assert variable.grad is None
 

@@ -179,7 +179,7 @@ except torch.OutOfMemoryError:
     assert events[0]["frames"][0]["line"] == 3
     unwritable = run_python(code, HPU_REFERENCE_OOM_SNAPSHOT="/proc/nowhere")
     assert unwritable.stdout.strip() == "raised"
-    assert unwritable.stderr.count("RuntimeWarning: the snapshot of memory cannot be written") == 1
+    assert unwritable.stderr.count("RuntimeWarning: the memory snapshot could not be written") == 1
 
 
 @pytest.mark.usefixtures("recorded")

@@ -28,7 +28,7 @@ def test_levels_have_numbers_and_names(level: int | str, number: int) -> None:
 
 @pytest.mark.parametrize("level", [7, "loud", -1])
 def test_another_level_is_one_sentence(level: int | str) -> None:
-    with pytest.raises(ValueError, match="is not a level of a log: use 0 to 6"):
+    with pytest.raises(ValueError, match="is not a log level. Use 0 to 6"):
         debug.logger.get_log_level(level)
 
 

@@ -58,5 +58,5 @@ def test_shapes_of_batches(capsys: pytest.CaptureFixture[str]) -> None:
     )
     padded = list(detect_recompilation.const_shape_dataloader(batches, 5))
     assert {tuple(one["x"].shape) for one in padded} == {(2, 5)} and [one["n"] for one in padded] == [1, 2, 3]
-    with pytest.raises(ValueError, match="length 5, and maxlen is 4"):
+    with pytest.raises(ValueError, match="length 5, but maxlen is 4"):
         list(detect_recompilation.const_shape_dataloader(batches, 4))

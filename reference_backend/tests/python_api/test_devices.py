@@ -217,7 +217,7 @@ def test_utilization_needs_the_management_library(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyhlml", None)
     with pytest.raises(ImportError, match="pyhlml is not installed"):
         hpu.utilization()
-    with pytest.raises(ImportError, match="install habana-pyhlml"):
+    with pytest.raises(ImportError, match="Install habana-pyhlml"):
         hpu.memory_usage()
 
 

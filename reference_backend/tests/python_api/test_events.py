@@ -65,7 +65,7 @@ def test_a_failing_listener_is_logged_and_the_others_go_on(caplog):
 
 
 def test_only_members_can_be_asked_for():
-    with pytest.raises(TypeError, match="use a member of EventId"):
+    with pytest.raises(TypeError, match="Use a member of EventId"):
         DISPATCHER.subscribe("MARK_STEP", print)
 
 

@@ -134,7 +134,7 @@ def test_sync_debug_mode():
         assert hpu.get_sync_debug_mode() is status
         assert bridge_config.get_pt_enable_habana_streamasync() is not status
     for mode in ("sometimes", 3):
-        with pytest.raises(RuntimeError, match="is not a mode of synchronisation"):
+        with pytest.raises(RuntimeError, match="is not a synchronisation mode"):
             hpu.set_sync_debug_mode(mode)
 
 

@@ -94,9 +94,9 @@ def test_levels_masks_and_flags_choose_the_lines(python, tmp_path, variables, ex
 @pytest.mark.parametrize(
     ("variable", "text", "problem"),
     [
-        ("PT_HPU_LOG_MOD_MASK", "0xZ", "is not a mask: use a hexadecimal number, 0x1 to 0xff"),
+        ("PT_HPU_LOG_MOD_MASK", "0xZ", "is not a mask. Use a hexadecimal number, 0x1 to 0xff"),
         ("PT_HPU_LOG_MOD_MASK", "-1", "is not a mask"),
-        ("PT_HPU_LOG_TYPE_MASK", "all", "is not a mask: use a hexadecimal number, 0x1 to 0xf"),
+        ("PT_HPU_LOG_TYPE_MASK", "all", "is not a mask. Use a hexadecimal number, 0x1 to 0xf"),
     ],
 )
 def test_a_mask_that_is_none_is_one_sentence(monkeypatch, variable, text, problem):
@@ -109,15 +109,15 @@ def test_a_mask_that_is_none_is_one_sentence(monkeypatch, variable, text, proble
 @pytest.mark.parametrize(
     ("variable", "text", "problem"),
     [
-        ("LOG_LEVEL_ALL", "7", "is not a level of a log: use 0 to 6"),
-        ("LOG_LEVEL_ALL", "\u00b2", "is not a level of a log"),
-        ("LOG_LEVEL_PT_KERNEL", "loud", "is not a level of a log"),
+        ("LOG_LEVEL_ALL", "7", "is not a log level. Use 0 to 6"),
+        ("LOG_LEVEL_ALL", "\u00b2", "is not a log level"),
+        ("LOG_LEVEL_PT_KERNEL", "loud", "is not a log level"),
         ("ENABLE_CONSOLE", "perhaps", "is not a switch"),
         ("PT_LOG_FILE_SIZE_MB", "0.5", "is not an accepted integer"),
         (
             "PT_HPU_LOG_MOD_MASK",
             "128",
-            "is the hexadecimal number 0x128; only the bits of 0xff mean anything",
+            "is the hexadecimal number 0x128, but only the bits of 0xff have a meaning",
         ),
     ],
 )

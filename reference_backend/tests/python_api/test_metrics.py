@@ -71,7 +71,7 @@ def test_a_metric_collects_between_start_and_stop():
 def test_unknown_metric():
     with (
         pytest.raises(
-            metrics.MetricNotFound, match="'nothing' is not a metric: use one of graph_compilation"
+            metrics.MetricNotFound, match="'nothing' is not a metric. Use one of graph_compilation"
         ),
         metrics.metric_localcontext("nothing"),
     ):

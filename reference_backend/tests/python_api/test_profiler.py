@@ -279,7 +279,7 @@ except RuntimeError as error:
     shown = done.stdout.splitlines()
     assert shown[0] == "[]"
     assert "HABANA_PROFILE=0" in shown[1]
-    assert "HABANA_PROFILE=0: the profile of the hpu device is off" in done.stderr
+    assert "HABANA_PROFILE=0 disables the profile of the hpu device" in done.stderr
 
 
 def test_lazy_graphs_are_recipes(output_of: Any) -> None:

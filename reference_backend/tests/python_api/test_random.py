@@ -126,9 +126,9 @@ def test_fork_rng_leaves_other_choices_alone():
 
 
 def test_unknown_context():
-    with pytest.raises(ValueError, match="use 'philox'"):
+    with pytest.raises(ValueError, match="Use 'philox'"):
         hpu.set_rng_ctx("mersenne")
-    with pytest.raises(ValueError, match="use 'philox'"):
+    with pytest.raises(ValueError, match="Use 'philox'"):
         hpu.unset_rng_ctx("mersenne")
 
 

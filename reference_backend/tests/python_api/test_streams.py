@@ -164,7 +164,7 @@ def test_elapsed_time_needs_timing():
 def test_elapsed_time_needs_one_device():
     event = hpu.Event(enable_timing=True)
     event.record()
-    with pytest.raises(RuntimeError, match="use two events of one device"):
+    with pytest.raises(RuntimeError, match="Use two events of one device"):
         event.elapsed_time(torch.Event("cpu", enable_timing=True))
 
 

@@ -120,20 +120,20 @@ def test_what_cannot_be_is_an_error() -> None:
         htcore.quantizer.habana_quant_config_symmetric(torch.int8)
     net = Net().to("hpu")
     x = torch.randn(4, 16).to("hpu")
-    with pytest.raises(RuntimeError, match="call set_global"):
+    with pytest.raises(RuntimeError, match="Call set_global"):
         htcore.quantize_pt2e.prepare_pt2e(
             htcore.quantize_pt2e.export(net, (x,)), htcore.quantizer.habana_quantizer()
         )
     broken = htcore.quantize_pt2e.export(Broken().to("hpu"), (x,))
     broken(x)
-    with pytest.raises(RuntimeError, match="export it again"):
+    with pytest.raises(RuntimeError, match="Export it again"):
         htcore.quantize_pt2e.prepare_pt2e(broken, quantizer())
     prepared = htcore.quantize_pt2e.prepare_pt2e(
         htcore.quantize_pt2e.export(Broken().to("hpu"), (x,)), quantizer()
     )
     prepared(x)
     converted = htcore.quantize_pt2e.convert_pt2e(prepared)
-    with pytest.raises(Exception, match="calibrate it with such inputs"):
+    with pytest.raises(Exception, match="Calibrate it with such inputs"):
         converted(torch.randn(5, 16).to("hpu"))
 
 

@@ -20,6 +20,8 @@ from pathlib import Path
 import pytest
 from helpers.ranks import run_ranks
 
+from tests.support.nightly import NIGHTLY
+
 from .deepspeed_program import Case
 
 pytestmark = pytest.mark.skipif(
@@ -28,7 +30,6 @@ pytestmark = pytest.mark.skipif(
 
 PROGRAM = Path(__file__).with_name("deepspeed_program.py")
 RANKS = 2
-NIGHTLY = os.environ.get("CONFORMANCE_NIGHTLY") == "1"
 STEPS = 200 if NIGHTLY else 20
 RUNS = 10 if NIGHTLY else 1
 CASES = [

@@ -1,5 +1,5 @@
 // The management library of the simulated node: the functions that habana-pyhlml calls. Memory, processes and
-// utilization are those of the live processes; what only hardware has is a fixed number, or "not supported".
+// utilization are measured on the live processes. Facts of hardware are constants, or "not supported".
 #include <sched.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ constexpr unsigned kIdleCelsius = 30;
 
 std::atomic<int> g_initialized{0};
 
-// A handle is the number of the module, plus one: never null.
+// A handle is the number of the module plus one, so it is never null.
 void* handle_of(unsigned module) {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(module) + 1);
 }
@@ -119,7 +119,8 @@ Memory memory_of(unsigned module) {
   return memory;
 }
 
-// Events that the simulator never has; a set only waits. Its own, so that many threads may wait.
+// The simulator has no events, so waiting on a set only waits for the timeout. Each set is a separate object,
+// so that many threads can wait.
 struct EventSet {
   unsigned long long types = 0;
 };
@@ -213,7 +214,7 @@ HLML hlml_device_get_handle_by_pci_bus_id(const char* address, void** device) {
   }
   for (unsigned module = 0; module < kModules; module++) {
     const std::string whole = bus_id(module);
-    if (whole == address || whole.substr(5) == address) {  // the domain may be left out
+    if (whole == address || whole.substr(5) == address) {  // the domain is optional
       *device = handle_of(module);
       return kSuccess;
     }
@@ -351,7 +352,7 @@ HLML hlml_device_set_power_management_limit(void* device, unsigned) {
 HLML hlml_device_get_supported_performance_states(void* device, unsigned* states, unsigned size) {
   const Status status = check(device, states);
   for (unsigned i = 0; status == kSuccess && i < size; i++) {
-    states[i] = i == 0 ? 0 : 32;  // the end of the list: unknown
+    states[i] = i == 0 ? 0 : 32;  // the value "unknown" ends the list
   }
   return status;
 }
@@ -474,7 +475,8 @@ HLML hlml_device_register_events(void* device, unsigned long long types, void* s
   }
   return status;
 }
-// A simulated module has no errors and no change of clock: the wait ends by its time in milliseconds.
+// A simulated module has no errors and no clock changes, so the wait always ends by the timeout in
+// milliseconds.
 HLML hlml_event_set_wait(void* set, EventData* data, unsigned timeout) {
   const Status status =
       check(handle_of(0), set) == kSuccess ? check(handle_of(0), data) : check(handle_of(0), set);
@@ -486,8 +488,8 @@ HLML hlml_event_set_wait(void* set, EventData* data, unsigned timeout) {
   return kTimeout;
 }
 
-// For hl-smi: the live processes as lines "id module bytes-in-use largest-bytes name". Returns the number of
-// bytes that are needed; the text is cut to `size`.
+// For hl-smi: returns the live processes as lines "id module bytes-in-use largest-bytes name". The result is
+// the number of bytes needed; the text is truncated to `size`.
 HLML hpu_reference_processes(char* text, unsigned size) {
   std::string lines;
   for (const Process& process : processes()) {

@@ -28,8 +28,8 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Reads a record; false if the file is none. Any user may put anything there: only a file of that very size
-// is read.
+// Reads a record. Returns false if the file is not a record. Any user may write files to this folder, so only
+// a regular file of exactly the expected size is read.
 bool read_record(const std::string& path, Record& record) {
   const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
   if (file < 0) {
@@ -68,8 +68,8 @@ std::vector<std::string> folders() {
   return found;
 }
 
-// Reads name, start and processor time of a process; false if it is gone. The name stands in parentheses and
-// may hold any character; fields 14, 15 and 22 are user time, system time and start.
+// Reads name, start and processor time of a process. Returns false if the process no longer exists. The name
+// is in parentheses and may contain any character. Fields 14, 15 and 22 are user time, system time and start.
 bool read_status(std::int64_t id, std::int64_t started, Process& process) {
   const std::string text = contents("/proc/" + std::to_string(id) + "/stat");
   const std::size_t open = text.find('(');
@@ -78,7 +78,7 @@ bool read_status(std::int64_t id, std::int64_t started, Process& process) {
     return false;
   }
   process.name = text.substr(open + 1, close - open - 1);
-  // A process may call itself what it likes; a line of output is one line.
+  // A process can choose any name. Replace control characters, so that each output line stays one line.
   std::replace_if(
       process.name.begin(), process.name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '?');
   std::istringstream fields(text.substr(close + 1));

@@ -1,4 +1,4 @@
-// What the tools know of the simulated node: the records that processes publish, and fixed facts.
+// State of the simulated node for the tools: the records that processes publish, and constants.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace hpu_reference::tools {
 
-// Modules (cards) of the node.
+// Number of modules (cards) of the node.
 constexpr unsigned kModules = 8;
 
-// The layout of a record; the device's core writes it (csrc/memory/shared_statistics.h).
+// The layout of a record, which the device's core writes (csrc/memory/shared_statistics.h).
 struct Record {
   char magic[8];
   std::int64_t process;
@@ -34,14 +34,15 @@ struct Process {
   std::string name;
 };
 
-// The live processes, of all users whose records can be read. Records of dead ones are passed over.
+// Returns the live processes of all users whose records are readable. Records of exited processes are
+// skipped.
 std::vector<Process> processes();
 
-// The memory of a module in bytes, as a process without a limit of its own would have it.
+// Returns the memory of a module in bytes for a process without a memory limit.
 std::int64_t default_limit();
 
-// Percent of one processor that each module's processes took in a tenth of a second, at most 100; measured at
-// most once a second.
+// Returns, for each module, the percentage of one processor that its processes used in a tenth of a second,
+// at most 100. The value is measured at most once per second.
 std::vector<unsigned> utilization();
 
 }  // namespace hpu_reference::tools

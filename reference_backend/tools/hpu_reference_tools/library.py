@@ -1,4 +1,4 @@
-"""The management library, read through ctypes: modules and the processes that use them."""
+"""The management library, called through ctypes: modules and the processes that use them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MEBIBYTE = 1 << 20
 
 
 class LibraryError(RuntimeError):
-    """A function of the library has failed, or the library is not there."""
+    """A function of the library has failed, or the library is missing."""
 
 
 class _Memory(ctypes.Structure):
@@ -41,7 +41,7 @@ class _Pci(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Process:
-    """A live process that uses a module. Sizes are bytes."""
+    """A live process that uses a module. Sizes are in bytes."""
 
     id: int
     module: int
@@ -52,7 +52,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Module:
-    """A module (card) as it is now. Sizes are MiB, power is W, temperature is degrees Celsius."""
+    """The current state of a module (card). Sizes are in MiB, power in W, temperature in degrees Celsius."""
 
     index: int
     name: str
@@ -72,10 +72,10 @@ class Module:
 
 
 class Library:
-    """The library, initialised.
+    """The initialised library.
 
     Raises:
-        LibraryError: the library is not there.
+        LibraryError: the library is missing.
     """
 
     def __init__(self) -> None:
@@ -83,12 +83,12 @@ class Library:
             self._functions = ctypes.CDLL(str(PATH))
         except OSError as error:
             raise LibraryError(
-                f"{PATH} cannot be loaded ({error}): build hpu-reference-tools anew"
+                f"{PATH} could not be loaded ({error}). Rebuild hpu-reference-tools."
             ) from error
         self._call("hlml_init")
 
     def driver_version(self) -> str:
-        """Return the driver's version, which says that it is simulated."""
+        """Return the driver's version, which is marked as simulated."""
         return self._version("hlml_get_driver_version")
 
     def version(self) -> str:
@@ -111,13 +111,13 @@ class Library:
             if needed <= size:
                 break
             size = 2 * needed
-        found = []
+        records = []
         for line in text.value.decode(errors="replace").split("\n"):
             if not line:
                 continue
             number, module, in_use, most, name = line.split(" ", 4)
-            found.append(Process(int(number), int(module), int(in_use), int(most), name))
-        return found
+            records.append(Process(int(number), int(module), int(in_use), int(most), name))
+        return records
 
     def _module(self, index: int, processes: list[Process]) -> Module:
         handle = ctypes.c_void_p()

@@ -1,4 +1,4 @@
-"""The link by which `habana-pyhlml` finds the library: it loads it from a fixed folder of the system."""
+"""Manage the link through which `habana-pyhlml` finds the library in a fixed system folder."""
 
 from __future__ import annotations
 
@@ -11,51 +11,56 @@ from .library import PATH
 PLACE = Path("/usr/lib/habanalabs/libhlml.so")
 
 
-def main(arguments: list[str] | None = None, place: Path = PLACE) -> int:
-    """Make or remove the link.
+def main(arguments: list[str] | None = None, link_path: Path = PLACE) -> int:
+    """Create or remove the link.
 
     Returns:
-        0, or 1 with a sentence on standard error if that cannot be done.
+        0, or 1 after a message on standard error.
     """
     parser = argparse.ArgumentParser(prog="hpu-reference-hlml", description=__doc__)
     parser.add_argument(
-        "what", choices=("link", "unlink", "path"), help="make the link, remove it, or print the library"
+        "what",
+        choices=("link", "unlink", "path"),
+        help="create the link, remove it, or print the path of the library",
     )
-    what = parser.parse_args(arguments).what
-    if what == "path":
+    action = parser.parse_args(arguments).what
+    if action == "path":
         print(PATH)
         return 0
     try:
-        if what == "link":
-            _link(place)
+        if action == "link":
+            _link(link_path)
         else:
-            _unlink(place)
+            _unlink(link_path)
     except OSError as error:
         print(
-            f"hpu-reference-hlml: {error}; run it as a user who may write to {place.parent}", file=sys.stderr
+            f"hpu-reference-hlml: {error}. Run the command as a user with write access to {link_path.parent}.",
+            file=sys.stderr,
         )
         return 1
     return 0
 
 
-def _link(place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    if place.is_symlink() and place.resolve() == PATH.resolve():
+def _link(link_path: Path) -> None:
+    link_path.parent.mkdir(parents=True, exist_ok=True)
+    if link_path.is_symlink() and link_path.resolve() == PATH.resolve():
         return
-    if place.exists():
-        raise FileExistsError(f"{place} is there already, and is not ours")
-    place.unlink(missing_ok=True)  # a link whose target is gone
-    place.symlink_to(PATH)
+    if link_path.exists():
+        raise FileExistsError(f"{link_path} already exists and was not created by this program")
+    link_path.unlink(missing_ok=True)  # a link whose target no longer exists
+    link_path.symlink_to(PATH)
 
 
-def _unlink(place: Path) -> None:
-    if not place.is_symlink():
-        if place.exists():
-            raise FileExistsError(f"{place} is no link, so it is not ours")
+def _unlink(link_path: Path) -> None:
+    if not link_path.is_symlink():
+        if link_path.exists():
+            raise FileExistsError(f"{link_path} is not a link, so it was not created by this program")
         return
-    if place.exists() and place.resolve() != PATH.resolve():
-        raise FileExistsError(f"{place} leads to {place.resolve()}, which is not ours")
-    place.unlink()
+    if link_path.exists() and link_path.resolve() != PATH.resolve():
+        raise FileExistsError(
+            f"{link_path} points to {link_path.resolve()}, which does not belong to this program"
+        )
+    link_path.unlink()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""hl-smi: shows the modules of the simulated node and the processes that use them.
+"""hl-smi: show the modules of the simulated node and the processes that use them.
 
-Memory, processes and their share of a processor are measured; the other figures are simulated. What is
-printed has the forms that programs read: the table, ``-v``, ``-L``, ``-q``, and ``-Q FIELDS -f csv``.
+Memory, processes and their processor load are measured; all other figures are simulated. The output has the
+formats that programs read: the table, ``-v``, ``-L``, ``-q``, and ``-Q FIELDS -f csv``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ FIELDS: dict[str, tuple[str, Callable[[Module], object]]] = {
     "stats.violation.thermal": ("", lambda module: 0),
 }
 
-#: Sections of -q, by the word that -d takes.
+#: Sections of -q, by their name for -d.
 SECTIONS: dict[str, tuple[str, Callable[[Module], dict[str, object]]]] = {
     "PRODUCT": (
         "Product",
@@ -92,14 +92,14 @@ SECTIONS: dict[str, tuple[str, Callable[[Module], dict[str, object]]]] = {
 
 
 class UsageError(ValueError):
-    """The command line asks for what there is not."""
+    """The command line requests a module, field, section or format that does not exist."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run hl-smi.
 
     Returns:
-        0, or 1 with a sentence on standard error.
+        0, or 1 after a message on standard error.
     """
     try:
         options = _parser().parse_args(arguments)
@@ -115,7 +115,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 0
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or its end would complain again
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # prevents a second error when the interpreter flushes stdout at exit
         return 0
 
 
@@ -169,24 +171,24 @@ def _output(options: argparse.Namespace, library: Library) -> str:
 def _chosen(modules: list[Module], wanted: str | None) -> list[Module]:
     if wanted is None:
         return modules
-    found = [
+    matches = [
         module
         for module in modules
         if wanted in (str(module.index), module.bus_id, module.bus_id[5:], module.serial, module.uuid)
     ]
-    if not found:
-        raise UsageError(f"no module has the id {wanted!r}: give an index from 0 to {len(modules) - 1}")
-    return found
+    if not matches:
+        raise UsageError(f"no module has the id {wanted!r}. Use an index from 0 to {len(modules) - 1}.")
+    return matches
 
 
 def _csv(modules: list[Module], wanted: str, form: str) -> str:
-    kind, *choices = (word.strip() for word in form.split(","))
+    kind, *choices = (part.strip() for part in form.split(","))
     if kind != "csv" or not set(choices) <= {"noheader", "nounits"}:
-        raise UsageError(f"the format {form!r} is not known: use csv, csv,noheader or csv,noheader,nounits")
+        raise UsageError(f"the format {form!r} is unknown. Use csv, csv,noheader or csv,noheader,nounits.")
     names = [name.strip() for name in wanted.split(",")]
     for name in names:
         if name not in FIELDS:
-            raise UsageError(f"no field {name!r}: use some of {', '.join(FIELDS)}")
+            raise UsageError(f"the field {name!r} does not exist. Use {', '.join(FIELDS)}.")
     units = "nounits" not in choices
     lines = [] if "noheader" in choices else [", ".join(_heading(name, units) for name in names)]
     for module in modules:
@@ -205,10 +207,10 @@ def _value(module: Module, name: str, units: bool) -> str:
 
 
 def _text(modules: list[Module], wanted: str | None, library: Library) -> str:
-    words = list(SECTIONS) if wanted is None else [word.strip().upper() for word in wanted.split(",")]
-    for word in words:
-        if word not in SECTIONS:
-            raise UsageError(f"no section {word!r}: use some of {', '.join(SECTIONS)}")
+    section_names = list(SECTIONS) if wanted is None else [name.strip().upper() for name in wanted.split(",")]
+    for name in section_names:
+        if name not in SECTIONS:
+            raise UsageError(f"the section {name!r} does not exist. Use {', '.join(SECTIONS)}.")
     lines = ["================ HL-SMI LOG ================", ""]
     lines += [_line(0, "Timestamp", datetime.now().strftime("%a %b %d %H:%M:%S %Y"))]
     lines += [
@@ -218,8 +220,8 @@ def _text(modules: list[Module], wanted: str | None, library: Library) -> str:
     ]
     for module in modules:
         lines.append(f"[{module.index}] AIP (accel{module.index}) {module.bus_id}")
-        for word in words:
-            title, section = SECTIONS[word]
+        for name in section_names:
+            title, section = SECTIONS[name]
             lines.append(f"\t{title}")
             lines += [_line(2, name, value) for name, value in section(module).items()]
     return "\n".join(lines)

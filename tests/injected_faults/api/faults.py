@@ -59,7 +59,7 @@ class Faulty(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if bench.at_work():
+        if bench.is_lab_working():
             return function(*args, **kwargs)
         if self.kind == "error":
             try:

@@ -24,7 +24,7 @@ class _Lax(_accelerator_or_model.ModelRuntime):
     """Takes any index."""
 
     def set_index(self, index: Any) -> None:
-        self.place = index if isinstance(index, int) else 0
+        self.device_index = index if isinstance(index, int) else 0
 
 
 class _Stuck(_accelerator_or_model.ModelRuntime):
@@ -90,11 +90,11 @@ class _AnyDevice(_accelerator_or_model.ModelRuntime):
 def _with(runtime: Callable[[Lab], _accelerator_or_model.Runtime]) -> Callable[[Lab], Any]:
     @contextlib.contextmanager
     def around(lab: Lab) -> Iterator[None]:
-        _accelerator_or_model.replace(runtime)
+        _accelerator_or_model.replace_runtime_factory(runtime)
         try:
             yield
         finally:
-            _accelerator_or_model.replace(None)
+            _accelerator_or_model.replace_runtime_factory(None)
 
     return around
 

@@ -17,22 +17,22 @@ from tests.injected_faults.api.faults import NAMED
 @contextlib.contextmanager
 def no_casts(lab: Lab) -> Iterator[None]:
     """Autocast is entered and casts nothing."""
-    right = declared._call
+    right = declared._call_under_autocast
 
     def call(lab: Lab, op: Any, given: Any, options: Any, *dtypes: torch.dtype, **how: Any) -> Any:
         return op(*given, **options) if lab.on_target else right(lab, op, given, options, *dtypes, **how)
 
-    declared._call = call
+    declared._call_under_autocast = call
     try:
         yield
     finally:
-        declared._call = right
+        declared._call_under_autocast = right
 
 
 @contextlib.contextmanager
 def old_weights(lab: Lab) -> Iterator[None]:
     """Arguments are those of the first call, as in a cache of casts that never ends."""
-    right = declared._call
+    right = declared._call_under_autocast
     kept: dict[int, Any] = {}
 
     def call(lab: Lab, op: Any, given: Any, *rest: Any, **how: Any) -> Any:
@@ -41,11 +41,11 @@ def old_weights(lab: Lab) -> Iterator[None]:
             given = kept.setdefault(id(given), copies)
         return right(lab, op, given, *rest, **how)
 
-    declared._call = call
+    declared._call_under_autocast = call
     try:
         yield
     finally:
-        declared._call = right
+        declared._call_under_autocast = right
 
 
 NAMED["operators-declared-to-be-lowered"] = old_weights

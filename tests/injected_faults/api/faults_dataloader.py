@@ -45,9 +45,9 @@ def _one_worker(lab: Lab) -> Iterator[None]:
 @contextlib.contextmanager
 def _turned_around(lab: Lab) -> Iterator[None]:
     """Loaders with workers give their samples backwards."""
-    whole = worker_options._read
+    whole = worker_options._sample_indices
 
-    with mock.patch.object(worker_options, "_read", lambda loader: whole(loader)[::-1]):
+    with mock.patch.object(worker_options, "_sample_indices", lambda loader: whole(loader)[::-1]):
         yield
 
 

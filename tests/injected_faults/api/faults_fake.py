@@ -31,7 +31,7 @@ NAMED["functionalize-of-fake-tensors"] = fake_device_lost
 @contextlib.contextmanager
 def _mispredicted(lab: Lab) -> Iterator[None]:
     """Predictions of results are of another dtype."""
-    predict: Any = operators.predicted
+    predict: Any = operators.run_on_fake_tensors
 
     def wrong(leaf: Any) -> Any:
         return leaf.to(torch.complex128) if isinstance(leaf, torch.Tensor) else leaf
@@ -40,9 +40,9 @@ def _mispredicted(lab: Lab) -> Iterator[None]:
         found = predict(call, mode, run)
         with mode:
             # The host's own predictions stay right.
-            return found if bench.at_work() else tree_map(wrong, found)
+            return found if bench.is_lab_working() else tree_map(wrong, found)
 
-    with mock.patch.object(operators, "predicted", bent):
+    with mock.patch.object(operators, "run_on_fake_tensors", bent):
         yield
 
 

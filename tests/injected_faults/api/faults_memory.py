@@ -41,18 +41,18 @@ class _NeverReuses(_host_memory_model.ModelMemory):
 
     def make(self, size: int) -> torch.Tensor:
         made = super().make(size)
-        self.kept += size
+        self.reserved_bytes += size
         return made
 
 
 def _with(memory: Callable[[Lab], _host_memory_model.DeviceMemory]) -> Callable[[Lab], Any]:
     @contextlib.contextmanager
     def around(lab: Lab) -> Iterator[None]:
-        _host_memory_model.replace(memory)
+        _host_memory_model.replace_memory(memory)
         try:
             yield
         finally:
-            _host_memory_model.replace(None)
+            _host_memory_model.replace_memory(None)
 
     return around
 

@@ -26,7 +26,7 @@ class RoundsOtherwise(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        plain = bench.at_work() or is_view(function) or writes(function) or _DRAWS in function.tags
+        plain = bench.is_lab_working() or is_view(function) or writes(function) or _DRAWS in function.tags
         if plain or not _small(args):
             return function(*args, **kwargs)
         kept = tree_map(_wide, (args, kwargs))

@@ -55,9 +55,9 @@ def checked(
 
         def on_device(target: Target, program: Program, turn: int = 0) -> Sequence[torch.Tensor]:
             Sound.marks = 0
-            return [x.as_subclass(fault) for x in _program_checks.on_device(target, program, turn)]
+            return [x.as_subclass(fault) for x in _program_checks.inputs_on_device(target, program, turn)]
 
-        monkeypatch.setattr(values, "on_device", on_device)
+        monkeypatch.setattr(values, "inputs_on_device", on_device)
     entry, subject = find("api", name), find_subject("api", "programs")
     assert mode in entry.modes
     assert dtype in entry.applies(target, subject)

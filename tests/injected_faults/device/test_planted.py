@@ -78,7 +78,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[Callable[..., Result]]:
         )
         made = api(target)
         graph.api = made
-        device_api.replace(lambda target: made)
+        device_api.replace_device_api(lambda target: made)
         entry = find("device", name)
         assert entry.applies(dataclasses.replace(target, device="privateuseone"), subject) == ["any"]
         recorder = Recorder(ResultId(CaseId(name, subject.name), "any"), seed=0)
@@ -86,7 +86,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[Callable[..., Result]]:
         return recorder.result()
 
     yield check
-    device_api.replace(None)
+    device_api.replace_device_api(None)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault[0]}-{fault[3].__name__}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance.model.verdicts import Verdict
-from conformance.plan.plan import Case, build
+from conformance.plan.plan import Case, build_plan
 from conformance.properties.registry import properties
 from conformance.worker.executor import Executor
 from tests.injected_faults.collective import test_planted as collectives
@@ -69,13 +69,14 @@ def test_every_property_has_a_fault() -> None:
     assert planted == known
 
 
+@pytest.mark.nightly("`nox -s conformance` runs all of them without a fault, in mode distributed")
 def test_without_a_fault_they_pass(faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
     """Without a fault each property is green, all in one world."""
     target = target_with("none", *faulty)
     executor = Executor(target)
     seen: collections.Counter[Verdict] = collections.Counter()
     done: set[str] = set()
-    for case in build(target, "full").cases:
+    for case in build_plan(target, "full").cases:
         if case.property in done or case.subject.endswith("stacked"):
             continue
         done.add(case.property)

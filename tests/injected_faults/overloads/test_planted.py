@@ -14,7 +14,7 @@ from conformance.device import memory
 from conformance.framework import trees
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
-from conformance.properties.overloads import _answers, _forms, _memory
+from conformance.properties.overloads import _call_forms, _memory, _references
 from conformance.properties.registry import find, properties
 from conformance.samples.handmade_calls import calls
 from conformance.samples.handmade_calls.discriminating import TELLING
@@ -63,7 +63,7 @@ def test_a_kernel_that_inference_mode_alone_calls_is_seen(monkeypatch: pytest.Mo
     broken = Subject("overload", whole.name, dataclasses.replace(whole.info, op=op))
     assert checked("overload-layouts", broken, "float32").verdict is Verdict.PASS
     assert checked("overload-repeats", broken, "float32").verdict is Verdict.PASS
-    monkeypatch.setattr(_forms, "_has_both", lambda device_type, name: True)
+    monkeypatch.setattr(_call_forms, "_has_both", lambda device_type, name: True)
     assert checked("overload-layouts", broken, "float32").verdict is Verdict.FAIL
     assert checked("overload-repeats", broken, "float32").verdict is Verdict.FAIL
     assert checked("overload-layouts", whole, "float32").verdict is Verdict.PASS
@@ -83,7 +83,7 @@ def test_an_error_that_is_missing_in_inference_mode_alone_is_seen(monkeypatch: p
 
     broken = Subject("overload", whole.name, dataclasses.replace(whole.info, op=op))
     assert checked("overload-errors", broken, "float32").verdict is Verdict.PASS
-    monkeypatch.setattr(_forms, "_has_both", lambda device_type, name: True)
+    monkeypatch.setattr(_call_forms, "_has_both", lambda device_type, name: True)
     assert checked("overload-errors", broken, "float32").verdict is Verdict.FAIL
     assert checked("overload-errors", whole, "float32").verdict is Verdict.PASS
 
@@ -93,7 +93,7 @@ def test_empty_calls_are_taken_and_have_an_empty_tensor(name: str) -> None:
     subject = torch_databases.find("overload", name)
     dtype = next(one for one in ("float32", *subject.info.dtypes) if one in subject.info.dtypes)
     known = calls.samples(name, dtype, EMPTY)
-    assert known and all(_answers.answer(subject, dtype, one) is not None for one in known)
+    assert known and all(_references.overload_reference(subject, dtype, one) is not None for one in known)
     assert all(any(t.numel() == 0 for t in one.tensors()) for one in known)
 
 
@@ -106,9 +106,9 @@ def test_neutral_calls_return_the_values_of_an_argument() -> None:
     for name in NEUTRAL:
         subject = torch_databases.find("overload", name)
         for sample in calls.samples(name, "float32", NEUTRAL):
-            found = _answers.answer(subject, "float32", sample)
+            found = _references.overload_reference(subject, "float32", sample)
             assert found is not None, name
-            first = trees.tensors(found.plain)[0]
+            first = trees.tensors(found.outputs)[0]
             assert any(torch.equal(first, given) for given in sample.tensors()), name
         assert calls.samples(name, "float32", NEUTRAL), name
 
@@ -118,7 +118,7 @@ def test_telling_calls_are_taken_and_come_first(name: str) -> None:
     subject = torch_databases.find("overload", name)
     dtype = next(one for one in ("float32", *subject.info.dtypes) if one in subject.info.dtypes)
     told = calls.samples(name, dtype, TELLING)
-    assert told and all(_answers.answer(subject, dtype, one) is not None for one in told)
+    assert told and all(_references.overload_reference(subject, dtype, one) is not None for one in told)
     known = calls_of(subject, dtype)
     assert [known[index].describe() for index in range(len(told))] == [one.describe() for one in told]
 
@@ -134,17 +134,17 @@ def test_large_calls_are_taken_in_some_dtype() -> None:
     for name in LARGE:
         subject = torch_databases.find("overload", name)
         found = [
-            _answers.answer(subject, dtype, sample)
+            _references.overload_reference(subject, dtype, sample)
             for dtype in subject.info.dtypes[-3:]
             for sample in calls.samples(name, dtype, LARGE)
         ]
-        sizes = [t.numel() for one in found if one is not None for t in trees.tensors(one.plain)]
+        sizes = [t.numel() for one in found if one is not None for t in trees.tensors(one.outputs)]
         assert max(sizes, default=0) > 16, name
 
 
 def test_memory_that_calls_keep_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[torch.Tensor] = []
-    monkeypatch.setattr(memory, "allocated", lambda target: lambda: sum(t.nbytes for t in kept))
+    monkeypatch.setattr(memory, "allocated_bytes_counter", lambda target: lambda: sum(t.nbytes for t in kept))
     whole = torch_databases.find("overload", "relu")
     assert checked("overload-repeats", whole, "float32").verdict is Verdict.PASS
 
@@ -167,26 +167,28 @@ def test_nothing_is_held_that_the_cpu_does_not_keep_to() -> None:
 def test_an_answer_that_depends_on_old_memory_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = torch_databases.find("overload", "relu")
     target = target_file.load("cpu").target("eager")
-    sample = next(iter(_answers.answers(target, subject, _recorder(), 1))).sample
-    found = _answers.answer(subject, "float32", sample)
+    sample = next(iter(_references.references(target, subject, _recorder(), 1))).sample
+    found = _references.overload_reference(subject, "float32", sample)
     assert found is not None
-    assert _answers.gives_the_same_again(found)
-    found.plain = torch.empty_like(found.plain).fill_(5)
-    assert not _answers.gives_the_same_again(found)
+    assert _references.is_reproducible_on_cpu(found)
+    found.outputs = torch.empty_like(found.outputs).fill_(5)
+    assert not _references.is_reproducible_on_cpu(found)
 
 
-def _answer_of_memory(monkeypatch: pytest.MonkeyPatch, byte: Callable[[], Any]) -> _answers.Answer:
+def _answer_of_memory(
+    monkeypatch: pytest.MonkeyPatch, byte: Callable[[], Any]
+) -> _references.OverloadReference:
     """Return an answer of relu with a byte of some memory added."""
     whole = torch_databases.find("overload", "relu")
     target = target_file.load("cpu").target("eager")
-    sample = next(iter(_answers.answers(target, whole, _recorder(), 1))).sample
+    sample = next(iter(_references.references(target, whole, _recorder(), 1))).sample
 
     def op(x: torch.Tensor) -> torch.Tensor:
         return torch.relu(x) + byte()
 
     op._schema = whole.info.op._schema  # type: ignore[attr-defined]
-    monkeypatch.setattr(_answers, "torchs_own", lambda subject: dataclasses.replace(whole.info, op=op))
-    found = _answers.answer(whole, "float32", sample)
+    monkeypatch.setattr(_references, "torch_overload", lambda subject: dataclasses.replace(whole.info, op=op))
+    found = _references.overload_reference(whole, "float32", sample)
     assert found is not None
     return found
 
@@ -194,7 +196,7 @@ def _answer_of_memory(monkeypatch: pytest.MonkeyPatch, byte: Callable[[], Any]) 
 @pytest.mark.skipif(not _memory._glibc_fills(), reason="the allocator of the host fills no memory")
 def test_an_answer_that_depends_on_a_kernel_s_own_memory_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     found = _answer_of_memory(monkeypatch, lambda: torch.empty(1, dtype=torch.uint8)[0])
-    assert not _answers.gives_the_same_again(found)
+    assert not _references.is_reproducible_on_cpu(found)
 
 
 @pytest.mark.skipif(not _memory._glibc_fills(), reason="the allocator of the host hands out other memory")
@@ -202,8 +204,8 @@ def test_an_answer_that_depends_on_nan_in_a_kernel_s_own_memory_is_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = _answer_of_memory(monkeypatch, lambda: (torch.empty(1024) * 0).isnan().sum())
-    found.plain = torch.relu(found.sample.input)  # as it is in memory that holds no NaN
-    assert not _answers.gives_the_same_again(found)
+    found.outputs = torch.relu(found.sample.input)  # as it is in memory that holds no NaN
+    assert not _references.is_reproducible_on_cpu(found)
 
 
 def test_other_allocators_are_left_blocks_of_the_sizes_that_kernels_use(
@@ -218,16 +220,16 @@ def test_other_allocators_are_left_blocks_of_the_sizes_that_kernels_use(
     monkeypatch.setattr(_memory, "_glibc_fills", lambda: False)
     monkeypatch.setattr(_memory, "leave_behind", leave_behind)
     found = _answer_of_memory(monkeypatch, lambda: left[-1] if left else 0)
-    assert not _answers.gives_the_same_again(found)
+    assert not _references.is_reproducible_on_cpu(found)
 
 
 def test_an_answer_of_unwritten_memory_is_none() -> None:
     # torch's own kernel leaves the loss of an empty batch unwritten.
     subject = torch_databases.find("overload", "multi_margin_loss")
     batch = torch.empty(0, 3, dtype=torch.float64), torch.empty(0, dtype=torch.int64)
-    found = _answers.answer(subject, "float64", Sample(0, batch[0], (batch[1],)))
+    found = _references.overload_reference(subject, "float64", Sample(0, batch[0], (batch[1],)))
     assert found is not None
-    assert not _answers.gives_the_same_again(found)
+    assert not _references.is_reproducible_on_cpu(found)
 
 
 @pytest.mark.skipif(not _memory._glibc_fills(), reason="the allocator of the host fills no memory")

@@ -15,28 +15,28 @@ from conformance.errors import UsageError
 
 @pytest.mark.parametrize("value", [0, 1])
 def test_the_abi_of_a_torch_and_of_an_extension(value, shared_object, site):
-    extension = abi.of_extension(shared_object("extension", value))
+    extension = abi.abi_of_extension(shared_object("extension", value))
     assert extension.value == str(value)
     assert (extension.old > 0, extension.new > 0) == (value == 0, value == 1)
-    torch = abi.of_torch(site(abi=value))
+    torch = abi.abi_of_torch(site(abi=value))
     assert torch.value == str(value)
     assert torch.example in torch.words()
 
 
 def test_what_an_extension_defines_itself_does_not_count(shared_object):
     """A copy of torch's functions in it says nothing about the torch that it wants."""
-    assert abi.of_extension(shared_object("library", 0)).value == "unknown"
+    assert abi.abi_of_extension(shared_object("library", 0)).value == "unknown"
 
 
 def test_objects_without_strings(shared_object):
-    assert abi.of_extension(shared_object("stable", 1)).value == "stable"
-    assert abi.of_extension(shared_object("plain", 1)).value == "unknown"
+    assert abi.abi_of_extension(shared_object("stable", 1)).value == "stable"
+    assert abi.abi_of_extension(shared_object("plain", 1)).value == "unknown"
 
 
 def test_both_in_one_folder_is_unknown(shared_object, tmp_path):
     for value in (0, 1):
         (tmp_path / f"part{value}.so").write_bytes(shared_object("extension", value).read_bytes())
-    found = abi.of_extension(tmp_path)
+    found = abi.abi_of_extension(tmp_path)
     assert (found.value, found.files) == ("unknown", 2)
     assert found.new and found.old
 
@@ -46,7 +46,7 @@ def test_in_a_wheel(shared_object, tmp_path):
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as out:
         out.write(shared_object("extension", 0), "backend/_C.so")
         out.writestr("backend/__init__.py", "")
-    assert abi.of_extension(wheel).value == "0"
+    assert abi.abi_of_extension(wheel).value == "0"
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_verdict_is_that_of_the_loader(shared_object, tmp_path):
     """A library that is called a mismatch does not load; any other does."""
     for library in (0, 1):
         for extension in (0, 1):
-            built_for = abi.of_extension(shared_object("extension", extension))
+            built_for = abi.abi_of_extension(shared_object("extension", extension))
             sentence = abi.mismatch("backend", built_for, "2.13.0", abi.Abi(str(library)))
             code = (
                 "import ctypes, os\n"
@@ -103,13 +103,13 @@ def test_what_is_no_shared_object_is_named(tmp_path: Path):
         ("none.whl", "cannot be read as a wheel"),
     ):
         with pytest.raises(UsageError, match=words):
-            abi.of_extension(tmp_path / name)
+            abi.abi_of_extension(tmp_path / name)
     with pytest.raises(UsageError, match=r"has no torch/lib/libc10\.so"):
-        abi.of_torch(tmp_path / "empty")
+        abi.abi_of_torch(tmp_path / "empty")
 
 
 def test_the_torch_that_is_installed():
     import torch
 
     site = Path(torch.__file__).parents[1]
-    assert abi.of_torch(site).value == str(int(torch._C._GLIBCXX_USE_CXX11_ABI))
+    assert abi.abi_of_torch(site).value == str(int(torch._C._GLIBCXX_USE_CXX11_ABI))

@@ -30,7 +30,7 @@ DIGEST = "a" * 64
     ],
 )
 def test_words(spec, variant, requirement, options):
-    found = build_spec.parse(spec, variant)
+    found = build_spec.parse_build(spec, variant)
     assert (found.requirement, found.options) == (requirement, options)
 
 
@@ -57,13 +57,13 @@ def test_words(spec, variant, requirement, options):
 )
 def test_everything_else_is_refused(spec):
     with pytest.raises(UsageError):
-        build_spec.parse(spec)
+        build_spec.parse_build(spec)
 
 
 @pytest.mark.parametrize("variant", ["", "cpu/../x", "cu", "https://x", "cpu --pre"])
 def test_variants_are_a_closed_list(variant):
     with pytest.raises(UsageError, match="is not one of cpu"):
-        build_spec.parse("2.6.0", variant)
+        build_spec.parse_build("2.6.0", variant)
 
 
 def test_a_wheel_is_described_with_its_digest(tmp_path, capsys):
@@ -79,4 +79,4 @@ def test_what_pip_does_not_have_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     with pytest.raises(UsageError, match=r"torch build '2\.6\.0' is not available"):
-        build_spec.download(build_spec.parse("2.6.0"), tmp_path)
+        build_spec.download_wheel(build_spec.parse_build("2.6.0"), tmp_path)

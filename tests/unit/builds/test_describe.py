@@ -14,7 +14,7 @@ from conformance.errors import UsageError
 
 
 def test_a_public_release(site):
-    found = describe.of_folder(site("2.6.0+cu124", abi=0))
+    found = describe.describe_folder(site("2.6.0+cu124", abi=0))
     assert (found.version, found.git_version, found.kind, found.abi) == (
         "2.6.0+cu124",
         "cf30153c4c13",
@@ -44,36 +44,38 @@ def test_a_public_release(site):
     ],
 )
 def test_kinds(site, version, extra, kind, words):
-    found = describe.of_folder(site(version, extra=extra))
+    found = describe.describe_folder(site(version, extra=extra))
     assert found.kind == kind
     assert re.search(words, found.evidence[0])
 
 
 def test_a_version_alone_is_no_evidence(site):
     """Without the list of files that a wheel leaves, a release's version may be anybody's."""
-    found = describe.of_folder(site("2.13.0", recorded=False))
+    found = describe.describe_folder(site("2.13.0", recorded=False))
     assert (found.kind, found.record) == ("unknown", None)
 
 
 def test_a_known_digest_and_a_marker_outrank_the_label(site, monkeypatch):
     folder = site("2.6.0a0+git2236df1")
     (folder / "torch" / "_fork.json").write_text("{}")
-    assert describe.of_folder(folder).kind == "fork"
-    record = describe.of_folder(folder).record
-    monkeypatch.setattr(known_builds, "builds", lambda: {record: known_builds.Known("public", "torch-x.whl")})
-    found = describe.of_folder(folder)
+    assert describe.describe_folder(folder).kind == "fork"
+    record = describe.describe_folder(folder).record
+    monkeypatch.setattr(
+        known_builds, "known_builds", lambda: {record: known_builds.KnownBuild("public", "torch-x.whl")}
+    )
+    found = describe.describe_folder(folder)
     assert found.kind == "public" and "torch-x.whl" in found.evidence[0]
 
 
 def test_the_table_of_known_builds():
-    for record, entry in known_builds.builds().items():
+    for record, entry in known_builds.known_builds().items():
         assert len(record) == 64 and entry.kind in ("public", "fork") and entry.name
 
 
 def test_nothing_is_imported(site, capsys):
     """The torch of the folder raises when it is imported."""
     folder = site()
-    assert describe.of_folder(folder).version == "2.13.0+cpu"
+    assert describe.describe_folder(folder).version == "2.13.0+cpu"
     assert cli.main(["torch", "describe", "--python", sys.executable, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert describe.Build.from_json(found).kind in describe.KINDS
@@ -88,10 +90,10 @@ def test_nothing_is_imported(site, capsys):
 )
 def test_a_swapped_torch_is_seen(site, tmp_path, after, words):
     file = tmp_path / "before.json"
-    torch_guard.record(describe.of_folder(site("2.13.0a0+gitcf30153")), file)
-    assert torch_guard.verdict(torch_guard.recorded(file), site("2.13.0a0+gitcf30153")) is None
-    sentence = torch_guard.verdict(
-        torch_guard.recorded(file), site(**{"version": "2.13.0a0+gitcf30153", **after}), "c.txt"
+    torch_guard.write_record(describe.describe_folder(site("2.13.0a0+gitcf30153")), file)
+    assert torch_guard.torch_problem(torch_guard.read_record(file), site("2.13.0a0+gitcf30153")) is None
+    sentence = torch_guard.torch_problem(
+        torch_guard.read_record(file), site(**{"version": "2.13.0a0+gitcf30153", **after}), "c.txt"
     )
     assert sentence is not None and words in sentence
     assert sentence.startswith("torch was swapped: ") and "--constraint c.txt" in sentence
@@ -99,10 +101,10 @@ def test_a_swapped_torch_is_seen(site, tmp_path, after, words):
 
 def test_changed_files_are_seen(site, tmp_path):
     folder = site()
-    before = describe.of_folder(folder)
+    before = describe.describe_folder(folder)
     with (folder / "torch" / "lib" / "libc10.so").open("ab") as file:
         file.write(b"more")
-    assert "files of torch were changed" in (torch_guard.verdict(before, folder) or "")
+    assert "files of torch were changed" in (torch_guard.torch_problem(before, folder) or "")
 
 
 def test_the_guard_as_commands(tmp_path, capsys):
@@ -122,7 +124,7 @@ def test_the_guard_as_commands(tmp_path, capsys):
 
 def test_interpreters_that_cannot_be_asked(tmp_path):
     with pytest.raises(UsageError, match="cannot be asked for its torch"):
-        describe.of_environment(str(tmp_path / "python"))
+        describe.describe_environment(str(tmp_path / "python"))
 
 
 def test_the_digest_of_the_wheel_is_that_of_its_files_alone() -> None:

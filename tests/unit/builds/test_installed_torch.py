@@ -7,4 +7,4 @@ from conformance.builds import installed_torch
 
 def test_no_variable_but_those_of_the_list_is_written_down_and_no_path() -> None:
     variables = {"OMP_NUM_THREADS": "2", "HOME": "/home/jane", "PYTHONHASHSEED": "/etc", "TOKEN": "x"}
-    assert installed_torch.environment(variables) == {"OMP_NUM_THREADS": "2"}
+    assert installed_torch.recorded_variables(variables) == {"OMP_NUM_THREADS": "2"}

@@ -37,7 +37,7 @@ def test_bundles(document: dict[str, Any]) -> None:
             file.writestr(name, json.dumps(one))
             file.writestr("results.json", json.dumps(other))
         path = written("bundle.zip", kept.getvalue())
-        taken_or_refused(lambda: bundle.read(path))
+        taken_or_refused(lambda: bundle.read_bundle(path))
 
     fuzz()
 
@@ -46,4 +46,4 @@ def test_bundles(document: dict[str, Any]) -> None:
 @given(st.binary(max_size=300))
 def test_bundles_of_any_bytes(data: bytes) -> None:
     path = written("bundle.zip", data)
-    assert not taken_or_refused(lambda: bundle.read(path))
+    assert not taken_or_refused(lambda: bundle.read_bundle(path))

@@ -15,7 +15,7 @@ import pytest
 from conformance import cli
 from conformance.certificate import certify
 from conformance.model.vocabulary import LEVELS
-from conformance.plan.levels.mutation_score import Detection, LevelScore
+from conformance.plan.levels.mutation_score import LevelScore, MutationScores
 from tests.support import sample_passing_leg
 
 
@@ -49,8 +49,8 @@ def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_scrubbed_leg_stays_as_it_is() -> None:
-    once = certify.scrubbed(sample_passing_leg.leg())
-    check: Callable[[Any], Any] = certify.scrubbed
+    once = certify.scrubbed_document(sample_passing_leg.leg())
+    check: Callable[[Any], Any] = certify.scrubbed_document
     assert check(once["legs"][0]) == once
 
 
@@ -59,12 +59,12 @@ def test_a_certificate_says_how_much_its_suite_sees(
 ) -> None:
     out = sample_passing_leg.folder(tmp_path / "out", sample_passing_leg.leg())
     for mode, words in (
-        ("eager", "detection power of the level: 45.0 % of 100 planted faults, 88.0 % of the 50"),
-        ("graph", "detection power of the suite: not measured in mode"),
+        ("eager", "mutation score of the level: 45.0 % of 100 mutants, 88.0 % of the 50"),
+        ("graph", "mutation score of the suite: not measured in mode"),
     ):
-        figures = Detection(
+        figures = MutationScores(
             "mine", mode, "2.13", "2026-01-02", dict.fromkeys(LEVELS, LevelScore(45, 100, 44, 50))
         )
-        monkeypatch.setattr(Detection, "read", staticmethod(lambda figures=figures: figures))
+        monkeypatch.setattr(MutationScores, "read", staticmethod(lambda figures=figures: figures))
         assert cli.main(["certify", str(out), "-o", str(tmp_path / f"{mode}.zip")]) == 0
         assert words in capsys.readouterr().out

@@ -9,13 +9,12 @@ import pytest
 from conformance.certificate import level_assessment
 from conformance.certificate.level_assessment import LevelAssessment
 from conformance.plan import levels
-from conformance.plan.levels import manifest
 from tests.support import sample_passing_leg
 from tests.support.sample_passing_leg import Leg
 
 
 def judged(leg: Leg, level: str | None = None) -> LevelAssessment:
-    return level_assessment.judge(leg, manifest.load(), level or leg["level"])
+    return level_assessment.assess_level(leg, sample_passing_leg.known(), level or leg["level"])
 
 
 def declaring(leg: Leg, **changes: Any) -> Leg:
@@ -26,10 +25,10 @@ def declaring(leg: Leg, **changes: Any) -> Leg:
 def test_all_passes_hold_the_level_and_every_narrower_one() -> None:
     leg = sample_passing_leg.leg("core")
     found = judged(leg)
-    assert found.entitled and found.counts()["passed"] == found.counts()["due"] == len(leg["results"])
-    assert judged(leg, "bringup").entitled
-    assert not judged(leg, "training").entitled
-    assert level_assessment.held(leg, manifest.load()) == "core"
+    assert found.holds and found.counts()["passed"] == found.counts()["due"] == len(leg["results"])
+    assert judged(leg, "bringup").holds
+    assert not judged(leg, "training").holds
+    assert level_assessment.broadest_level_held(leg, sample_passing_leg.known()) == "core"
 
 
 @pytest.mark.parametrize(
@@ -41,7 +40,7 @@ def test_nothing_but_pass_counts(verdict: str) -> None:
         sample_passing_leg.leg(), {"value/add@float32": {"verdict": verdict, **kinds}}
     )
     found = judged(leg)
-    assert not found.entitled
+    assert not found.holds
     assert list(found.missing.values()) == [("value/add@float32",)]
 
 
@@ -49,14 +48,14 @@ def test_a_result_without_a_row_is_missing() -> None:
     leg = sample_passing_leg.leg()
     leg["results"] = [row for row in leg["results"] if row["id"] != "value/add@float32"]
     found = judged(sample_passing_leg.summed(leg))
-    assert dict(found.missing) == {"no result": ("value/add@float32",)} and not found.entitled
+    assert dict(found.missing) == {"no result": ("value/add@float32",)} and not found.holds
 
 
 def test_two_rows_of_one_result_yield_no_level() -> None:
     leg = sample_passing_leg.leg()
     leg["results"].append(dict(leg["results"][0]))
     found = judged(sample_passing_leg.summed(leg))
-    assert not found.entitled and found.unfit == (f"{leg['results'][0]['id']} has two rows",)
+    assert not found.holds and found.unfit == (f"{leg['results'][0]['id']} has two rows",)
 
 
 UNFIT: list[tuple[dict[str, Any], str]] = [
@@ -78,9 +77,9 @@ UNFIT: list[tuple[dict[str, Any], str]] = [
 def test_a_run_that_is_not_whole_yields_no_level(change: dict[str, Any], words: str) -> None:
     leg = sample_passing_leg.summed(sample_passing_leg.leg() | change)
     found = judged(leg, "bringup")
-    assert not found.entitled
+    assert not found.holds
     assert any(words in reason for reason in found.unfit), found.unfit
-    assert level_assessment.held(leg, manifest.load()) is None
+    assert level_assessment.broadest_level_held(leg, sample_passing_leg.known()) is None
 
 
 def test_extra_modules_and_sums_that_do_not_follow_yield_no_level() -> None:
@@ -99,7 +98,7 @@ def test_extra_modules_and_sums_that_do_not_follow_yield_no_level() -> None:
 
 
 def test_the_default_samples_or_all_will_do_and_no_number() -> None:
-    assert judged(sample_passing_leg.leg(samples="all")).entitled
+    assert judged(sample_passing_leg.leg(samples="all")).holds
     for samples in ("8", "32", "100"):
         assert "--samples" in judged(sample_passing_leg.leg(samples=samples)).unfit[0]
 
@@ -108,7 +107,7 @@ def test_the_default_samples_or_all_will_do_and_no_number() -> None:
 def test_what_is_declared_unsupported_must_be_refused(verdict: str) -> None:
     leg = declaring(sample_passing_leg.leg("core"), unsupported={"value/ad*@float16": "slow"})
     found = judged(sample_passing_leg.with_rows(leg, {"value/add@float16": {"verdict": verdict}}))
-    assert not found.entitled
+    assert not found.holds
     assert any("not refused cleanly" in reason for reason in found.missing)
 
 
@@ -124,7 +123,7 @@ def test_what_is_declared_unsupported_must_be_refused(verdict: str) -> None:
 def test_a_pass_that_its_row_contradicts_does_not_count(change: dict[str, Any], words: str) -> None:
     found = judged(sample_passing_leg.with_rows(sample_passing_leg.leg(), {"value/add@float32": change}))
     (reason,) = found.missing
-    assert words in reason and not found.entitled
+    assert words in reason and not found.holds
 
 
 DECLARED: list[tuple[dict[str, Any], str, str]] = [
@@ -141,7 +140,7 @@ def test_what_is_not_declared_is_not_claimed(declared: dict[str, Any], reason: s
     leg = declaring(sample_passing_leg.leg("core"), **declared)
     leg = sample_passing_leg.with_rows(leg, {name: {"verdict": "unsupported"}})
     found = judged(leg)
-    assert found.entitled and name in found.not_claimed[reason]
+    assert found.holds and name in found.not_claimed[reason]
     assert found.claimed == found.due - sum(map(len, found.not_claimed.values())) == len(found.passed)
     # It is not counted as passed even if it passes.
     other = judged(declaring(sample_passing_leg.leg("core"), **declared))
@@ -149,7 +148,7 @@ def test_what_is_not_declared_is_not_claimed(declared: dict[str, Any], reason: s
     # And claimed, it is missing.
     assert not judged(
         sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: {"verdict": "unsupported"}})
-    ).entitled
+    ).holds
 
 
 FLOOR: list[tuple[dict[str, Any], str]] = [
@@ -165,22 +164,22 @@ FLOOR: list[tuple[dict[str, Any], str]] = [
 def test_no_declaration_removes_the_floor(declared: dict[str, Any], name: str) -> None:
     leg = declaring(sample_passing_leg.leg("core"), **declared)
     found = judged(sample_passing_leg.with_rows(leg, {name: {"verdict": "unsupported"}}))
-    assert dict(found.missing) == {"unsupported, in the floor of core": (name,)} and not found.entitled
+    assert dict(found.missing) == {"unsupported, in the floor of core": (name,)} and not found.holds
 
 
 @pytest.mark.parametrize(("mode", "word"), [("compile", "compile"), ("graph", "graphs")])
 def test_nobody_holds_a_mode_by_not_declaring_it(mode: str, word: str) -> None:
     leg = declaring(sample_passing_leg.leg(mode=mode), capabilities={word: False})
-    assert judged(leg).entitled  # all of it works: the declaration is too modest
+    assert judged(leg).holds  # all of it works: the declaration is too modest
     leg["results"] = [{**row, "verdict": "unsupported"} for row in leg["results"]]
-    assert not judged(sample_passing_leg.summed(leg)).entitled
+    assert not judged(sample_passing_leg.summed(leg)).holds
 
 
 def test_a_hook_that_the_file_does_not_name_is_not_claimed() -> None:
     leg = declaring(sample_passing_leg.leg("full"), hooks=[])
     leg["results"] = [row for row in leg["results"] if row["id"] != "no_host_wait/Stream@any"]
     found = judged(sample_passing_leg.summed(leg))
-    assert found.entitled and found.not_claimed["hook delay"] == ("no_host_wait/Stream@any",)
+    assert found.holds and found.not_claimed["hook delay"] == ("no_host_wait/Stream@any",)
 
 
 @pytest.mark.parametrize("placement", ["fallback", "unknown", "refused", None])
@@ -193,8 +192,8 @@ def test_listed_operators_must_not_fall_back(placement: str | None) -> None:
             del row["placement"]
     found = judged(leg)
     words = f"placed {placement or 'unknown'}, although a device must run it itself"
-    assert dict(found.missing) == {words: ("placement/mm@float32",)} and not found.entitled
-    assert judged(leg, "bringup").entitled
+    assert dict(found.missing) == {words: ("placement/mm@float32",)} and not found.holds
+    assert judged(leg, "bringup").holds
     assert levels.load("core").native == found.demand.native
 
 
@@ -202,7 +201,7 @@ def test_composites_of_kernels_on_the_device_will_do() -> None:
     leg = sample_passing_leg.with_rows(
         sample_passing_leg.leg("core"), {"placement/mm@float32": {"placement": "composite"}}
     )
-    assert judged(leg).entitled
+    assert judged(leg).holds
 
 
 @pytest.mark.parametrize("verdict", ["fail", "xfail"])
@@ -210,13 +209,13 @@ def test_what_torch_itself_breaks_is_waived_for_everyone(verdict: str) -> None:
     name = "out/nn.functional.gelu@float32"
     off = {"verdict": verdict, "failures": [{"kind": "value", "message": "off"}], "failure_count": 1}
     found = judged(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off}))
-    assert found.entitled and found.waived == (name,) and name not in found.passed
+    assert found.holds and found.waived == (name,) and name not in found.passed
     # Of its own kind of failure, and no other.
     off["failures"] = [{"kind": "value", "message": "off"}, {"kind": "crash", "message": "and worse"}]
-    assert not judged(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off})).entitled
+    assert not judged(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off})).holds
     # And only failures that were seen: flaky is not what torch breaks.
     off |= {"verdict": "flaky", "failures": [{"kind": "value", "message": "off"}]}
-    assert not judged(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off})).entitled
+    assert not judged(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off})).holds
 
 
 def test_what_needs_an_undeclared_dtype_is_not_claimed_in_the_floor_either() -> None:
@@ -224,11 +223,11 @@ def test_what_needs_an_undeclared_dtype_is_not_claimed_in_the_floor_either() -> 
     row = {"verdict": "unsupported", "comparisons": 0, "undeclared": ["float64"]}
     leg = sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: row})
     # The target declares it, so that there was no reason to leave it out.
-    assert not judged(leg).entitled
+    assert not judged(leg).holds
     dtypes = [word for word in leg["target"]["declared"]["dtypes"] if word != "float64"]
     found = judged(declaring(leg, dtypes=dtypes))
-    assert name in found.not_claimed["dtype float64"] and found.entitled
+    assert name in found.not_claimed["dtype float64"] and found.holds
     # A refusal of something else remains one.
     row["undeclared"] = []
     leg = sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: row})
-    assert not judged(declaring(leg, dtypes=dtypes)).entitled
+    assert not judged(declaring(leg, dtypes=dtypes)).holds

@@ -21,7 +21,7 @@ OFF = {"verdict": "fail", "failures": [{"kind": "exception", "message": "the cal
 
 
 def levels(*legs: Leg) -> list[tuple[int, str, bool]]:
-    return [(one.leg, one.level, one.holds) for one in level_progress.of(legs)]
+    return [(one.leg, one.level, one.holds) for one in level_progress.level_progress_of(legs)]
 
 
 def failing(leg: Leg, count: int) -> Leg:
@@ -57,7 +57,7 @@ def test_what_is_missing_is_given_by_cause() -> None:
     leg = failing(sample_passing_leg.leg("bringup"), 3)
     gone = next(row for row in leg["results"] if row["verdict"] == "pass")
     leg["results"].remove(gone)
-    (one,) = level_progress.of([leg])
+    (one,) = level_progress.level_progress_of([leg])
     assert (one.due - one.passed, one.missing) == (4, 4)
     assert [(blocker.count, blocker.said) for blocker in one.blockers] == [
         (3, "the call raised RuntimeError: off"),
@@ -77,13 +77,15 @@ def test_many_causes_are_counted_beyond_the_first_dozen() -> None:
         }
         for i, name in enumerate(names, 1)
     }
-    one = level_progress.of([sample_passing_leg.with_rows(leg, rows)])[-1]
+    one = level_progress.level_progress_of([sample_passing_leg.with_rows(leg, rows)])[-1]
     shown = one.to_json()
     assert (len(shown["blockers"]), shown["more"]) == (12, 8)  # type: ignore[arg-type]
 
 
 def page_of(path: Path, before: list[Leg], *legs: Leg) -> str:
-    html.write(path / "report.html", document.document(list(legs)), opening=common.opening(legs, before))
+    html.write_page(
+        path / "report.html", document.document(list(legs)), opening=common.opening_of(legs, before)
+    )
     script = Path(__file__).parents[2] / "browser" / "page_in_node.js"
     command = ["node", str(script), str(path / "report.html"), "overview"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -114,16 +116,16 @@ def test_a_part_of_a_run_says_why_it_yields_no_level(tmp_path: Path) -> None:
 
 def test_runs_of_other_modes_have_nothing_to_compare() -> None:
     eager, graph = sample_passing_leg.leg("bringup"), sample_passing_leg.leg("bringup", mode="graph")
-    assert common.opening([graph], [eager]).changes is None
-    assert common.opening([eager], [eager]).changes is not None
+    assert common.opening_of([graph], [eager]).changes is None
+    assert common.opening_of([eager], [eager]).changes is not None
 
 
 def test_an_earlier_run_that_cannot_be_read_is_none(tmp_path: Path) -> None:
-    assert common.earlier(tmp_path) == []
+    assert common.legs_of_replaced_run(tmp_path) == []
     (tmp_path / "results.json").write_text("{")
-    assert common.earlier(tmp_path) == []
+    assert common.legs_of_replaced_run(tmp_path) == []
     sample_passing_leg.folder(tmp_path, sample_passing_leg.leg("bringup"))
-    assert len(common.earlier(tmp_path)) == 1
+    assert len(common.legs_of_replaced_run(tmp_path)) == 1
 
 
 def test_progress_is_json() -> None:

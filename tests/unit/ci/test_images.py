@@ -127,14 +127,14 @@ def test_names_are_plain(changes, skopeo):
 
 def test_there_is_no_image(tmp_path):
     with pytest.raises(UsageError, match="there is no image"):
-        images.push(tmp_path / "x.tar", "ghcr.io", "a/b", "v1", "u", "t")
+        images.push_image(tmp_path / "x.tar", "ghcr.io", "a/b", "v1", "u", "t")
 
 
 def test_there_is_no_skopeo(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "x.tar").touch()
     with pytest.raises(UsageError, match=r"there is no program skopeo; .* apt-get install skopeo$"):
-        images.push(tmp_path / "x.tar", "ghcr.io", "a/b", "v1", "u", "t")
+        images.push_image(tmp_path / "x.tar", "ghcr.io", "a/b", "v1", "u", "t")
 
 
 #: ``somebody:secret`` for the registry, hashed by bcrypt at its least cost.

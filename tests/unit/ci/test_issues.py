@@ -32,11 +32,11 @@ def night(folder, *legs, statuses=None, text=""):
         for one in legs:
             status = (statuses or {}).get(one["mode"], "failed" if one["exit"] else "passed")
             known = {"torch": one["torch"], "counts": dict(one["totals"]), "text": text}
-            found.append(collect.Outcome(cell(one["mode"]), status, **known))
+            found.append(collect.CellOutcome(cell(one["mode"]), status, **known))
         for mode, status in (statuses or {}).items():
             if mode not in {one["mode"] for one in legs}:
-                found.append(collect.Outcome(cell(mode), status, text=text))
-        (folder / "matrix.json").write_text(collect.document(found))
+                found.append(collect.CellOutcome(cell(mode), status, text=text))
+        (folder / "matrix.json").write_text(collect.outcomes_json(found))
         if legs:
             document.write(folder / "results.json", document.document(list(legs)))
     return folder
@@ -120,10 +120,10 @@ def test_the_run_itself_is_not_the_one_before(tmp_path):
     for name in ("20260101-6-x", "20260102-7-y"):
         (tmp_path / "cpu" / name).mkdir(parents=True)
         (tmp_path / "cpu" / name / "matrix.json").touch()
-    names = [run.name for run in cell_regressions.history(tmp_path, "cpu")]
+    names = [run.name for run in cell_regressions.earlier_runs(tmp_path, "cpu")]
     assert names == ["20260102-7-y", "20260101-6-x"]
-    assert [run.name for run in cell_regressions.history(tmp_path, "cpu", other_than="7")] == names[1:]
-    assert cell_regressions.history(tmp_path, "hpu-reference") == []
+    assert [run.name for run in cell_regressions.earlier_runs(tmp_path, "cpu", other_than="7")] == names[1:]
+    assert cell_regressions.earlier_runs(tmp_path, "hpu-reference") == []
 
 
 def test_a_night_of_fewer_cells_is_no_clean_slate(told):

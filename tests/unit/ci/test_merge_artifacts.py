@@ -21,7 +21,7 @@ def artifacts(tmp_path):
         plan.Cell(f"2.13.0-public-{mode}", "mine", "2.13.0-public", "2.13.0", "public", mode, "bringup")
         for mode in ("eager", "compile")
     ]
-    (tmp_path / "plan.json").write_text(plan.written(cells))
+    (tmp_path / "plan.json").write_text(plan.plan_json(cells))
 
     def put(mode, attempt, found):
         (tmp_path / "artifacts").mkdir(exist_ok=True)
@@ -94,9 +94,9 @@ def test_two_cells_of_one_torch_lose_no_other(artifacts, tmp_path, outputs):
     artifacts("compile", 1, leg("bringup", "compile"))
     with settled():
         folder(tmp_path / "artifacts" / "conformance-leg-newest-public-eager-1", leg("bringup", "eager"))
-    cells = plan.read(tmp_path / "plan.json")
+    cells = plan.read_plan(tmp_path / "plan.json")
     newest = plan.Cell("newest-public-eager", "mine", "newest-public", "newest", "public", "eager", "bringup")
-    (tmp_path / "plan.json").write_text(plan.written([*cells, newest]))
+    (tmp_path / "plan.json").write_text(plan.plan_json([*cells, newest]))
     assert gathered(tmp_path) == 0
     document = json.loads((tmp_path / "out" / "results.json").read_text())
     assert sorted(one["mode"] for one in document["legs"]) == ["compile", "eager"]
@@ -148,9 +148,9 @@ def test_a_declared_refusal_is_told(artifacts, tmp_path, outputs):
     found.update(exit=2, complete=False, problems=["it needs a fork"], results=[], planned=0)
     found.update(totals={}, cases={}, case_totals={})
     artifacts("compile", 1, found)
-    cells = plan.read(tmp_path / "plan.json")
+    cells = plan.read_plan(tmp_path / "plan.json")
     refused = dataclasses.replace(cells[1], expect="refusal", says="needs a fork")
-    (tmp_path / "plan.json").write_text(plan.written([cells[0], refused]))
+    (tmp_path / "plan.json").write_text(plan.plan_json([cells[0], refused]))
     assert gathered(tmp_path) == 0
     document = json.loads((tmp_path / "out" / "results.json").read_text())
     assert {one["mode"]: one["exit"] for one in document["legs"]} == {"eager": 0, "compile": 2}

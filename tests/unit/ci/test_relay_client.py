@@ -58,8 +58,8 @@ def relay(monkeypatch):
 
 
 def test_a_callback_that_is_taken(relay):
-    answer = relay_client.send({"workflow": "é"}, relay.url)
-    assert answer.taken and answer.status == 200
+    answer = relay_client.send_callback({"workflow": "é"}, relay.url)
+    assert answer.accepted and answer.status == 200
     ((path, headers, content),) = relay.seen
     assert path == "/callback" and json.loads(content) == {"workflow": "é"}
     assert headers["Authorization"] == f"Bearer {TOKEN}"
@@ -68,17 +68,17 @@ def test_a_callback_that_is_taken(relay):
 
 def test_a_repository_below_level_2(relay):
     relay.answer = b'{"ok": true, "status": "ignored"}'
-    assert not relay_client.send({}, relay.url).taken
+    assert not relay_client.send_callback({}, relay.url).accepted
     for other in (b"", b"[1]", b"\xff", b"[" * 9000):
         relay.answer = other
-        assert relay_client.send({}, relay.url).taken
+        assert relay_client.send_callback({}, relay.url).accepted
 
 
 @pytest.mark.parametrize("status", [400, 403, 413, 429])
 def test_a_refusal_is_an_error_without_the_token(status, relay):
     relay.status, relay.answer = status, f"no dispatch\x1b[31m for {TOKEN}".encode()
     with pytest.raises(UsageError, match=f"refused the callback .HTTP {status}: no dispatch") as caught:
-        relay_client.send({}, relay.url)
+        relay_client.send_callback({}, relay.url)
     assert TOKEN not in str(caught.value) and "\x1b" not in str(caught.value)
 
 
@@ -86,14 +86,14 @@ def test_a_refusal_is_an_error_without_the_token(status, relay):
 def test_a_fault_of_the_relay_is_not_the_sender_s(status, relay):
     relay.status = status
     with pytest.raises(relay_client.Unavailable, match=f"HTTP {status}"):
-        relay_client.send({}, relay.url)
+        relay_client.send_callback({}, relay.url)
 
 
 @pytest.mark.parametrize("status", [302, 307])
 def test_a_redirection_is_not_followed(status, relay):
     relay.status, relay.headers_sent = status, {"Location": f"{relay.url}/elsewhere"}
     with pytest.raises(UsageError, match=f"HTTP {status}"):
-        relay_client.send({}, relay.url)
+        relay_client.send_callback({}, relay.url)
     assert len(relay.seen) == 1
 
 
@@ -101,21 +101,21 @@ def test_it_never_hangs(relay):
     relay.wait = 5
     began = time.monotonic()
     with pytest.raises(relay_client.Unavailable, match=r"did not answer within 0\.2 seconds"):
-        relay_client.send({}, relay.url, deadline=0.2)
+        relay_client.send_callback({}, relay.url, deadline=0.2)
     assert time.monotonic() - began < 3
 
 
 def test_a_relay_that_is_not_there(monkeypatch):
     monkeypatch.setenv("OIDC_TOKEN", TOKEN)
     with pytest.raises(relay_client.Unavailable, match=r"cannot be reached \(ConnectionRefusedError"):
-        relay_client.send({}, "http://127.0.0.1:9/x")
+        relay_client.send_callback({}, "http://127.0.0.1:9/x")
 
 
 @pytest.mark.parametrize("token", ["", " ", "a b", "a\nX-Other: b", "ü"])
 def test_variables_without_a_token(token, monkeypatch):
     monkeypatch.setenv("MINE", token)
     with pytest.raises(UsageError, match="variable MINE holds") as caught:
-        relay_client.send({}, "https://x", "MINE")
+        relay_client.send_callback({}, "https://x", "MINE")
     assert not token.strip() or token not in str(caught.value)
 
 
@@ -123,7 +123,7 @@ def test_variables_without_a_token(token, monkeypatch):
 def test_addresses_that_the_token_must_not_go_to(url, monkeypatch):
     monkeypatch.setenv("OIDC_TOKEN", TOKEN)
     with pytest.raises(UsageError, match="not one of https"):
-        relay_client.send({}, url)
+        relay_client.send_callback({}, url)
 
 
 def test_the_command(relay, tmp_path, capsys):

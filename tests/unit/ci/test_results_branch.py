@@ -40,34 +40,34 @@ def names(remote):
 
 
 def test_runs_are_added(tmp_path, remote):
-    first = results_branch.add(str(remote), "results", run(tmp_path, "1", place="a"))
-    second = results_branch.add(str(remote), "results", run(tmp_path, "2", place="b"))
+    first = results_branch.add_runs(str(remote), "results", run(tmp_path, "1", place="a"))
+    second = results_branch.add_runs(str(remote), "results", run(tmp_path, "2", place="b"))
     assert first != second
     assert names(remote) == [f"cpu/{n}/{word}.json" for n in "12" for word in ("provenance", "results")]
     assert git(remote, "rev-list", "--count", "results").strip() == "2"
     assert (
-        results_branch.add(str(remote), "results", run(tmp_path, "2", place="b")) == second
+        results_branch.add_runs(str(remote), "results", run(tmp_path, "2", place="b")) == second
     )  # said twice, there once
 
 
 def test_a_run_is_never_changed(tmp_path, remote):
-    results_branch.add(str(remote), "results", run(tmp_path, "1", place="a"))
+    results_branch.add_runs(str(remote), "results", run(tmp_path, "1", place="a"))
     with pytest.raises(UsageError, match="never changed"):
-        results_branch.add(str(remote), "results", run(tmp_path, "1", "{ }", place="b"))
+        results_branch.add_runs(str(remote), "results", run(tmp_path, "1", "{ }", place="b"))
 
 
 def test_somebody_else_pushes_in_between(tmp_path, remote, monkeypatch):
-    results_branch.add(str(remote), "results", run(tmp_path, "1", place="a"))
+    results_branch.add_runs(str(remote), "results", run(tmp_path, "1", place="a"))
     original, done = results_branch._Git.ok, []
 
     def ok(self, *arguments):
         if arguments[0] == "push" and not done:
             done.append(1)
-            results_branch.add(str(remote), "results", run(tmp_path, "2", place="b"))
+            results_branch.add_runs(str(remote), "results", run(tmp_path, "2", place="b"))
         return original(self, *arguments)
 
     monkeypatch.setattr(results_branch._Git, "ok", ok)
-    results_branch.add(str(remote), "results", run(tmp_path, "3", place="c"))
+    results_branch.add_runs(str(remote), "results", run(tmp_path, "3", place="c"))
     assert [name for name in names(remote) if name.endswith("results.json")] == [
         f"cpu/{n}/results.json" for n in "123"
     ]
@@ -80,60 +80,60 @@ def test_a_push_that_is_refused_is_an_error(tmp_path, remote, monkeypatch):
     hook.chmod(0o755)
     monkeypatch.setattr(results_branch.time, "sleep", lambda seconds: None)
     with pytest.raises(UsageError, match="refused 5 times"):
-        results_branch.add(str(remote), "results", run(tmp_path))
+        results_branch.add_runs(str(remote), "results", run(tmp_path))
 
 
 def test_a_run_that_is_said_twice_is_there_once(tmp_path, remote):
     first = run(tmp_path, "1", place="a")
-    commit = results_branch.add(str(remote), "results", first)
+    commit = results_branch.add_runs(str(remote), "results", first)
     (first / "cpu" / "1" / "provenance.json").write_text('{"received": "later"}')
-    assert results_branch.add(str(remote), "results", first) == commit
+    assert results_branch.add_runs(str(remote), "results", first) == commit
 
 
 def test_a_branch_is_fetched_or_not_there_yet(tmp_path, remote):
-    assert results_branch.fetch(str(remote), "results", tmp_path / "none") is False
+    assert results_branch.fetch_branch(str(remote), "results", tmp_path / "none") is False
     assert [path.name for path in (tmp_path / "none").iterdir()] == [".git"]
-    results_branch.add(str(remote), "results", run(tmp_path, "1", place="a"))
-    assert results_branch.fetch(str(remote), "results", tmp_path / "there") is True
+    results_branch.add_runs(str(remote), "results", run(tmp_path, "1", place="a"))
+    assert results_branch.fetch_branch(str(remote), "results", tmp_path / "there") is True
     assert (tmp_path / "there" / "cpu" / "1" / "results.json").exists()
     with pytest.raises(UsageError, match="not empty"):
-        results_branch.fetch(str(remote), "results", tmp_path / "there")
+        results_branch.fetch_branch(str(remote), "results", tmp_path / "there")
 
 
 def test_old_runs_stay_behind(tmp_path, remote, monkeypatch):
     for number in range(5):
-        results_branch.add(str(remote), "results", run(tmp_path, f"2026010{number}", place=str(number)))
+        results_branch.add_runs(str(remote), "results", run(tmp_path, f"2026010{number}", place=str(number)))
     monkeypatch.setattr(results_branch, "KEPT", 2)
-    results_branch.fetch(str(remote), "results", tmp_path / "there")
+    results_branch.fetch_branch(str(remote), "results", tmp_path / "there")
     assert sorted(path.name for path in (tmp_path / "there" / "cpu").iterdir()) == ["20260103", "20260104"]
-    results_branch.add(str(remote), "results", run(tmp_path, "20260109", place="new"))
+    results_branch.add_runs(str(remote), "results", run(tmp_path, "20260109", place="new"))
     assert len(names(remote)) == 12
 
 
 def test_a_failure_is_no_first_run(tmp_path):
     with pytest.raises(UsageError, match="git ls-remote failed"):
-        results_branch.fetch(str(tmp_path / "nowhere"), "results", tmp_path / "out")
+        results_branch.fetch_branch(str(tmp_path / "nowhere"), "results", tmp_path / "out")
 
 
 def test_outside_of_a_workflow_nothing_is_ours():
-    assert results_branch.provenance("our-workflow", ours={})["channel"] == "self-reported"
+    assert results_branch.own_provenance("our-workflow", ours={})["channel"] == "self-reported"
 
 
 @pytest.mark.parametrize("branch", ["main;x", "--force", "a b", "../x", ""])
 def test_a_branch_is_a_plain_name(branch, tmp_path, remote):
     with pytest.raises(UsageError, match="not a name of a branch"):
-        results_branch.add(str(remote), branch, run(tmp_path))
+        results_branch.add_runs(str(remote), branch, run(tmp_path))
 
 
 def test_other_files_and_links_are_not_added(tmp_path, remote):
     source = run(tmp_path)
     (source / "cpu" / "20260109" / "page.html").touch()
     with pytest.raises(UsageError, match=r"page\.html"):
-        results_branch.add(str(remote), "results", source)
+        results_branch.add_runs(str(remote), "results", source)
     (source / "cpu" / "20260109" / "page.html").unlink()
     (source / "cpu" / "20260109" / "matrix.json").symlink_to("/etc/hostname")
     with pytest.raises(UsageError, match=r"matrix\.json"):
-        results_branch.add(str(remote), "results", source)
+        results_branch.add_runs(str(remote), "results", source)
 
 
 def test_the_token_is_on_no_command_line(tmp_path):
@@ -169,26 +169,26 @@ def site_store(folder, *runs):
 
 
 def test_the_store_is_kept_beside_the_runs_and_replaced(tmp_path, remote):
-    results_branch.add(str(remote), "results", run(tmp_path, "1", place="a"))
-    first = results_branch.keep(str(remote), "results", site_store(tmp_path / "s", "1"))
-    assert results_branch.keep(str(remote), "results", tmp_path / "s") == first, "nothing new"
+    results_branch.add_runs(str(remote), "results", run(tmp_path, "1", place="a"))
+    first = results_branch.replace_site_store(str(remote), "results", site_store(tmp_path / "s", "1"))
+    assert results_branch.replace_site_store(str(remote), "results", tmp_path / "s") == first, "nothing new"
     (tmp_path / "s" / "cpu").mkdir()
     (tmp_path / "s" / "cpu" / "eager@x.jsonl").write_text("{}\n")
-    results_branch.keep(str(remote), "results", tmp_path / "s")
+    results_branch.replace_site_store(str(remote), "results", tmp_path / "s")
     assert ".store/cpu/eager@x.jsonl" in names(remote) and "cpu/1/results.json" in names(remote)
     (tmp_path / "s" / "cpu" / "eager@x.jsonl").unlink()
-    results_branch.keep(str(remote), "results", tmp_path / "s")
+    results_branch.replace_site_store(str(remote), "results", tmp_path / "s")
     assert ".store/cpu/eager@x.jsonl" not in names(remote)
 
 
 def test_with_the_store_only_other_runs_are_fetched(tmp_path, remote):
     for name in "123":
-        results_branch.add(str(remote), "results", run(tmp_path, name, place=name))
-    results_branch.keep(str(remote), "results", site_store(tmp_path / "s", "1", "2"))
-    assert results_branch.fetch(str(remote), "results", tmp_path / "with", with_store=True)
+        results_branch.add_runs(str(remote), "results", run(tmp_path, name, place=name))
+    results_branch.replace_site_store(str(remote), "results", site_store(tmp_path / "s", "1", "2"))
+    assert results_branch.fetch_branch(str(remote), "results", tmp_path / "with", with_store=True)
     fetched = {path.name for path in (tmp_path / "with").glob("cpu/*")}
     assert fetched == {"3"} and (tmp_path / "with" / ".store" / "store.json").is_file()
-    assert results_branch.fetch(str(remote), "results", tmp_path / "without")
+    assert results_branch.fetch_branch(str(remote), "results", tmp_path / "without")
     assert sorted(path.name for path in (tmp_path / "without").glob("[a-z]*/*")) == ["1", "2", "3"]
     assert not (tmp_path / "without" / ".store").exists()
 
@@ -196,7 +196,7 @@ def test_with_the_store_only_other_runs_are_fetched(tmp_path, remote):
 def test_only_a_store_is_kept(tmp_path, remote):
     for place in (run(tmp_path), tmp_path / "nothing"):
         with pytest.raises(UsageError):
-            results_branch.keep(str(remote), "results", place)
+            results_branch.replace_site_store(str(remote), "results", place)
 
 
 def test_the_steps_of_the_workflow_one_after_the_other(tmp_path, remote, monkeypatch):
@@ -212,7 +212,7 @@ def test_the_steps_of_the_workflow_one_after_the_other(tmp_path, remote, monkeyp
         (place / "provenance.json").write_text(
             json.dumps({"channel": "self-reported", "received": "2026-01-09T00:00:00+00:00"})
         )
-        results_branch.add(str(remote), "results", place.parents[1])
+        results_branch.add_runs(str(remote), "results", place.parents[1])
         assert cli.main(["ci", "fetch", "--store", *branch, "-o", f"stored-{night}"]) == 0
         assert (
             cli.main(["site", f"stored-{night}", "--store", f"stored-{night}/.store", "--today", TODAY]) == 0

@@ -1,4 +1,4 @@
-"""The rows that others.yml measures: each is a backend of the registry, with a target that fits it."""
+"""The rows that other-backends.yml measures: each is a backend of the registry, with a target that fits it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROW = re.compile(r"- backend: (\S+)\n +target: (\S+)\n +builds: \"([^\"]+)\"")
 
 
 def test_every_row_has_a_backend_and_a_target_that_fits() -> None:
-    rows = _ROW.findall((ROOT / ".github" / "workflows" / "others.yml").read_text())
+    rows = _ROW.findall((ROOT / ".github" / "workflows" / "other-backends.yml").read_text())
     assert len(rows) >= 11
     known = registry.load(FOLDER)
     for backend, target, _ in rows:
@@ -26,7 +26,7 @@ def test_every_row_has_a_backend_and_a_target_that_fits() -> None:
 
 def test_the_stand_ins_have_rows() -> None:
     """Every target that is different but correct, the profiles and the tiny device, but for one."""
-    text = (ROOT / ".github" / "workflows" / "others.yml").read_text()
+    text = (ROOT / ".github" / "workflows" / "other-backends.yml").read_text()
     different = {path.name for path in (ROOT / "tests" / "different").glob("*.toml")}
     # Without mkldnn two results of torch's are expected to fail and do not: a run of it is red.
     for name in different - {"no-mkldnn.toml"} | {"hpu-gaudi2", "hpu-gaudi3", "tests/vendor/tiny.toml"}:

@@ -59,7 +59,7 @@ def test_wrong_inputs_are_one_sentence(changes, says, tmp_path, outputs, capsys)
 
 
 def test_no_output_can_write_another(outputs):
-    step_outputs.output(first="a\nsecond=b\nx<<E\n", third="c")
+    step_outputs.set_outputs(first="a\nsecond=b\nx<<E\n", third="c")
     lines = outputs.read_text().splitlines()
     name, mark = lines[0].split("<<")
     assert name == "first" and len(mark) == 32
@@ -82,20 +82,20 @@ def test_no_output_can_write_another(outputs):
 )
 def test_a_backend_is_plain_or_refused(word):
     with pytest.raises(UsageError):
-        install.backend(word, None)
+        install.backend_requirements(word, None)
 
 
 def test_backends_that_are_taken(tmp_path):
     words = ["torch_npu==2.6.0", "name[extra]", f"https://host/x.whl#sha256={DIGEST}"]
-    assert install.backend(" ".join(words), None) == words
+    assert install.backend_requirements(" ".join(words), None) == words
     (tmp_path / "a.whl").touch()
-    assert install.backend("", tmp_path) == [str(tmp_path / "a.whl")]
-    assert install.backend("", None) == []
+    assert install.backend_requirements("", tmp_path) == [str(tmp_path / "a.whl")]
+    assert install.backend_requirements("", None) == []
     with pytest.raises(UsageError, match="leave one out"):
-        install.backend("name", tmp_path)
+        install.backend_requirements("name", tmp_path)
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="has no wheel"):
-        install.backend("", tmp_path / "empty")
+        install.backend_requirements("", tmp_path / "empty")
 
 
 def rendered(**changes):
@@ -107,7 +107,7 @@ def rendered(**changes):
         "modes": "eager,compile",
         "level": "core",
     }
-    return template.render(**{**known, **changes})
+    return template.render_workflow(**{**known, **changes})
 
 
 def test_the_template_is_pinned_and_whole():

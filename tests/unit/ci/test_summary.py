@@ -19,19 +19,19 @@ def broken(count):
 
 
 def test_a_good_leg_is_one_row():
-    text = summary.markdown([leg("bringup")], "job")
+    text = summary.summary_markdown([leg("bringup")], "job")
     assert "mine, eager, torch" in text and "not as expected" not in text
 
 
 def test_what_is_wrong_is_named():
     found = broken(3)
-    text = summary.markdown([leg("bringup"), found], "job")
+    text = summary.summary_markdown([leg("bringup"), found], "job")
     assert "3 results not as expected" in text and text.count("\n- fail: ") == 3
     assert f"`{found['results'][0]['id']}`" in text
 
 
 def test_a_flood_is_cut_and_counted():
-    text = summary.markdown([broken(50)], "job")
+    text = summary.summary_markdown([broken(50)], "job")
     assert text.count("\n- fail: ") == 20 and "- and 30 more" in text
 
 
@@ -44,20 +44,20 @@ def test_a_flood_is_cut_and_counted():
     ],
 )
 def test_a_leg_that_is_not_whole_is_named(changes, says):
-    assert f"- `{says}`" in summary.markdown([{**leg("bringup"), **changes}], "job")
+    assert f"- `{says}`" in summary.summary_markdown([{**leg("bringup"), **changes}], "job")
 
 
 def test_half_a_character_is_no_end(tmp_path, outputs):
     found = leg("bringup")
     found["problems"] = ["file 'a\udcff' is damaged"]
-    step_outputs.summary(summary.markdown([found], "job"))
+    step_outputs.add_summary(summary.summary_markdown([found], "job"))
     assert "is damaged" in (tmp_path / "summary.md").read_text()
 
 
 def test_words_of_others_mean_nothing_in_it():
     found = leg("bringup")
     found["problems"] = ["`x` <script>\n## a | [x](http://y) @owner #12"]
-    text = summary.markdown([found], "a | b\n# c www.example.org <b>")
+    text = summary.summary_markdown([found], "a | b\n# c www.example.org <b>")
     assert "- `'x' <script> ## a | [x](http://y) @owner #12`\n" in text
     assert "www." not in text and "<b>" not in text
     assert sum(line.startswith("#") for line in text.splitlines()) == 1

@@ -62,7 +62,9 @@ def vendor(github):
 
 def pulled(tmp_path, **changes):
     with settled():
-        return list(vendor_results.pull(backend(**changes), tmp_path / "new", tmp_path / "present", TODAY))
+        return list(
+            vendor_results.pull_new_runs(backend(**changes), tmp_path / "new", tmp_path / "present", TODAY)
+        )
 
 
 def test_a_signed_run_is_taken_and_shown(vendor, tmp_path):
@@ -74,7 +76,9 @@ def test_a_signed_run_is_taken_and_shown(vendor, tmp_path):
     assert (origin["channel"], origin["run_id"], origin["commit"]) == ("vendor-workflow", "11", COMMIT)
     with settled():
         refused: list[submissions.Refused] = []
-        (found,) = submissions.read(tmp_path / "new", {"cpu": backend()}, datetime.date.today(), refused)
+        (found,) = submissions.read_submissions(
+            tmp_path / "new", {"cpu": backend()}, datetime.date.today(), refused
+        )
     assert not refused and found[0].provenance.channel == "vendor-workflow"
 
 
@@ -126,7 +130,7 @@ def test_a_link_in_an_artifact(vendor, tmp_path):
 def test_an_artifact_that_unpacks_to_more_than_it_says(vendor, tmp_path, monkeypatch):
     folder = vendor(content=" " * 2_000_000)
     monkeypatch.setattr(vendor_results, "LARGEST", 1_000_000)
-    monkeypatch.setattr(vendor_results.github, "get", smaller(vendor_results.github.get))
+    monkeypatch.setattr(vendor_results.github, "get_json", smaller(vendor_results.github.get_json))
     (line,) = pulled(tmp_path)
     assert "more than the 1000000 bytes" in line and folder.exists()
 

@@ -21,7 +21,7 @@ def target(tmp_path, monkeypatch):
     (tmp_path / "mine.toml").write_text('expectations = "expectations"\n' + text)
     (tmp_path / "expectations").mkdir()
     ids = frozenset({"out/add@float32", "out/add@int8"})
-    monkeypatch.setattr(expectation_targets, "plans", lambda *_: {"eager": ids})
+    monkeypatch.setattr(expectation_targets, "result_ids_by_mode", lambda *_: {"eager": ids})
     return tmp_path
 
 
@@ -39,7 +39,7 @@ PYTHON = (
 def test_a_list_is_shown(target, capsys):
     assert run(target, "list.txt", LIST) == 1
     out, err = capsys.readouterr()
-    book = list(entries.read(Path("x.toml"), out.encode(), entries.Aliases({}, {}), unread=True))
+    book = list(entries.read_entries(Path("x.toml"), out.encode(), entries.Aliases({}, {}), unread=True))
     assert [(entry.id, entry.kind.value, entry.reason) for entry in book] == [
         ("out/add@float32", "value", "unread")
     ]
@@ -53,7 +53,7 @@ def test_a_python_file_is_written_to_the_target_s_folder(target, capsys):
     file = target / "expectations" / "new.toml"
     assert 'id = "out/add@int8"\nkind = "crash"\nreason = "unread"' in file.read_text()
     with pytest.raises(UsageError, match="reason is still 'unread'"):
-        entries.load([file])
+        entries.load_expectations([file])
     assert run(target, "list.py", PYTHON, "--write") == 0
     assert file.read_text().count("[[expect]]") == 1
     assert "0 entries are proposed, 1 are expected already" in capsys.readouterr().err

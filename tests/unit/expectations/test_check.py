@@ -5,7 +5,7 @@ from __future__ import annotations
 from expecttest import assert_expected_inline
 
 from conformance.expectations import check
-from conformance.expectations.entries import Book
+from conformance.expectations.entries import TargetExpectations
 from tests.support.sample_legs import DAY, expected
 
 
@@ -16,13 +16,13 @@ def test_a_check_without_a_run_finds_names_modes_days_and_doubles() -> None:
         expected("value/add@float32", "value", modes=("lazy", "graph")),
         expected("value/add@*", "value", "2029-01-01"), expected("value/add@*", "value"),
     )  # fmt: skip
-    found = check.static(Book(entries, ""), plans, DAY, ["2.13.0"])
+    found = check.static_problems(TargetExpectations(entries, ""), plans, DAY, ["2.13.0"])
     assert_expected_inline(
         "\n".join(found),
         """\
-expectation value/ad@float32 (value) in file.toml names no result of this target; rename it to value/add@float32, or remove it
-expectation value/add@float32 (value) in file.toml matches no result in mode 'lazy'; take the word from its modes
-expectation value/add@float32 (value) in file.toml names mode 'graph', which the target lacks; drop it or use eager, lazy
-expectation value/add@* (value) in file.toml expired on 2029-01-01; look at https://example.org and give it a later day, or remove it
-expectation value/add@* (value) in file.toml also stands in file.toml; remove one of them""",  # noqa: E501
+expectation value/ad@float32 (value) in file.toml matches no result of this target; rename it to value/add@float32, or remove it
+expectation value/add@float32 (value) in file.toml matches no result in mode 'lazy'; remove the mode from its modes
+expectation value/add@float32 (value) in file.toml names mode 'graph', which the target lacks; remove it or use eager, lazy
+expectation value/add@* (value) in file.toml expired on 2029-01-01; see https://example.org and set a later day, or remove it
+expectation value/add@* (value) in file.toml is also in file.toml; remove one of them""",  # noqa: E501
     )

@@ -16,15 +16,15 @@ from tests.support.sample_legs import expected
 def test_files_change_only_where_they_must() -> None:
     text = (
         "# The head of the file.\nschema = 1\n\n# About the first.\n"
-        + edit.render(expected("p/a@d", "value"))
+        + edit.entry_toml(expected("p/a@d", "value"))
         + "\n# About the second.\n"
-        + edit.render(expected("p/*@d", "value")).replace("id =", "id   =")
+        + edit.entry_toml(expected("p/*@d", "value")).replace("id =", "id   =")
         + "\n"
-        + edit.render(expected("p/c@d", "message"))
+        + edit.entry_toml(expected("p/c@d", "message"))
     )
     path = Path("known.toml")
     narrow = [expected("p/b@d", "value"), expected("p/d@d", "value", modes=("lazy",))]
-    found = edit.edited(path, text, {0: [], 1: narrow})
+    found = edit.edited_text(path, text, {0: [], 1: narrow})
     assert_expected_inline(
         found,
         """\
@@ -55,9 +55,9 @@ link = "https://example.org"
 until = "2999-01-01"
 """,
     )
-    assert edit.edited(path, text, {}) == text
+    assert edit.edited_text(path, text, {}) == text
     with pytest.raises(UsageError, match="cannot be changed; write each entry as a table"):
-        edit.edited(path, 'schema = 1\nexpect = [{id = "a/b@c", kind = "value", reason = "accuracy", '
+        edit.edited_text(path, 'schema = 1\nexpect = [{id = "a/b@c", kind = "value", reason = "accuracy", '
                     'link = "docs/x", until = "torch 2.99"}]\n', {0: []})  # fmt: skip
 
 
@@ -65,12 +65,12 @@ def test_whatever_a_message_holds_is_read_back(tmp_path: Path) -> None:
     for text in ('say "no"\\', "tab\tand\nline", "\x00\x1b[0m\u2028", "[[expect]]", "é 字 😀"):
         entry = dataclasses.replace(expected("p/a@d", "value"), detail=text)
         path = tmp_path / "known.toml"
-        path.write_text(edit.appended(edit.HEAD, [entry]))
-        assert entries.load([path]).entries[0].detail == text
+        path.write_text(edit.appended_text(edit.HEAD, [entry]))
+        assert entries.load_expectations([path]).entries[0].detail == text
 
 
 def test_processors_are_written_as_they_were_read(tmp_path: Path) -> None:
     path = tmp_path / "known.toml"
     entry = dataclasses.replace(expected("p/a@d", "value"), processor="with AVX-512")
-    path.write_text("schema = 1\n\n" + edit.render(entry))
+    path.write_text("schema = 1\n\n" + edit.entry_toml(entry))
     assert 'processor = "with AVX-512"' in path.read_text()

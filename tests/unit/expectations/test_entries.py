@@ -9,7 +9,7 @@ import pytest
 
 from conformance.errors import UsageError
 from conformance.expectations import edit, entries
-from conformance.expectations.entries import Book
+from conformance.expectations.entries import TargetExpectations
 from conformance.expectations.index import Index
 from conformance.plan.levels import manifest
 from tests.support.sample_legs import DAY, expected
@@ -32,7 +32,7 @@ GOOD_ENTRY = {
         ({"reason": "because"}, "unknown reason 'because'; known are accuracy"),
         ({"link": "me"}, "is neither a web address nor a page below docs/"),
         ({"until": "soon"}, "is neither a date"),
-        ({"until": "2030-02-30"}, "is no day of the calendar"),
+        ({"until": "2030-02-30"}, "is not a calendar day"),
         ({"until": ""}, "it must be a non-empty string"),
         ({"owner": "me"}, "unknown key 'owner'"),
     ],
@@ -42,16 +42,19 @@ def test_mistakes_in_expectations_are_named(tmp_path: Path, change: dict[str, st
     lines = [f'{key} = "{value}"' for key, value in {**GOOD_ENTRY, **change}.items()]
     path.write_text("schema = 1\n[[expect]]\n" + "\n".join(lines))
     with pytest.raises(UsageError) as error:
-        entries.load([path])
+        entries.load_expectations([path])
     assert message in str(error.value)
 
 
 def test_the_reference_device_is_excused_only_with_the_cpu() -> None:
-    cpu, device = (entries.load(entries.sources(name)).entries for name in ("cpu", "hpu-reference"))
+    cpu, device = (
+        entries.load_expectations(entries.expectation_files(name)).entries
+        for name in ("cpu", "hpu-reference")
+    )
     # What is torch's fault is waived for every backend; what a backend can do better than Inductor is not.
     assert {entry.id for entry in cpu if entry.reason != "upstream"} == {"compiled-state/programs@float32"}
     assert {entry.reason for entry in device} == {"upstream"}
-    assert "compiled-state/programs@float32" not in manifest.waived("2.13.0", "compile")
+    assert "compiled-state/programs@float32" not in manifest.waiver_links("2.13.0", "compile")
     # Torch's fault on every device but the CPU (docs/torch-bugs.md#narrow).
     accelerators = {"compile_value/narrow", "compile_views/narrow"}
     rest = {(entry.id, entry.kind) for entry in device if entry.id.split("@")[0] not in accelerators}
@@ -59,7 +62,7 @@ def test_the_reference_device_is_excused_only_with_the_cpu() -> None:
 
 
 def test_expectations_expire_by_day_and_by_torch() -> None:
-    book = Book((expected("a/a@a", "value", "2030-01-01"), expected("b/b@b", "value", "2030-01-02"),
+    book = TargetExpectations((expected("a/a@a", "value", "2030-01-01"), expected("b/b@b", "value", "2030-01-02"),
                  expected("c/c@c", "value", "torch 2.13"),
                  expected("d/d@d", "value", "torch 2.14")), "")  # fmt: skip
     assert [entry.id for entry in book.active("eager", DAY, "2.13.1+cpu")] == ["b/b@b", "d/d@d"]
@@ -68,7 +71,7 @@ def test_expectations_expire_by_day_and_by_torch() -> None:
 
 
 def test_expectations_keep_to_their_modes() -> None:
-    book = Book((expected("a/a@a", "value", modes=("lazy",)),), "")
+    book = TargetExpectations((expected("a/a@a", "value", modes=("lazy",)),), "")
     assert not book.active("eager", DAY, "2.13")
     assert book.active("lazy", DAY, "2.13")
 
@@ -85,7 +88,7 @@ def test_expectations_that_match_nothing_are_found() -> None:
 
 def test_an_entry_speaks_of_its_modes_and_versions_only() -> None:
     entry = dataclasses.replace(expected("a/a@a", "value", modes=("lazy",)), torch="<2.10")
-    book = Book((entry,), "")
+    book = TargetExpectations((entry,), "")
     assert book.active("lazy", DAY, "2.9.1") == [entry]
     assert not book.active("eager", DAY, "2.9.1") and not book.active("lazy", DAY, "2.10.0")
 
@@ -93,7 +96,7 @@ def test_an_entry_speaks_of_its_modes_and_versions_only() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('torch = "2.13"', "torch '2.13' is no scope of versions; write '<2.14'"),
+        ('torch = "2.13"', "torch '2.13' is not a range of versions; write '<2.14'"),
         ('modes = ["fast"]', "unknown mode 'fast'; known are eager"),
         ('modes = "lazy"', "modes is 'lazy'; it must be a list of words"),
         ("detail = 3", "detail is 3; it must be a string"),
@@ -101,18 +104,18 @@ def test_an_entry_speaks_of_its_modes_and_versions_only() -> None:
 )
 def test_mistakes_in_scopes_are_named(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "known.toml"
-    path.write_text(f"{edit.HEAD}{edit.render(expected('a/a@a', 'value'))}{line}\n")
+    path.write_text(f"{edit.HEAD}{edit.entry_toml(expected('a/a@a', 'value'))}{line}\n")
     with pytest.raises(UsageError) as error:
-        entries.load([path])
+        entries.load_expectations([path])
     assert message in str(error.value)
 
 
 def test_an_entry_that_nobody_has_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "new.toml"
     entry = dataclasses.replace(expected("a/b@c", "value"), reason=entries.UNREAD, link="")
-    path.write_text(edit.HEAD + edit.render(entry))
+    path.write_text(edit.HEAD + edit.entry_toml(entry))
     with pytest.raises(
-        UsageError, match="entry 1: reason is still 'unread'; look at a/b@c and name one of accu"
+        UsageError, match="entry 1: reason is still 'unread'; inspect a/b@c and set the reason to one of accu"
     ):
-        entries.load([path])
-    assert [found.reason for found in entries.load([path], unread=True).entries] == ["unread"]
+        entries.load_expectations([path])
+    assert [found.reason for found in entries.load_expectations([path], unread=True).entries] == ["unread"]

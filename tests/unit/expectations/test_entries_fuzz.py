@@ -18,4 +18,4 @@ EXPECTATIONS = target_file.tomllib.loads((Path(aliases.FOLDER) / "cpu" / "numeri
 @given(spoiled(EXPECTATIONS))
 def test_expectations(data: Any) -> None:
     path = written("e.toml", toml(data).encode("utf-8", "replace"))
-    taken_or_refused(lambda: entries.load([path]))
+    taken_or_refused(lambda: entries.load_expectations([path]))

@@ -26,9 +26,9 @@ def test_a_whole_run_finds_entries_that_have_rotted() -> None:
         """\
 expectation p/good@d (value) in file.toml is stale: its result does not fail in that way in mode eager; remove it, or name the modes that need it
 expectation p/*@d (value) in file.toml is over-broad: 1 of the 3 results that it matches pass, such as p/good@d; 'conformance expect update' writes narrower ones
-expectation p/bad@d (value) in file.toml expired on 2029-01-01 and 1 results still fail so; look at https://example.org and give it a later day, or fix them
+expectation p/bad@d (value) in file.toml expired on 2029-01-01 and 1 results still fail in that way; see https://example.org and set a later day, or fix them
 expectation p/other@d (message) in file.toml is stale: its result does not fail in that way in mode eager; remove it, or name the modes that need it
-expectation q/*@d (value) in file.toml is stale: it matches no result in mode eager; take 'eager' from its modes""",  # noqa: E501
+expectation q/*@d (value) in file.toml is stale: it matches no result in mode eager; remove 'eager' from its modes""",  # noqa: E501
     )
     assert found["exit"] == 1
 
@@ -79,11 +79,11 @@ def test_merged_shards_are_judged_as_the_whole_that_they_are() -> None:
 
 
 def test_states_of_results() -> None:
-    assert entry_states.state(row("p/a@d", "xfail", "value"), "value") == "fails"
-    assert entry_states.state(row("p/a@d", "fail", "message"), "value") == "other"
-    assert entry_states.state(row("p/a@d", "flaky", "value"), "value") == "unclear"
-    assert entry_states.state(row("p/a@d", "crash", "crash"), "value") == "unclear"
-    assert entry_states.state(row("p/a@d", "xpass"), "value") == "passes"
+    assert entry_states.state_of_result(row("p/a@d", "xfail", "value"), "value") == "fails"
+    assert entry_states.state_of_result(row("p/a@d", "fail", "message"), "value") == "other"
+    assert entry_states.state_of_result(row("p/a@d", "flaky", "value"), "value") == "unclear"
+    assert entry_states.state_of_result(row("p/a@d", "crash", "crash"), "value") == "unclear"
+    assert entry_states.state_of_result(row("p/a@d", "xpass"), "value") == "passes"
     assert datetime.date.fromisoformat("2030-01-01") == DAY
     assert leg()["expectations"]["entries"] == []
 
@@ -92,6 +92,6 @@ def test_an_entry_about_some_processors_is_not_stale_where_its_result_passes() -
     entry = dataclasses.replace(expected("p/s@d", "value"), processor="with AVX-512")
     record = entry_states._record(entry, [row("p/s@d", "pass")], False)
     assert (record["passes"], record["unclear"]) == (0, 1)
-    assert entry_states.problems([record], "eager") == []
+    assert entry_states.entry_problems([record], "eager") == []
     plain = entry_states._record(expected("p/s@d", "value"), [row("p/s@d", "pass")], False)
-    assert "is stale" in entry_states.problems([plain], "eager")[0]
+    assert "is stale" in entry_states.entry_problems([plain], "eager")[0]

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from conformance.expectations.minimal_patterns import minimal
+from conformance.expectations.minimal_patterns import minimal_patterns
 from conformance.model.id_patterns import matches
 
 IDS = [f"{name}/{subject}@{dtype}" for name in ("value", "out") for dtype in ("float32", "int64")
@@ -26,13 +26,13 @@ IDS = [f"{name}/{subject}@{dtype}" for name in ("value", "out") for dtype in ("f
     ],
 )  # fmt: skip
 def test_patterns_are_few_and_never_broader_than_what_failed(wanted: list[str], patterns: list[str]) -> None:
-    assert minimal(wanted, IDS) == patterns
+    assert minimal_patterns(wanted, IDS) == patterns
 
 
 def test_patterns_match_what_is_wanted_and_nothing_else_whatever_that_is() -> None:
     source = random.Random(0)
     for _ in range(200):
         wanted = source.sample(IDS, source.randrange(1, len(IDS)))
-        patterns = minimal(wanted, IDS)
+        patterns = minimal_patterns(wanted, IDS)
         assert {name for name in IDS if any(matches(pattern, name) for pattern in patterns)} == set(wanted)
         assert len(patterns) <= len(wanted)

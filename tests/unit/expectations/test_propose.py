@@ -9,23 +9,23 @@ from conformance.expectations.entries import Expectation
 from tests.support.sample_legs import DAY, expected, row
 
 
-def seen(mode: str = "eager", torch: str = "2.13.0", **verdicts: str) -> propose.Seen:
+def seen(mode: str = "eager", torch: str = "2.13.0", **verdicts: str) -> propose.LegRows:
     """A leg of results ``p/NAME@d``; ``fail_message`` is a failure of another kind."""
     rows = {}
     for name, word in verdicts.items():
         verdict, _, kind = word.partition("_")
         rows[f"p/{name}@d"] = row(f"p/{name}@d", verdict, *([kind or "value"] if verdict != "pass" else []))
-    return propose.Seen(mode, torch, rows)
+    return propose.LegRows(mode, torch, rows)
 
 
 def proposed(
-    entries: list[Expectation], *legs: propose.Seen, plans: dict[str, list[str]] | None = None
+    entries: list[Expectation], *legs: propose.LegRows, plans: dict[str, list[str]] | None = None
 ) -> list[str]:
     """The entries after an update, in short."""
     ids = frozenset(name for each in legs for name in each.rows)
     known = {mode: frozenset(names) for mode, names in (plans or {}).items()} or {"eager": ids}
-    found = propose.propose(entries, legs, known, until="2999-01-01", today=DAY)
-    left = found.kept + [one for others in found.changed.values() for one in others] + found.new
+    found = propose.propose_expectations(entries, legs, known, until="2999-01-01", today=DAY)
+    left = found.unchanged + [one for others in found.changed.values() for one in others] + found.new
     return (
         sorted(
             " ".join(filter(None, (one.id, one.kind.value, one.reason, ",".join(one.modes), one.torch)))

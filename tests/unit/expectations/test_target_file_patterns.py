@@ -17,7 +17,7 @@ HEAD = 'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager"]\ndtypes = [
 
 def check(folder: Path, text: str, own: Callable[[], Plan]) -> None:
     (folder / "mine.toml").write_text(HEAD + text)
-    target_file_patterns.check(target_file.load(str(folder / "mine.toml")), own)
+    target_file_patterns.check_patterns(target_file.load(str(folder / "mine.toml")), own)
 
 
 def never() -> Plan:
@@ -55,14 +55,14 @@ def test_operators_and_modules_may_have_dtypes_of_their_own(tmp_path: Path) -> N
         (patterns("valu/add@*"), "(did you mean value/add@*"),
         (patterns("value/add@any"), "unsupported 'value/add@any' matches no result"),
         (patterns("stream_order/Stream@float32"), "(did you mean stream_order/Stream@any"),
-        ("[operators.cumsun]\ndtypes = []\n", "operators.cumsun is no operator that is checked (did you "),
-        ("[operators.Stream]\ndtypes = []\n", "operators.Stream is no operator that is checked"),
+        ("[operators.cumsun]\ndtypes = []\n", "operators.cumsun is not the name of a checked operator (did you "),
+        ("[operators.Stream]\ndtypes = []\n", "operators.Stream is not the name of a checked operator"),
     ],
 )  # fmt: skip
 def test_what_speaks_of_nothing_is_refused_with_names_near_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
-    monkeypatch.setattr(target_file_patterns, "_installed", lambda: Plan([]))
+    monkeypatch.setattr(target_file_patterns, "_full_plan", lambda: Plan([]))
     with pytest.raises(UsageError) as error:
         check(tmp_path, text, lambda: Plan([]))
     assert message in str(error.value)
@@ -76,7 +76,7 @@ def test_what_the_manifest_lacks_may_be_in_the_plan_of_the_target_or_of_this_tor
     text = patterns("acts/mine@int8") + '[operators.newer]\ndtypes = ["int8"]\n'
     own = Plan([Case("sham", "acts", "mine", ("float32",))])
     monkeypatch.setattr(
-        target_file_patterns, "_installed", lambda: Plan([Case("operator", "p", "newer", ("int8",))])
+        target_file_patterns, "_full_plan", lambda: Plan([Case("operator", "p", "newer", ("int8",))])
     )
     check(tmp_path, text, lambda: own)
     with pytest.raises(UsageError, match="unsupported 'acts/mine@int8' matches no result"):
@@ -84,8 +84,8 @@ def test_what_the_manifest_lacks_may_be_in_the_plan_of_the_target_or_of_this_tor
 
 
 def test_all_mistakes_are_named_up_to_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target_file_patterns, "_installed", lambda: Plan([]))
-    monkeypatch.setattr(target_file_patterns, "_committed", lambda: Plan([]))
+    monkeypatch.setattr(target_file_patterns, "_full_plan", lambda: Plan([]))
+    monkeypatch.setattr(target_file_patterns, "_manifest_plan", lambda: Plan([]))
     with pytest.raises(UsageError) as error:
         check(tmp_path, patterns(*(f"a/b{number}@c" for number in range(12))), lambda: Plan([]))
     assert str(error.value).count("matches no result") == 10

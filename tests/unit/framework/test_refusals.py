@@ -26,7 +26,7 @@ def test_refusals_are_declared_and_clean_or_failures() -> None:
     for error in (torch.OutOfMemoryError("no"), RecursionError("no"), ValueError("no"), TypeError("no"),
                   RuntimeError("x INTERNAL ASSERT FAILED at y")):  # fmt: skip
         assert classify(error) == "undeclared"
-    assert refusals.reason(target, declared) == "no half"
+    assert refusals.unsupported_reason(target, declared) == "no half"
 
 
 def test_the_answer_of_torch_for_an_allocator_without_statistics_is_clean() -> None:

@@ -34,7 +34,7 @@ def refused(mode):
 def outcome_of(one, found, tmp_path):
     with settled():
         folder(tmp_path / one.id, found)
-        return collect.outcome(one, tmp_path / one.id)
+        return collect.outcome_of_cell(one, tmp_path / one.id)
 
 
 def test_a_cell_that_passed(tmp_path):
@@ -42,7 +42,7 @@ def test_a_cell_that_passed(tmp_path):
     assert (found.status, found.good, found.torch, found.torch_kind, found.abi) == (
         *("passed", True, "2.13.0+cpu", "public", "1"),
     )
-    assert f"{found.planned} of {found.planned}" in table.words(found)
+    assert f"{found.planned} of {found.planned}" in table.describe_outcome(found)
 
 
 def test_a_cell_that_failed(tmp_path):
@@ -53,7 +53,7 @@ def test_a_cell_that_failed(tmp_path):
     found["exit"] = 1
     got = outcome_of(cell(), found, tmp_path)
     assert (got.status, got.good) == ("failed", False)
-    assert table.words(got).startswith("FAIL (bringup, ")
+    assert table.describe_outcome(got).startswith("FAIL (bringup, ")
 
 
 @pytest.mark.parametrize(("expect", "status"), [("refusal", "unsupported"), ("results", "not-started")])
@@ -61,7 +61,7 @@ def test_a_refusal_is_no_pass_and_no_silence(expect, status, tmp_path):
     found = outcome_of(cell("lazy", expect), refused("lazy"), tmp_path)
     assert found.status == status
     assert found.text == "it needs a fork-like torch"
-    assert "pass" not in table.words(found)
+    assert "pass" not in table.describe_outcome(found)
 
 
 def test_a_refusal_of_a_whole_build_has_to_say_why(tmp_path):
@@ -69,7 +69,7 @@ def test_a_refusal_of_a_whole_build_has_to_say_why(tmp_path):
         cells = [cell("lazy", "refusal", says=says)]
         with settled():
             folder(tmp_path / cells[0].id, refused("lazy"))
-        assert [one.status for one in collect.collect(cells, tmp_path)] == [status]
+        assert [one.status for one in collect.collect_outcomes(cells, tmp_path)] == [status]
 
 
 def test_what_ran_although_a_refusal_was_declared(tmp_path):
@@ -125,21 +125,21 @@ def test_a_dead_environment_is_no_declared_refusal(tmp_path):
     with settled():
         for one in cells:
             folder(tmp_path / one.id, refused(one.mode))
-    assert [one.status for one in collect.collect(cells, tmp_path)] == ["not-started", "not-started"]
+    assert [one.status for one in collect.collect_outcomes(cells, tmp_path)] == ["not-started", "not-started"]
     with settled():
         folder(tmp_path / cells[0].id, leg())
-    assert [one.status for one in collect.collect(cells, tmp_path)] == ["passed", "unsupported"]
+    assert [one.status for one in collect.collect_outcomes(cells, tmp_path)] == ["passed", "unsupported"]
 
 
 def test_folders_that_are_not_there_or_hold_rubbish(tmp_path):
-    assert collect.outcome(cell(), tmp_path / "none").status == "missing"
+    assert collect.outcome_of_cell(cell(), tmp_path / "none").status == "missing"
     (tmp_path / "results.json").write_text("{")
-    assert collect.outcome(cell(), tmp_path).status == "incomplete"
+    assert collect.outcome_of_cell(cell(), tmp_path).status == "incomplete"
 
 
 def test_the_command(tmp_path, capsys):
     cells = [cell(), cell("lazy", "refusal"), cell("graph")]
-    (tmp_path / "plan.json").write_text(plan.written(cells))
+    (tmp_path / "plan.json").write_text(plan.plan_json(cells))
     runs = tmp_path / "runs"
     runs.mkdir()
     with settled():
@@ -158,7 +158,7 @@ def test_the_command(tmp_path, capsys):
 
 def test_what_runs_say_is_harmless_in_a_summary():
     said = "<img src=x onerror=alert(1)> [link](http://x) | `code` $(id)"
-    one = collect.Outcome(cell(), "not-started", text=said)
-    text = table.markdown([one])
+    one = collect.CellOutcome(cell(), "not-started", text=said)
+    text = table.markdown_table([one])
     assert "<img" not in text and "[link](" not in text
     assert text.count("\n| ") + text.startswith("|") == 3  # the text has made no column of its own

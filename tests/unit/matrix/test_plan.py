@@ -16,7 +16,7 @@ BUILDS = ["2.6.0:public", "2.6.0:fork-like:core", "newest"]
 
 def cells(builds=BUILDS, modes=("eager", "lazy"), level="smoke"):
     file = target_file.load("hpu-reference")
-    return plan.cells(file, [plan.Wanted.parse(text) for text in builds], list(modes), level)
+    return plan.plan_cells(file, [plan.RequestedBuild.parse(text) for text in builds], list(modes), level)
 
 
 def test_every_build_in_every_mode():
@@ -48,12 +48,12 @@ def test_what_the_target_declares_for_other_builds_is_expected_to_refuse():
 )
 def test_other_builds_are_refused(text):
     with pytest.raises(UsageError):
-        plan.Wanted.parse(text)
+        plan.RequestedBuild.parse(text)
 
 
 def test_a_kind_that_is_none_is_told_as_such():
     with pytest.raises(UsageError, match=r"no kind after its colon; .* public, fork-like"):
-        plan.Wanted.parse("2.6.0:forklike")
+        plan.RequestedBuild.parse("2.6.0:forklike")
 
 
 def test_a_build_named_twice_and_a_mode_that_is_none():
@@ -68,7 +68,7 @@ def test_names_of_wheels_and_addresses_are_fit_for_folders(tmp_path):
     wheel.touch()
     address = f"https://vendor.example/w/torch-2.6.0-cp311-cp311-linux_x86_64.whl#sha256={'a' * 64}"
     for text in (f"{wheel}:public", f"{address}:public"):
-        name = plan.Wanted.parse(text).name
+        name = plan.RequestedBuild.parse(text).name
         assert "/" not in name and "#" not in name and len(name) <= 80 and name.startswith("torch-2.6.0")
 
 
@@ -80,7 +80,7 @@ def test_as_the_matrix_of_a_workflow(tmp_path, capsys):
     assert all(isinstance(value, str) for entry in data["include"] for value in entry.values())
     file = tmp_path / "new" / "plan.json"
     assert cli.main([*arguments, "-o", str(file)]) == 0
-    assert [cell.to_json() for cell in plan.read(file)] == data["include"]
+    assert [cell.to_json() for cell in plan.read_plan(file)] == data["include"]
 
 
 @pytest.mark.parametrize(
@@ -97,5 +97,5 @@ def test_as_the_matrix_of_a_workflow(tmp_path, capsys):
 def test_what_is_no_plan_is_refused(tmp_path, text):
     (tmp_path / "plan.json").write_text(text)
     with pytest.raises(UsageError) as error:
-        plan.read(tmp_path / "plan.json")
+        plan.read_plan(tmp_path / "plan.json")
     assert "__init__" not in str(error.value)

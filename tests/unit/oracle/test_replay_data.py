@@ -6,10 +6,10 @@ import torch
 
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
-from conformance.oracle.operators import Expected, compute
+from conformance.oracle.reference import Reference, reference_for
 from conformance.oracle.replay_data import renewals, renewed_with_oracle
-from conformance.properties.operators._common import compare_result
 from conformance.properties.operators._graph_replay import Replays
+from conformance.properties.shared.comparison import compare_outputs
 from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import find
 from conformance.target.target import Target
@@ -26,7 +26,7 @@ def test_the_first_data_that_is_accurate_enough_or_the_first_of_all() -> None:
     seed, second_seed, _ = (first_of(renewal) for renewal in renewals(NORM, torch.float16, sample))
     asked = []
 
-    def second(fresh: Sample, want: Expected) -> bool:
+    def second(fresh: Sample, want: Reference) -> bool:
         asked.append(first_of(fresh))
         return len(asked) == 2
 
@@ -46,9 +46,9 @@ def test_data_for_which_the_cpu_itself_is_too_inexact_is_passed_over() -> None:
     for sample in samples_of(NORM, torch.float16).varied(8):
         fresh = Replays(target, NORM, recorder).fresh_data(sample)
         for renewal in renewals(NORM, torch.float16, sample):
-            want = compute(NORM, torch.float16, renewal)
-            held = compare_result(
-                target, recorder.trial(), NORM, renewal, [part.clone() for part in want.plain], want
+            want = reference_for(NORM, torch.float16, renewal)
+            held = compare_outputs(
+                target, recorder.trial(), NORM, renewal, [part.clone() for part in want.outputs], want
             )
             passed_over += not held
             assert fresh is not None

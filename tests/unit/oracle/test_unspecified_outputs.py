@@ -11,9 +11,10 @@ import torch
 from conformance.framework.calls import CallOutcome
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import ResultId
-from conformance.oracle.operators import compute
-from conformance.properties.operators import _known_torch_bugs
-from conformance.properties.operators._common import compare_result, failed_call
+from conformance.oracle.reference import reference_for
+from conformance.properties.shared import known_torch_bugs
+from conformance.properties.shared.comparison import compare_outputs
+from conformance.properties.shared.execution import report_failed_call
 from conformance.samples.operators import Sample, dtype_of, reference_samples_of, samples_of
 from conformance.subjects.torch_databases import find
 from conformance.target.file import load
@@ -33,9 +34,9 @@ def failures(name: str, dtype: str, samples: list[Sample], answer: Callable[[Sam
     recorder = Recorder(ResultId.parse(f"extremal/{name}@{dtype}"), seed=0)
     target = load("cpu").target("eager")
     for sample in samples:
-        want = compute(subject, dtype_of(dtype), sample)
+        want = reference_for(subject, dtype_of(dtype), sample)
         if want.ok:
-            compare_result(target, recorder, subject, sample, answer(sample, want.plain), want)
+            compare_outputs(target, recorder, subject, sample, answer(sample, want.outputs), want)
     assert recorder.result().comparisons
     return [failure.message for failure in recorder.result().failures]
 
@@ -87,7 +88,7 @@ def test_statistics_may_have_the_accumulation_dtype(name: str) -> None:
 @pytest.mark.parametrize("own", [True, False])
 def test_a_fault_of_a_kernel_of_torch_is_a_note(monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
     monkeypatch.setattr(
-        _known_torch_bugs,
+        known_torch_bugs,
         "composite_key",
         lambda name, key: None if own else torch._C.DispatchKey.CompositeExplicitAutograd,
     )
@@ -101,6 +102,6 @@ def test_a_fault_of_a_kernel_of_torch_is_a_note(monkeypatch: pytest.MonkeyPatch,
         pytest.fail("torch's kernel takes such an input now: remove the entry")
     recorder = Recorder(ResultId.parse("layout/native_group_norm@float32"), seed=0)
     sample = next(iter(samples_of(find("operator", "native_group_norm"), torch.float32).chosen(1)))
-    failed_call(load("cpu").target("eager"), recorder, sample, outcome)
+    report_failed_call(load("cpu").target("eager"), recorder, sample, outcome)
     result = recorder.result()
     assert bool(result.failures) is own and bool(result.notes) is not own

@@ -31,7 +31,7 @@ class Subject:
 
 def _error(recorder: Recorder, target: Target, error: Exception) -> None:
     recorder.compared(1)
-    report_error(target, recorder, error, what="the call")
+    report_error(target, recorder, error, label="the call")
 
 
 def _raised(call: Callable[[], Any]) -> Exception:
@@ -135,7 +135,7 @@ def test_what_works_although_declared_unsupported_is_a_note() -> None:
 def test_without_what_nothing_refuses_there_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(catalogue.KINDS_VARIABLE, "capable")
     names = [
-        {case.property for case in plan.build(_target(**words), "core").cases}
+        {case.property for case in plan.build_plan(_target(**words), "core").cases}
         for words in ({}, {"streams": False}, {"asynchronous": False})
     ]
     assert names == [{"streamed", "waits"}, {"streamed", "waits"}, {"streamed"}]
@@ -143,18 +143,23 @@ def test_without_what_nothing_refuses_there_is_no_result(monkeypatch: pytest.Mon
 
 def test_subjects_bring_needs_of_their_own() -> None:
     entry = registry.find("operator", "out")
-    assert capability_requirements.needed(entry, "operator", "add") == ("out_variants",)
-    assert capability_requirements.needed(entry, "operator", "bernoulli") == ("out_variants", "random")
+    assert capability_requirements.required_capabilities(entry, "operator", "add") == ("out_variants",)
+    assert capability_requirements.required_capabilities(entry, "operator", "bernoulli") == (
+        "out_variants",
+        "random",
+    )
     target = _target(random=False)
-    assert capability_requirements.lacking(target, entry, "operator", "bernoulli") == ("random",)
-    assert capability_requirements.lacking(target, entry, "operator", "add") == ()
+    assert capability_requirements.undeclared_capabilities(target, entry, "operator", "bernoulli") == (
+        "random",
+    )
+    assert capability_requirements.undeclared_capabilities(target, entry, "operator", "add") == ()
 
 
 def test_undeclared_capabilities_of_the_suites_properties_leave_results_in_the_plan() -> None:
     """A declaration that is too modest is seen: what it takes away is run all the same."""
     target = target_file.load("hpu-reference").target("eager")
     modest = dataclasses.replace(target, capabilities=dict.fromkeys(vocabulary.CAPABILITIES, False))
-    full, rest = (set(plan.build(one, "full").result_ids()) for one in (target, modest))
+    full, rest = (set(plan.build_plan(one, "full").result_ids()) for one in (target, modest))
     lost = {text.partition("/")[0] for text in full - rest}
     silent = {
         entry.name

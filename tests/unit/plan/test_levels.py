@@ -15,7 +15,7 @@ from conformance.plan.levels.manifest import Manifest
 from conformance.properties.registry import properties
 from conformance.subjects.catalogue import subjects
 from conformance.target import file as target_file
-from conformance.target.unrestricted import neutral
+from conformance.target.unrestricted import unrestricted_target
 
 MODES = ("eager", "lazy", "compile", "graph", "distributed")
 
@@ -41,7 +41,7 @@ def test_every_name_in_a_level_exists() -> None:
             assert (take.properties or set()) <= known[take.kind]
             if take.kind in names:
                 assert (take.subjects or set()) <= names[take.kind], level.name
-    for kind, name in capability_requirements._of_subjects():
+    for kind, name in capability_requirements._subject_capabilities():
         assert name in names[kind]
 
 
@@ -82,8 +82,8 @@ def test_floors_name_words_without_which_a_result_still_exists() -> None:
 
 def test_kinds_of_extra_modules_go_by_the_level_of_their_properties() -> None:
     core = levels.load("core")
-    assert core.chosen("mine", "anything", "core", "a", ("int8",)) == ("int8",)
-    assert core.chosen("mine", "anything", "training", "a", ("int8",)) == ()
+    assert core.selected_dtypes("mine", "anything", "core", "a", ("int8",)) == ("int8",)
+    assert core.selected_dtypes("mine", "anything", "training", "a", ("int8",)) == ()
 
 
 @pytest.mark.parametrize(
@@ -112,5 +112,5 @@ def test_a_mistake_in_a_level_is_named(
 @pytest.mark.parametrize("mode", MODES)
 def test_the_reference_device_has_every_result_that_the_neutral_target_has(mode: str) -> None:
     target = target_file.load("hpu-reference").target(mode)
-    built = [set(plan.build(one, "full").result_ids()) for one in (target, neutral(mode))]
+    built = [set(plan.build_plan(one, "full").result_ids()) for one in (target, unrestricted_target(mode))]
     assert built[0] == built[1]

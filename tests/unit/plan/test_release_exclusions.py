@@ -15,7 +15,7 @@ MODES = ("eager", "compile", "graph", "distributed")
 def every() -> list[str]:
     """All results of the reference device in any mode, on the torch that is here."""
     target = target_file.load("hpu-reference").target("eager")
-    return list(plan.build(target, "full", MODES).result_ids())
+    return list(plan.build_plan(target, "full", MODES).result_ids())
 
 
 def test_each_pattern_is_of_results_that_there_are(every):
@@ -44,9 +44,9 @@ def test_an_older_one_is_not(version):
 
 def test_the_plan_goes_by_it(monkeypatch):
     target = target_file.load("cpu").target("eager")
-    here = set(plan.build(target, "core").result_ids())
+    here = set(plan.build_plan(target, "core").result_ids())
     monkeypatch.setattr(installed_torch, "version", lambda: "2.6.0")
-    there = set(plan.build(target, "core").result_ids())
+    there = set(plan.build_plan(target, "core").result_ids())
     assert there < here
     assert {"masks/indexing@float32", "value/unique@uint16"} <= here - there
     assert len(here - there) < 60

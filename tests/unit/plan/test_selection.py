@@ -21,10 +21,10 @@ from conformance.plan import selection
 )
 def test_selections(expression: str, chosen: str) -> None:
     ids = ["value/add@float32", "value/addmm@float32", "out/add@int64", "value/nn.relu@bool"]
-    assert " ".join(filter(selection.parse(expression), ids)) == chosen
+    assert " ".join(filter(selection.parse_selection(expression), ids)) == chosen
 
 
 @pytest.mark.parametrize("expression", ["", "and", "a b", "(a", "a or", "not", "a)"])
 def test_selections_that_do_not_parse(expression: str) -> None:
     with pytest.raises(UsageError, match="-k "):
-        selection.parse(expression)
+        selection.parse_selection(expression)

@@ -11,7 +11,7 @@ import pytest
 from conformance.plan import shards
 from conformance.plan.plan import Case, Plan, Shard
 
-TABLE = shards.table()
+TABLE = shards.recorded_seconds()
 
 
 def test_the_committed_table_is_good() -> None:
@@ -26,7 +26,7 @@ def test_the_committed_table_is_good() -> None:
 @pytest.mark.parametrize("mode", sorted(TABLE))
 def test_shards_take_the_same_time(mode: str, count: int) -> None:
     seconds = TABLE[mode]
-    found = shards.assignment(mode, count)
+    found = shards.shard_assignment(mode, count)
     assert set(found) == set(seconds) and set(found.values()) == set(range(count))
     loads = [sum(seconds[name] for name in seconds if found[name] == shard) for shard in range(count)]
     largest = max(seconds.values())
@@ -44,7 +44,7 @@ def test_shards_by_name_alone_would_take_longer() -> None:
         return max(loads) / (sum(loads) / 4)
 
     by_name = {name: zlib.crc32(name.encode()) % 4 for name in seconds}
-    assert slowest(shards.assignment("graph", 4)) < 1.05 < 1.1 < slowest(by_name)
+    assert slowest(shards.shard_assignment("graph", 4)) < 1.05 < 1.1 < slowest(by_name)
 
 
 def test_every_subject_is_in_one_shard_whether_it_is_known_or_not() -> None:
@@ -64,12 +64,14 @@ def test_the_assignment_depends_on_names_and_seconds_alone() -> None:
     seconds = {f"operator/op{i}": 2.0 ** (i % 7) for i in range(100)}
     shuffled = list(seconds.items())
     random.Random(0).shuffle(shuffled)
-    assert shards.balanced(dict(shuffled), 5) == shards.balanced(seconds, 5)
+    assert shards.balanced_assignment(dict(shuffled), 5) == shards.balanced_assignment(seconds, 5)
 
 
 def test_properties_of_a_split_area_are_dealt_out_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = {"api/long/p": 9.0, "api/long/q": 8.0, "api/short": 7.0, "operator/op": 1.0}
-    monkeypatch.setattr(shards, "assignment", lambda mode, count: shards.balanced(entries, count))
+    monkeypatch.setattr(
+        shards, "shard_assignment", lambda mode, count: shards.balanced_assignment(entries, count)
+    )
     names = ("p", "q", "unheard-of")
     plan = Plan(
         [Case("api", name, area, ("d",)) for area in ("long", "short") for name in names]

@@ -6,14 +6,14 @@ import torch
 
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import ResultId
-from conformance.properties.operators._arguments import check_kept
+from conformance.properties.shared.argument_integrity import check_unwritten_arguments
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 
 
 def failures(sample: Sample, copy: Sample, *written: int) -> int:
     recorder = Recorder(ResultId.parse("value/add@float32"), seed=0)
-    check_kept(recorder, sample, copy, written)
+    check_unwritten_arguments(recorder, sample, copy, written)
     return recorder.failure_count
 
 

@@ -3,8 +3,8 @@
 import itertools
 
 from conformance.properties.operators.sizes import LADDER, sizes_of
-from conformance.properties.overloads._layouts import LAYOUTS
 from conformance.properties.overloads._size_assignment import FURTHER, assignments_for
+from conformance.properties.shared.memory_layouts import LAYOUTS
 
 _DTYPES = ("bfloat16", "float32", "int64")
 _OVERLOADS = [f"operator{number}.Tensor" for number in range(400)]

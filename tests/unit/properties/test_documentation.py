@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from conformance.model.documentation import ROOT, address
+from conformance.model.documentation import ROOT, page_url
 from conformance.model.vocabulary import KINDS
 from conformance.properties.registry import properties
 
@@ -54,6 +54,6 @@ def test_a_name_that_torch_lacks_is_found() -> None:
 
 
 def test_pages_have_addresses_below_the_documentation() -> None:
-    assert address("notes/out.html") == ROOT + "notes/out.html"
-    assert address("https://example.org/page") == "https://example.org/page"
-    assert address("") == ""
+    assert page_url("notes/out.html") == ROOT + "notes/out.html"
+    assert page_url("https://example.org/page") == "https://example.org/page"
+    assert page_url("") == ""

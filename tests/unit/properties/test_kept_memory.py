@@ -15,7 +15,9 @@ TARGET = target_file.load("cpu").target("eager")
 
 def recorded(counts: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     left = iter(counts or ())
-    monkeypatch.setattr(memory, "allocated", lambda target: None if counts is None else left.__next__)
+    monkeypatch.setattr(
+        memory, "allocated_bytes_counter", lambda target: None if counts is None else left.__next__
+    )
     kept = KeptMemory(TARGET)
     for _ in counts or (0, 0, 0):
         kept.count()

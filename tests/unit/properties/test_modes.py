@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from conformance import torch_testing_internals
-from conformance.device.compilation import compiled
+from conformance.device.compilation import compile_with_log
 from conformance.framework.calls import attempt
 from conformance.properties import mode_exclusions
 from conformance.properties.operators import _compile_checks, _gradients
@@ -25,7 +25,7 @@ def _compiles(function: Callable[..., Any], name: str) -> bool:
     subject = find("operator", name)
     samples = samples_of(subject, dtype_of(_some_dtype(subject.info)))
     for sample in samples.varied(3):
-        call, log = compiled(None, function)
+        call, log = compile_with_log(None, function)
         with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
             if attempt(functools.partial(to_host(sample).call, call)).ok and log.seen:
                 return True
@@ -34,12 +34,12 @@ def _compiles(function: Callable[..., Any], name: str) -> bool:
 
 @pytest.mark.parametrize("name", sorted(mode_exclusions.reasons("compile", "no_graph")))
 def test_no_graph(name: str) -> None:
-    assert not _compiles(_compile_checks.plain(find("operator", name)), name)
+    assert not _compiles(_compile_checks.unseeded_operator(find("operator", name)), name)
 
 
 @pytest.mark.parametrize("name", sorted(mode_exclusions.reasons("compile", "no_inplace_graph")))
 def test_no_inplace_graph(name: str) -> None:
-    assert _compiles(_compile_checks.plain(find("operator", name)), name)
+    assert _compiles(_compile_checks.unseeded_operator(find("operator", name)), name)
     assert not _compiles(find("operator", name).info.inplace_variant, name)
 
 
@@ -48,7 +48,7 @@ def test_no_backward_graph(key: str) -> None:
     name, _, dtype = key.partition("@")
     subject = find("operator", name)
     for sample in samples_of(subject, dtype_of(dtype), requires_grad=True).chosen(4):
-        call, log = compiled(None, _compile_checks.plain(subject))
+        call, log = compile_with_log(None, _compile_checks.unseeded_operator(subject))
         with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet():
             take = functools.partial(_gradients.differentiate, subject.info, call, to_host(sample))
             outcome = attempt(take)

@@ -39,14 +39,14 @@ def test_a_wrong_graph(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
-    predict = predictions.predicted
+    predict = predictions.run_on_fake_tensors
 
     def wrong(call: Any, mode: Any, run: Any) -> Any:
         found = predict(call, mode, run)
         with mode:
             return tree_map(lambda leaf: leaf.to(torch.complex128) if hasattr(leaf, "to") else leaf, found)
 
-    monkeypatch.setattr(predictions, "predicted", wrong)
+    monkeypatch.setattr(predictions, "run_on_fake_tensors", wrong)
     result = _run("open-sizes-of-operators-1-of-8", "fake")
     assert result.verdict is Verdict.FAIL
     assert result.failures[0].kind is Kind.STATE

@@ -16,16 +16,16 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.behaviours import behaviour
-from conformance.behaviours.lab import Lab, at_work
-from conformance.behaviours.statement_positions import Place
+from conformance.behaviours.lab import Lab, is_lab_working
+from conformance.behaviours.statement_positions import StatementPosition
 from conformance.framework import undeclared_dtypes
 from conformance.framework.recorder import Recorder
 from conformance.framework.trees import tensors, tree_map
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
-from conformance.properties.operators._common import claimed
 from conformance.properties.operators._gradients import derive
 from conformance.properties.optimizers import grad_scaler
 from conformance.properties.registry import find, properties
+from conformance.properties.shared.execution import declares_call
 from conformance.samples.operators import samples_of
 from conformance.subjects.torch_databases import find as subject_of
 from conformance.target.file import DTYPES
@@ -148,7 +148,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, name: str, target: Target, device: Torc
     monkeypatch.setattr(behaviour, "_around", lambda lab: device)
     dtype = of_area.applies(target, subject_of("api", entry.area))[0]
     recorder = Recorder(ResultId(CaseId(name, entry.area), dtype), seed=0)
-    behaviour.check(entry, target, recorder)
+    behaviour.check_behaviour(entry, target, recorder)
     return recorder.result()
 
 
@@ -195,7 +195,7 @@ class Refuses(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if self.name in str(func) and not at_work():
+        if self.name in str(func) and not is_lab_working():
             of_result = self.name == "randperm" and kwargs.get("dtype") == torch.float32
             if of_result or any(tensor.dtype == torch.float32 for tensor in tensors(args)):
                 raise RuntimeError(f"{self.name} is not supported on this device")
@@ -222,7 +222,7 @@ class Exaggerates(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
-        wrong = str(func) in ("aten.randn.default", "aten.normal_.default") and not at_work()
+        wrong = str(func) in ("aten.randn.default", "aten.normal_.default") and not is_lab_working()
         return found.mul_(2).add_(0.5) if wrong and found.dtype == torch.float32 else found
 
 
@@ -236,7 +236,7 @@ def test_what_a_program_computes_on_the_host_needs_nothing_of_the_device(
     counts = []
     for declared in (WITHOUT_FLOAT64, target()):
         recorder = Recorder(ResultId(CaseId(entry.name, entry.area), "float32"), seed=0)
-        behaviour.check(entry, declared, recorder)
+        behaviour.check_behaviour(entry, declared, recorder)
         counts.append(recorder.failure_count)
     assert counts[0] == counts[1] > 10
 
@@ -294,13 +294,13 @@ def test_a_number_of_an_undeclared_dtype_is_left_out(monkeypatch: pytest.MonkeyP
     entry = behaviour.Behaviour("a-number", "tensor", program, ())
     monkeypatch.setattr(behaviour, "_around", lambda lab: Device(refuses_float64))
     recorder = Recorder(ResultId(CaseId("a-number", "tensor"), "float32"), seed=0)
-    behaviour.check(entry, WITHOUT_FLOAT64, recorder)
+    behaviour.check_behaviour(entry, WITHOUT_FLOAT64, recorder)
     assert recorder.result().verdict is Verdict.UNSUPPORTED
 
 
 def test_leaves_of_declared_dtypes_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     def off_by_one(tree: Any) -> Any:
-        return tree_map(lambda x: x + 1 if isinstance(x, torch.Tensor) and not at_work() else x, tree)
+        return tree_map(lambda x: x + 1 if isinstance(x, torch.Tensor) and not is_lab_working() else x, tree)
 
     def program(lab: Lab) -> None:
         """Show two sums."""
@@ -310,7 +310,7 @@ def test_leaves_of_declared_dtypes_are_compared(monkeypatch: pytest.MonkeyPatch)
     entry = behaviour.Behaviour("sums", "tensor", program, ())
     monkeypatch.setattr(behaviour, "_around", lambda lab: Device(off_by_one))
     recorder = Recorder(ResultId(CaseId("sums", "tensor"), "float32"), seed=0)
-    behaviour.check(entry, WITHOUT_FLOAT64, recorder)
+    behaviour.check_behaviour(entry, WITHOUT_FLOAT64, recorder)
     [failure] = recorder.result().failures
     assert failure.message.startswith("sums[1]")
 
@@ -327,8 +327,8 @@ def test_a_dtype_that_is_declared_for_one_operator() -> None:
 def test_a_gradient_may_need_double_precision(operator: str, same: bool) -> None:
     sample = samples_of(subject_of("operator", operator), torch.float32, requires_grad=True)[0]
     recorder = Recorder(ResultId(CaseId("backward-cpu", operator), "float32"), seed=0)
-    assert claimed(WITHOUT_FLOAT64, recorder, sample)
-    assert claimed(WITHOUT_FLOAT64, recorder, sample, derive) is same
+    assert declares_call(WITHOUT_FLOAT64, recorder, sample)
+    assert declares_call(WITHOUT_FLOAT64, recorder, sample, derive) is same
 
 
 def test_placeholders_of_no_elements_do_not_count() -> None:
@@ -369,6 +369,6 @@ def test_an_error_of_a_behaviour_holds_no_tensor() -> None:
     lab.program = program.__code__
     program(lab)
     [deviation] = lab.deviations
-    assert deviation.place == Place(program.__code__.co_firstlineno + 1, 0)
+    assert deviation.position == StatementPosition(program.__code__.co_firstlineno + 1, 0)
     gc.collect()
     assert watched[0]() is None

@@ -24,14 +24,14 @@ needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs node
 
 @pytest.mark.parametrize(("text", "found"), VECTORS["matches"])
 def test_results_match(text: str, found: list[str]) -> None:
-    predicate = language.parse(text)
+    predicate = language.parse_query(text)
     assert [name for name, row in ROWS.items() if predicate(row)] == found
 
 
 @pytest.mark.parametrize(("text", "at", "words"), VECTORS["errors"])
 def test_a_mistake_is_pointed_at_in_one_sentence(text: str, at: int, words: str) -> None:
     with pytest.raises(language.QueryError) as error:
-        language.parse(text)
+        language.parse_query(text)
     assert error.value.at == at
     assert str(error.value).startswith(words + "; ")
     assert "\n" not in str(error.value)
@@ -39,19 +39,19 @@ def test_a_mistake_is_pointed_at_in_one_sentence(text: str, at: int, words: str)
 
 def test_the_mistake_of_a_letter_is_guessed() -> None:
     with pytest.raises(language.QueryError, match="did you mean 'fail'"):
-        language.parse("verdict:fial")
+        language.parse_query("verdict:fial")
     with pytest.raises(language.QueryError, match="did you mean 'property'"):
-        language.parse("propery:value")
+        language.parse_query("propery:value")
 
 
 @pytest.mark.parametrize("text", ["(" * 200 + "a" + ")" * 200, "not " * 200 + "a", "a " * 2000])
 def test_absurd_queries_are_refused(text: str) -> None:
     with pytest.raises(language.QueryError):
-        language.parse(text)
+        language.parse_query(text)
 
 
 def test_a_pattern_of_many_stars_takes_no_time() -> None:
-    predicate = language.parse("op:" + "*a" * 12 + "b")
+    predicate = language.parse_query("op:" + "*a" * 12 + "b")
     row = ROWS["add"]
     assert not predicate(ResultFields(**{**vars(row), "op": "a" * 60}))
 

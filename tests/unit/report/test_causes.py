@@ -84,7 +84,7 @@ def test_kinds_and_families_of_properties_stay_apart() -> None:
 def test_the_summary_shows_ten_causes_and_counts_the_rest(tmp_path: Any) -> None:
     rows = [(f"value/op{'abcdefghijklm'[i]}@d", "fail", "value", f"word{chr(97 + i)}") for i in range(13)]
     rows += [("value/opa@e", "fail", "value", "worda"), ("value/opb@e", "crash", "value", "wordb")]
-    text = list(summary.lines(document.document(legs(*rows)), folder=tmp_path))
+    text = list(summary.summary_lines(document.document(legs(*rows)), folder=tmp_path))
     assert_expected_inline(
         "\n".join(text[1:8] + text[-4:-1]),
         """\

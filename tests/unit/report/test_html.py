@@ -10,7 +10,7 @@ from tests.support.sample_legs import three_results
 
 
 def test_the_report_stands_alone_and_no_message_escapes_from_it(tmp_path: Path) -> None:
-    page = html.page(three_results())
+    page = html.page_html(three_results())
     assert page.count("</script>") == 2
     assert "<b>&" not in page
     assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page

@@ -13,7 +13,7 @@ MESSAGE = (
 )
 
 
-def cause(message: str = MESSAGE, count: int = 3, **changes: Any) -> tuple[causes.Group, list[Any]]:
+def cause(message: str = MESSAGE, count: int = 3, **changes: Any) -> tuple[causes.Cause, list[Any]]:
     rows = [
         {
             "id": f"value/scan{number}@float32",
@@ -40,8 +40,8 @@ def cause(message: str = MESSAGE, count: int = 3, **changes: Any) -> tuple[cause
 def test_it_has_what_a_maintainer_needs() -> None:
     pattern = {"when": "an input is expanded", "failed": 2, "such": 2, "others": 9}
     group, legs = cause(pattern=pattern)
-    text = issue.body(group, legs, "mine.toml", "import torch\nprint('WRONG')\n")
-    assert issue.title(group) == (
+    text = issue.issue_body(group, legs, "mine.toml", "import torch\nprint('WRONG')\n")
+    assert issue.issue_title(group) == (
         "scan, 3 subjects: fails exactly when an input is expanded: 6 of 6 such samples, 0 of 27 others"
     )
     assert "**3 fail** of cpu in mode eager" in text
@@ -53,7 +53,7 @@ def test_it_has_what_a_maintainer_needs() -> None:
 
 def test_nothing_private_is_in_it() -> None:
     group, legs = cause()
-    text = issue.title(group) + issue.body(group, legs, "mine.toml")
+    text = issue.issue_title(group) + issue.issue_body(group, legs, "mine.toml")
     for word in ("/home", "someone", "secret", "example.org"):
         assert word not in text
     assert "<path>" in text
@@ -61,7 +61,7 @@ def test_nothing_private_is_in_it() -> None:
 
 def test_no_message_ends_its_block() -> None:
     group, legs = cause("the call raised RuntimeError: ```\n@everyone <b>x</b> ````")
-    lines = issue.body(group, legs, "mine.toml", "x = '''```'''\n").splitlines()
+    lines = issue.issue_body(group, legs, "mine.toml", "x = '''```'''\n").splitlines()
     fences = [line for line in lines if set(line.removesuffix("python")) == {"`"}]
     assert fences[0] == fences[1] == "`````"
     assert "````python" in lines and "````" in lines
@@ -69,5 +69,5 @@ def test_no_message_ends_its_block() -> None:
 
 def test_many_results_are_counted() -> None:
     group, legs = cause(count=40)
-    text = issue.body(group, legs, "mine.toml")
+    text = issue.issue_body(group, legs, "mine.toml")
     assert text.count("- `value/") == 15 and "- and 25 more, of `value`" in text

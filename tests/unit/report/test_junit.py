@@ -12,7 +12,7 @@ from tests.support.sample_legs import leg, three_results
 
 def test_junit_xml_is_xml_whatever_the_messages_hold(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
-    junit.write(path, three_results())
+    junit.write_junit(path, three_results())
     text = path.read_text()
     assert "\x00" not in text
     assert '<failure type="fail" message="fail: s1: &lt;/script&gt;&lt;b&gt;&amp;">' in text
@@ -30,6 +30,6 @@ def test_cases_of_one_cause_have_one_message(tmp_path: Path) -> None:
     ]
     cases = {str(row["id"]).rpartition("@")[0]: "fail" for row in rows}
     path = tmp_path / "junit.xml"
-    junit.write(path, document.document([leg("eager", results=rows, cases=cases, exit=1)]))
+    junit.write_junit(path, document.document([leg("eager", results=rows, cases=cases, exit=1)]))
     messages = [element.get("message") for element in ElementTree.parse(path).iter("failure")]
     assert len(messages) == 3 and len(set(messages)) == 1

@@ -6,13 +6,13 @@ import json
 
 from expecttest import assert_expected_inline
 
-from conformance.report.page_data import compact
+from conformance.report.page_data import page_data
 from conformance.results import document
 from tests.support.sample_legs import leg, three_results
 
 
 def test_the_report_carries_compact_data() -> None:
-    found = compact(three_results())["legs"][0]
+    found = page_data(three_results())["legs"][0]
     kept = {key: found[key] for key in ("command", "subjects", "properties", "dtypes", "cases", "details")}
     assert_expected_inline(
         json.dumps(kept, indent=1, ensure_ascii=True),
@@ -106,6 +106,6 @@ def test_the_report_carries_compact_data() -> None:
 def test_a_property_has_the_page_of_its_documentation() -> None:
     made = leg("eager", "pass")
     made["cases"] = {"out/add": {"dtypes": ["float32"]}, "p/s0": {"dtypes": ["d"]}}
-    found = compact(document.document([made]))
+    found = page_data(document.document([made]))
     assert found["documentation"] == {"out": "https://docs.pytorch.org/docs/stable/notes/out.html"}
     assert list(found["promises"]) == ["out"]

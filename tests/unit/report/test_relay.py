@@ -32,7 +32,7 @@ def made(**changes):
 
 
 def body(*legs, occasion=None):
-    return relay.completed(legs, JOB, occasion or Event(), NOW)
+    return relay.completed_callback(legs, JOB, occasion or Event(), NOW)
 
 
 def test_a_run_that_passed():
@@ -223,7 +223,7 @@ def test_a_run_without_its_folder(tmp_path, capsys):
 def test_events_of_something_else(text, tmp_path):
     (tmp_path / "event.json").write_text(text)
     with pytest.raises(UsageError, match="event "):
-        relay.event(tmp_path / "event.json")
+        relay.read_event(tmp_path / "event.json")
 
 
 def test_builds_without_a_commit_and_several_at_once(tmp_path, capsys):

@@ -50,19 +50,19 @@ def changed(body, path, value):
 
 @pytest.mark.parametrize("body", [PULL, NIGHTLY])
 def test_what_the_relay_takes(body):
-    relay_callback.check(body)
+    relay_callback.check_callback(body)
 
 
 def test_a_job_that_runs():
     body = changed(PULL, "workflow.status", "in_progress")
     body = changed(body, "workflow.conclusion", None)
     body = changed(body, "workflow.started_at", "2026-05-04T20:48:28Z")
-    relay_callback.check(changed(body, "workflow.completed_at", None))
+    relay_callback.check_callback(changed(body, "workflow.completed_at", None))
     with pytest.raises(UsageError, match="leave both out"):
-        relay_callback.check(body)
+        relay_callback.check_callback(body)
     nightly = {**body, "event_type": "nightly", "payload": {"head_sha": COMMIT}}
     with pytest.raises(UsageError, match="no in_progress callback of a nightly run"):
-        relay_callback.check(nightly)
+        relay_callback.check_callback(nightly)
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,14 @@ def test_a_job_that_runs():
 )
 def test_what_it_refuses(path, value, words):
     with pytest.raises(UsageError, match=words):
-        relay_callback.check(changed(PULL, path, value))
+        relay_callback.check_callback(changed(PULL, path, value))
 
 
 def test_a_report_of_one_s_own_is_named_by_its_commit():
     with pytest.raises(UsageError, match="wants the commit there"):
-        relay_callback.check(changed(NIGHTLY, "delivery_id", "0" * 40))
+        relay_callback.check_callback(changed(NIGHTLY, "delivery_id", "0" * 40))
 
 
 def test_a_body_larger_than_the_hud_takes():
     with pytest.raises(UsageError, match="report fewer legs"):
-        relay_callback.check(changed(PULL, "payload.x", "y" * (2 << 20)))
+        relay_callback.check_callback(changed(PULL, "payload.x", "y" * (2 << 20)))

@@ -96,7 +96,7 @@ def test_a_folder_of_runs(tmp_path, capsys):
 def test_a_folder_without_runs(name, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="BACKEND/RUN"):
-        relay_readiness.read(tmp_path / name)
+        relay_readiness.read_backends(tmp_path / name)
 
 
 def test_hidden_folders_are_no_backends(tmp_path) -> None:
@@ -109,4 +109,4 @@ def test_hidden_folders_are_no_backends(tmp_path) -> None:
         place = tmp_path / name / "r1"
         place.mkdir(parents=True)
         document.write(place / "results.json", document.document([found]))
-    assert [backend.name for backend in relay_readiness.read(tmp_path)] == ["cpu"]
+    assert [backend.name for backend in relay_readiness.read_backends(tmp_path)] == ["cpu"]

@@ -31,7 +31,7 @@ def results(*rows: tuple[str, str]) -> Any:
 
 
 def alerts(results: Any, root: Path) -> list[Any]:
-    (run,) = sarif.log(results, root)["runs"]
+    (run,) = sarif.sarif_log(results, root)["runs"]
     rules = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
     assert {result["ruleId"] for result in run["results"]} == rules
     return run["results"]  # type: ignore[no-any-return]
@@ -88,4 +88,4 @@ def test_the_command_writes_it(root: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_green_run_has_no_alert(root: Path) -> None:
-    assert sarif.log(document.document([leg("eager", "pass")]), root)["runs"][0]["results"] == []
+    assert sarif.sarif_log(document.document([leg("eager", "pass")]), root)["runs"][0]["results"] == []

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from conformance.certificate import certify
-from conformance.plan.levels import manifest
 from conformance.report import page_data, summary
 from conformance.results.document import document
 from tests.support import sample_passing_leg
@@ -22,9 +21,9 @@ def _leg(simulated: bool) -> sample_passing_leg.Leg:
 @pytest.mark.parametrize("simulated", [True, False])
 def test_summary_report_and_certificate_say_it(simulated: bool, tmp_path: Path) -> None:
     leg = _leg(simulated)
-    lines = list(summary.lines(document([leg]), folder=tmp_path))
+    lines = list(summary.summary_lines(document([leg]), folder=tmp_path))
     assert ("mine (simulated), eager" in lines[0]) is simulated
-    assert page_data.compact(document([leg]))["legs"][0]["target"]["simulated"] is simulated
-    _, certificate, _ = certify.issue(leg, manifest.load(), "bringup")
+    assert page_data.page_data(document([leg]))["legs"][0]["target"]["simulated"] is simulated
+    _, certificate, _ = certify.issue_certificate(leg, sample_passing_leg.known(), "bringup")
     assert (certificate["claim"]["notice"] is not None) is simulated
     assert certificate["statements"]["target"]["simulated"] is simulated

@@ -28,7 +28,7 @@ def time_of(result_id: str, began: float, seconds: float, worker: str = "gw0", *
 
 
 def found(*events: Any) -> time_profile.TimeProfile:
-    made = time_profile.profile("t-eager", events)
+    made = time_profile.profile_of("t-eager", events)
     assert made is not None
     return made
 
@@ -95,9 +95,9 @@ def test_a_result_that_ran_twice_counts_once_with_both_times() -> None:
 
 
 def test_no_times_no_profile(tmp_path: Path) -> None:
-    assert time_profile.profile("t", []) is None
+    assert time_profile.profile_of("t", []) is None
     Journal(tmp_path / "journal.jsonl").close()
-    assert time_profile.write(tmp_path, [tmp_path / "journal.jsonl"]) == []
+    assert time_profile.write_profile(tmp_path, [tmp_path / "journal.jsonl"]) == []
     assert not (tmp_path / "conformance-profile.html").exists()
 
 
@@ -113,7 +113,7 @@ def test_pages_hold_what_the_journal_has_and_escape_it(tmp_path: Path) -> None:
         + "\n"
         + '{"event":"time","worker'  # torn
     )
-    page, data = time_profile.write(tmp_path, [tmp_path / "journal.jsonl"])
+    page, data = time_profile.write_profile(tmp_path, [tmp_path / "journal.jsonl"])
     text = page.read_text()
     assert "t-eager" in text and "value/&lt;b&gt;add&lt;/b&gt;@float32" in text and "<b>add" not in text
     document = json.loads(data.read_text())

@@ -99,7 +99,7 @@ def test_a_failure_that_changed_is_shown(
     report = difference.compare(old, new)
     (pair,) = report.pairs
     assert ([change.how for change in pair.changed], report.worse) == ([how] if how else [], bool(how))
-    text = "\n".join(diff.lines(report))
+    text = "\n".join(diff.comparison_lines(report))
     assert ("failing in another way" in text) is bool(how) and how in text
     rows = difference.to_json(report)["legs"][0]["changed"]
     assert [row["how"] for row in rows] == ([how] if how else [])
@@ -134,7 +134,7 @@ def test_a_result_that_is_gone_counts_where_it_was_due(change: dict[str, Any], e
     new = {**new, **change, "digests": {**new["digests"], **change.get("digests", {})}}
     report = difference.compare(run(a="pass", b="pass"), [new])
     assert (report.pairs[0].excuse, report.worse) == (excuse, not excuse)
-    text = "\n".join(diff.lines(report))
+    text = "\n".join(diff.comparison_lines(report))
     assert (
         f"  vanished{', which do not count: ' + excuse if excuse else ''}:\n    p/b@d (pass → absent)" in text
     )
@@ -179,7 +179,7 @@ def test_a_comparison_as_a_person_sees_it() -> None:
     )
     new[0]["digests"]["backend"] = "b" * 64
     assert_expected_inline(
-        "\n".join(diff.lines(difference.compare(old, new))),
+        "\n".join(diff.comparison_lines(difference.compare(old, new))),
         """\
 cpu, eager, torch 2.13.0+cpu: 13 regressed, 1 fixed, 1 still failing, 2 new (1 failing), 1 vanished
   note: the backend is another build

@@ -43,6 +43,6 @@ def test_a_journal_whose_start_is_damaged_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_text('{"event":"run","mode":"eager"}\n{"event":"plan","cases":[[1]],"dtypes":[]}\n')
     with pytest.raises(UsageError, match="is damaged: "):
-        results.from_journal(path, entries.Book((), ""))
+        results.from_journal(path, entries.TargetExpectations((), ""))
     with pytest.raises(UsageError, match="cannot be read: No such file"):
-        results.from_journal(tmp_path / "none.jsonl", entries.Book((), ""))
+        results.from_journal(tmp_path / "none.jsonl", entries.TargetExpectations((), ""))

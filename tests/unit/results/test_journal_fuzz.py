@@ -20,5 +20,5 @@ def test_journals(events: list[Any], tail: bytes) -> None:
     lines = b"\n".join(json.dumps(event, separators=(",", ":")).encode() for event in events)
     path = written("journal.jsonl", lines + b"\n" + tail)
     taken_or_refused(lambda: journal.read(path))
-    book = entries.Book((), "")
+    book = entries.TargetExpectations((), "")
     taken_or_refused(lambda: results.from_journal(path, book))

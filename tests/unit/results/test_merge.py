@@ -108,6 +108,6 @@ def test_a_part_that_is_itself_incomplete_stays_so() -> None:
 def test_a_leg_that_did_not_run_counts_first(tmp_path: Path) -> None:
     refused = leg("lazy", exit=2, planned=0, complete=False, results=[], cases={}, totals={}, case_totals={})
     refused["digests"] = dict.fromkeys(refused["digests"])
-    document = output_files.write(tmp_path, merge([("a", leg("eager", "fail")), ("b", refused)]))
+    document = output_files.write_reports(tmp_path, merge([("a", leg("eager", "fail")), ("b", refused)]))
     assert (document["exit"], document["complete"]) == (2, False)
     assert results.read(tmp_path / "results.json") == document

@@ -36,7 +36,7 @@ from tests.support.sample_legs import leg as make_leg
 def test_a_whole_run_is_not_replaced_by_a_part_of_it(
     tmp_path: Path, before: dict[str, Any], now: dict[str, Any], refused: bool
 ) -> None:
-    output_files.write(tmp_path, [make_leg(**before)])
+    output_files.write_reports(tmp_path, [make_leg(**before)])
     words: dict[str, Any] = {"modes": ("eager",), "output": tmp_path, **now}
     chosen = Request(target=target_file.load("cpu"), target_argument="cpu", **words)
     if not refused:

@@ -37,7 +37,7 @@ def test_a_reference_to_nothing_is_seen(text: str, words: str) -> None:
 
 def test_what_exists_is_not_blamed() -> None:
     text = (
-        "`conformance/plan/plan.py`, `conformance run --mode eager`, `conformance.plan.plan.build`,\n"
+        "`conformance/plan/plan.py`, `conformance run --mode eager`, `conformance.plan.plan.build_plan`,\n"
         "`at::Tensor`, `OMP_NUM_THREADS`, `results.json`\n"
         "```sh\n.venv/bin/nox -s conformance -- --level smoke\n```"
     )

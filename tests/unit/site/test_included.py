@@ -12,7 +12,7 @@ import pytest
 from conformance import cli
 from conformance.errors import UsageError
 from conformance.site import registry
-from conformance.site.build import build
+from conformance.site.build import build_site
 from conformance.site.store.store import Store
 
 TODAY = "2026-01-10"
@@ -76,5 +76,5 @@ def test_what_cannot_be_included_is_refused_and_leaves_the_site_alone(
     folder = pages(tmp_path / "pages", "documentation")
     spoil(folder)
     with pytest.raises(UsageError, match=message):
-        build(Store(), out, registry.load(), datetime.date(2026, 1, 10), folder)
+        build_site(Store(), out, registry.load(), datetime.date(2026, 1, 10), folder)
     assert (out / "index.html").read_text() == before

@@ -413,7 +413,7 @@ def test_provenance_is_checked(tmp_path, text):
     file = tmp_path / "provenance.json"
     file.write_text(text)
     with pytest.raises(UsageError):
-        provenance.read(file, registry.load()["cpu"], DAY)
+        provenance.read_provenance(file, registry.load()["cpu"], DAY)
 
 
 @pytest.mark.parametrize(

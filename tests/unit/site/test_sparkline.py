@@ -32,6 +32,6 @@ def test_one_value_is_no_trend_and_equal_ones_are_a_level_line() -> None:
 
 
 def test_the_detection_power_of_each_level_has_a_trend() -> None:
-    found = {one.level: one.trend for one in suite_health.detected()}
+    found = {one.level: one.trend for one in suite_health.detection_trends()}
     assert list(found) == ["bringup", "core", "training", "full"]
     assert 0.9 < found["full"].low <= found["full"].high <= 1.0

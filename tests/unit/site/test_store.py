@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from conformance import cli
-from conformance.site.store.series import Line
+from conformance.site.store.series import Series
 from conformance.site.store.store import Store
-from conformance.site.store.verdict_table import Table, TableDelta
+from conformance.site.store.verdict_table import TableDelta, VerdictTable
 from tests.support.sample_site_runs import TODAY, failing, made, night, table
 from tests.unit.site.conftest import Put
 
@@ -27,7 +27,7 @@ def day(number: int, *failing_places: int) -> dict[str, Any]:
     return failing(found, *failing_places) if failing_places else found
 
 
-def line_of(store: Path) -> Line:
+def line_of(store: Path) -> Series:
     (line,) = Store.read(store).lines.values()
     return line
 
@@ -59,7 +59,7 @@ def test_nights_may_arrive_in_any_order(put: Put, tmp_path: Path, order: tuple[i
     assert [one.compared_with for one in line.nights] == [None, "r1", "r2", "r3"]
     assert [one.regressed_count for one in line.nights] == [0, 1, 1, 0]
     for number, (_, kept) in enumerate(line.tables(), 1):
-        whole = Table.of(legs[number]["results"])
+        whole = VerdictTable.of(legs[number]["results"])
         assert (kept.cases, kept.details) == (whole.cases, whole.details)
 
 
@@ -123,7 +123,7 @@ def test_older_nights_are_thinned_and_nothing_is_lost_of_the_last_one(put: Put, 
     for number, when in enumerate(days):
         leg = made(started=f"{when}T03:00:00+00:00")
         results = put("cpu", f"r{when}", failing(leg, number % 7))
-    whole.fold(results, registry.load(), today)
+    whole.add_results(results, registry.load(), today)
     (line,) = whole.lines.values()
     before = {one.run: table.copy() for one, table in line.tables()}
     whole.thin(today)
@@ -142,14 +142,14 @@ def test_older_nights_are_thinned_and_nothing_is_lost_of_the_last_one(put: Put, 
 
 
 def test_changes_are_what_differs() -> None:
-    old = Table({"p/a": (("d",), "."), "p/b": (("d", "e"), ".F")}, {}, {"placement/a": "native"})
-    new = Table({"p/b": (("d", "e"), ".."), "p/c": (("d",), "u")}, {}, {"placement/a": "fallback"})
+    old = VerdictTable({"p/a": (("d",), "."), "p/b": (("d", "e"), ".F")}, {}, {"placement/a": "native"})
+    new = VerdictTable({"p/b": (("d", "e"), ".."), "p/c": (("d",), "u")}, {}, {"placement/a": "fallback"})
     change = TableDelta.from_json(json.loads(json.dumps(TableDelta.between(old, new).to_json())))
     assert change.cases == {"p/a": None, "p/b": (("d", "e"), ".."), "p/c": (("d",), "u")}
     kept = old.copy()
     kept.apply(change)
     assert kept == new
-    third = Table({"p/a": (("d",), "F")})
+    third = VerdictTable({"p/a": (("d",), "F")})
     both = TableDelta.between(old, new).then(TableDelta.between(new, third))
     kept = old.copy()
     kept.apply(both)
@@ -212,12 +212,12 @@ def test_a_renamed_backend_keeps_its_nights(put: Put, tmp_path: Path) -> None:
     after = {"new-dev": Backend("new-dev", "New", device="cpu", renamed_from=("old-dev",))}
     results = put("old-dev", "r1", day(1))
     store = Store()
-    store.fold(results, before, today)
+    store.add_results(results, before, today)
     store.write(tmp_path / "store")
     put("old-dev", "r2", day(2, 0))
     put("new-dev", "r3", day(3))
     again = Store.read(tmp_path / "store")
-    again.fold(results, after, today)
+    again.add_results(results, after, today)
     again.write(tmp_path / "store")
     last = Store.read(tmp_path / "store")
     ((key, line),) = last.lines.items()
@@ -244,9 +244,9 @@ def test_a_store_whose_writing_was_cut_off_has_each_night_once(
     assert command(results, "--store", tmp_path / "store") == 0
     line = line_of(tmp_path / "store")
     assert [(one.run, one.regressed_count) for one in line.nights] == [("r1", 0), ("r2", 1)]
-    monkeypatch.setattr(Line, "write", lambda line, file: 1 / 0)
+    monkeypatch.setattr(Series, "write", lambda line, file: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        Store.read(tmp_path / "new").fold(results, {}, datetime.date.fromisoformat(TODAY))
+        Store.read(tmp_path / "new").add_results(results, {}, datetime.date.fromisoformat(TODAY))
         whole = Store.read(tmp_path / "store")
         whole.changed = set(whole.lines)
         whole.write(tmp_path / "new")
@@ -279,7 +279,7 @@ def test_thinning_keeps_what_is_trusted_whole_and_regressed(put: Put, tmp_path: 
     cut = {**on(1), "started": "2025-11-15T00:00:00+00:00", "complete": False, "exit": 3}
     results = put("cpu", "r5", cut)
     store = Store()
-    store.fold(results, registry.load(), datetime.date(2026, 1, 10), "o/suite")
+    store.add_results(results, registry.load(), datetime.date(2026, 1, 10), "o/suite")
     store.thin(datetime.date(2026, 1, 10))
     (line,) = store.lines.values()
     assert [one.run for one in line.nights] == ["r1", "r4"], "our own, and the last whole one of the others"

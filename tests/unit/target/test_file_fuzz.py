@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from conformance.target import file as target_file
 from tests.support.fuzz import FUZZ, spoiled, taken_or_refused, toml, written
 
-TARGET = target_file.tomllib.loads(target_file.find("hpu-reference").read_text())
+TARGET = target_file.tomllib.loads(target_file.find_target_file("hpu-reference").read_text())
 
 
 @FUZZ

@@ -16,7 +16,7 @@ KNOWN = Databases({"add": "BinaryUfuncInfo", "rand_like": "OpInfo"}, {"nn.Linear
 
 
 def lacking(*rows):
-    pairs, left = export_dtypes.lacking(leg(*rows), KNOWN)
+    pairs, left = export_dtypes.refused_dtypes(leg(*rows), KNOWN)
     return pairs, {each.id: each.reason for each in left}
 
 
@@ -60,9 +60,9 @@ def test_the_file_takes_it_for_the_device_alone(tmp_path):
     (info,) = (info for info in op_db() if info.full_name == "add")
     before = dict(info.dtypesIf)
     one = leg(row("value/add@int8", "unsupported"), row("value/add@float16", "unsupported"), device="mps")
-    found = exported_deviations.export(one, Databases.load())
-    pairs, left = export_dtypes.lacking(one, Databases.load())
-    (tmp_path / "dtypes.py").write_text(export_dtypes.text(found, pairs, left, "out"))
+    found = exported_deviations.export_leg(one, Databases.load())
+    pairs, left = export_dtypes.refused_dtypes(one, Databases.load())
+    (tmp_path / "dtypes.py").write_text(export_dtypes.dtypes_file(found, pairs, left, "out"))
     try:
         had = set(info.supported_dtypes("mps"))
         runpy.run_path(str(tmp_path / "dtypes.py"))

@@ -28,9 +28,9 @@ def databases():
 
 
 def written(tmp_path, *rows, device="cpu"):
-    found = exported_deviations.export(leg(*rows, device=device), Databases.load())
+    found = exported_deviations.export_leg(leg(*rows, device=device), Databases.load())
     path = tmp_path / "overrides.py"
-    path.write_text(export_overrides.decorators(found, "out"))
+    path.write_text(export_overrides.overrides_file(found, "out"))
     return path
 
 

@@ -19,7 +19,9 @@ ROWS = [
 
 def text(device):
     known = Databases.load()
-    return export_test_names.text(exported_deviations.export(leg(*ROWS, device=device), known), known, "out")
+    return export_test_names.test_list(
+        exported_deviations.export_leg(leg(*ROWS, device=device), known), known, "out"
+    )
 
 
 def named(of):
@@ -47,7 +49,7 @@ def test_the_decision_stands_beside_the_name():
 
 @pytest.mark.parametrize("device", ["hpu", "mydev"])
 def test_all_of_it_is_read_back(device):
-    listing = import_test_names.read(text(device), "list.txt", device, Databases.load())
+    listing = import_test_names.read_test_list(text(device), "list.txt", device, Databases.load())
     assert listing.problems == ()
     assert {(each.test.name, each.subject, each.dtypes) for each in listing.entries} >= {
         ("test_out", "nn.functional.relu", ("float32",)),

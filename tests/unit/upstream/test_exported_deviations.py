@@ -15,8 +15,8 @@ KNOWN = Databases({"add": "BinaryUfuncInfo"}, {"nn.Linear": False}, frozenset({"
 
 @pytest.mark.parametrize("verdict", ["fail", "xfail"])
 def test_a_failure_is_expected_and_not_skipped(verdict):
-    found = exported_deviations.deviation(row("out/add@float32", verdict, "metadata", "value"))
-    assert isinstance(found, Deviation) and not found.ends
+    found = exported_deviations.deviation_of(row("out/add@float32", verdict, "metadata", "value"))
+    assert isinstance(found, Deviation) and not found.ends_process
     assert found.reason == "metadata, value: off by 1"
 
 
@@ -25,25 +25,25 @@ def test_a_failure_is_expected_and_not_skipped(verdict):
     [("crash", []), ("timeout", []), ("xfail", ["crash"]), ("xfail", ["value", "timeout"])],
 )
 def test_only_what_ends_the_process_is_skipped(verdict, kinds):
-    found = exported_deviations.deviation(row("out/add@float32", verdict, *kinds))
-    assert isinstance(found, Deviation) and found.ends
+    found = exported_deviations.deviation_of(row("out/add@float32", verdict, *kinds))
+    assert isinstance(found, Deviation) and found.ends_process
 
 
 def test_an_attempt_that_crashed_counts():
     attempts = [{"verdict": "crash", "attempt": 1, "seconds": 1.0, "kinds": ["crash"]}]
-    found = exported_deviations.deviation(row("out/add@float32", "xfail", "value", attempts=attempts))
-    assert isinstance(found, Deviation) and found.kinds == ("value", "crash") and found.ends
+    found = exported_deviations.deviation_of(row("out/add@float32", "xfail", "value", attempts=attempts))
+    assert isinstance(found, Deviation) and found.kinds == ("value", "crash") and found.ends_process
 
 
 def test_a_refusal_is_a_deviation():
-    found = exported_deviations.deviation(row("value/add@int8", "unsupported", notes=["no such kernel"]))
+    found = exported_deviations.deviation_of(row("value/add@int8", "unsupported", notes=["no such kernel"]))
     assert isinstance(found, Deviation)
     assert (found.kinds, found.message) == (("refused",), "no such kernel")
 
 
 @pytest.mark.parametrize("verdict", ["pass", "skip"])
 def test_nothing_to_export(verdict):
-    assert exported_deviations.deviation(row("out/add@float32", verdict)) is None
+    assert exported_deviations.deviation_of(row("out/add@float32", verdict)) is None
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_nothing_to_export(verdict):
     ],
 )
 def test_what_says_nothing_certain_is_named(found, reason):
-    left = exported_deviations.deviation(found)
+    left = exported_deviations.deviation_of(found)
     assert isinstance(left, NotExported) and reason in left.reason and "\n" not in left.id
 
 
@@ -74,9 +74,9 @@ def test_every_result_is_exported_or_named():
         row("value/add@float32", "flaky"),
         row("value/add@float64", "pass"),
     ]
-    found = exported_deviations.export(leg(*rows), KNOWN)
+    found = exported_deviations.export_leg(leg(*rows), KNOWN)
     assert {str(each.id) for each in found.deviations} == {rows[index]["id"] for index in range(3)}
-    reasons = {each.id: each.reason for each in found.left}
+    reasons = {each.id: each.reason for each in found.not_exported}
     assert set(reasons) == {rows[index]["id"] for index in (3, 4, 5, 6)}
     assert "no test method" in reasons["out_device/add@float32"]
     assert "not an entry" in reasons["value/no_such@float32"]
@@ -84,15 +84,15 @@ def test_every_result_is_exported_or_named():
 
 def test_the_leg_of_a_mode():
     legs = [leg(), leg(mode="lazy")]
-    assert exported_deviations.leg_of(legs, "lazy")["mode"] == "lazy"
+    assert exported_deviations.leg_to_export(legs, "lazy")["mode"] == "lazy"
     with pytest.raises(UsageError, match="no leg of mode 'compile'; it has eager, lazy"):
-        exported_deviations.leg_of(legs, "compile")
+        exported_deviations.leg_to_export(legs, "compile")
     with pytest.raises(UsageError, match="2 legs of mode 'eager'"):
-        exported_deviations.leg_of([leg(), leg()], "eager")
+        exported_deviations.leg_to_export([leg(), leg()], "eager")
     with pytest.raises(UsageError, match="torch cannot have"):
-        exported_deviations.leg_of([leg(device='x"; import os')], "eager")
+        exported_deviations.leg_to_export([leg(device='x"; import os')], "eager")
 
 
 def test_words_of_others_are_one_line_without_paths():
-    found = exported_deviations.brief("a\n\x1b[31m /home/jane/x.py " + "y" * 400)
+    found = exported_deviations.one_line("a\n\x1b[31m /home/jane/x.py " + "y" * 400)
     assert len(found) == 200 and found.isprintable() and "jane" not in found

@@ -6,12 +6,12 @@ import pytest
 
 from conformance.model.verdicts import Kind
 from conformance.upstream import import_expectations
-from conformance.upstream.matching_tests import Counterpart
+from conformance.upstream.matching_tests import UpstreamMethod
 from conformance.upstream.upstream_list import ListedTest, Listing
 from tests.support.sample_legs import expected
 
-OUT = Counterpart("TestCommon", "test_out", "operator")
-ERRORS = Counterpart("TestCommon", "test_errors", "operator")
+OUT = UpstreamMethod("TestCommon", "test_out", "operator")
+ERRORS = UpstreamMethod("TestCommon", "test_errors", "operator")
 IDS = frozenset(
     {"out/add@float32", "out/add@int8", "error-type/add@any", "error-message/add@any", "out/mul@float32"}
 )
@@ -19,7 +19,7 @@ IDS = frozenset(
 
 def propose(*entries, kinds=None, existing=()):
     listing = Listing(entries, (), kinds or {})
-    found = import_expectations.propose(listing, "list.txt", IDS, existing, "2999-01-01")
+    found = import_expectations.propose_expectations(listing, "list.txt", IDS, existing, "2999-01-01")
     assert all((each.reason, each.link, each.until) == ("unread", "", "2999-01-01") for each in found.entries)
     return [(each.id, each.kind.value) for each in found.entries], found
 
@@ -79,7 +79,7 @@ def test_what_matches_nothing_is_named(listed, said):
 def test_what_is_expected_already_is_not_proposed_again():
     existing = [expected("out/*@int8", "value")]
     names, found = propose(ListedTest(1, OUT, "add", ("int8", "float32")), existing=existing)
-    assert names == [("out/add@float32", "value")] and found.known == 1
+    assert names == [("out/add@float32", "value")] and found.already_expected == 1
     other = propose(ListedTest(1, OUT, "add", ("int8",), "crash: x"), existing=existing)
     assert other[0] == [("out/add@int8", Kind.CRASH.value)]
 

@@ -7,14 +7,14 @@ import pytest
 from conformance.errors import UsageError
 from conformance.upstream import export_overrides, exported_deviations, import_overrides
 from conformance.upstream.matching_tests import Databases
-from conformance.upstream.upstream_list import content
+from conformance.upstream.upstream_list import read_list_text
 from tests.support.sample_deviating_leg import leg, row
 
 GOOD = 'DecorateInfo(unittest.expectedFailure, "TestCommon", "test_out", dtypes=(torch.int8,))'
 
 
 def read(text, device="cpu"):
-    return import_overrides.read(text, "list.py", device)
+    return import_overrides.read_overrides(text, "list.py", device)
 
 
 def test_all_that_this_suite_writes_is_read_back():
@@ -25,8 +25,8 @@ def test_all_that_this_suite_writes_is_read_back():
         row("error-type/add@any", "fail", "error-type"),
         row("forward/nn.Linear@float32", "xfail", "value"),
     ]
-    found = exported_deviations.export(leg(*rows), Databases.load())
-    listing = read(export_overrides.decorators(found, "out"))
+    found = exported_deviations.export_leg(leg(*rows), Databases.load())
+    listing = read(export_overrides.overrides_file(found, "out"))
     assert listing.problems == ()
     entries = {(each.test.name, each.subject, tuple(sorted(each.dtypes))) for each in listing.entries}
     assert entries >= {
@@ -111,10 +111,10 @@ def test_results_of_another_form_are_left_alone(value):
 
 def test_a_list_that_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="cannot be read"):
-        content(tmp_path / "absent")
+        read_list_text(tmp_path / "absent")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="not text in UTF-8"):
-        content(tmp_path / "bytes")
+        read_list_text(tmp_path / "bytes")
     monkeypatch.setattr("conformance.upstream.upstream_list.MAX_BYTES", 1)
     with pytest.raises(UsageError, match="at most 1 are read"):
-        content(tmp_path / "bytes")
+        read_list_text(tmp_path / "bytes")

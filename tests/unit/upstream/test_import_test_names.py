@@ -9,7 +9,7 @@ from conformance.upstream.matching_tests import Databases
 
 
 def read(text, device="hpu"):
-    return import_test_names.read(text, "list.txt", device, Databases.load())
+    return import_test_names.read_test_list(text, "list.txt", device, Databases.load())
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_the_parts_of_a_name(line, method, subject, dtype):
 def test_of_two_methods_the_longer_name_is_meant():
     known = Databases({"add": "OpInfo", "integral_dtype_add": "OpInfo"}, {}, frozenset())
     line = "TestCommonHPU.test_out_integral_dtype_add_hpu_int32"
-    (found,) = import_test_names.read(line, "list.txt", "hpu", known).entries
+    (found,) = import_test_names.read_test_list(line, "list.txt", "hpu", known).entries
     assert (found.test.name, found.subject) == ("test_out_integral_dtype", "add")
 
 

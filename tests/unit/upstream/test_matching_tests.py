@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.upstream.matching_tests import Counterpart, Databases, methods, stating
+from conformance.upstream.matching_tests import (
+    Databases,
+    UpstreamMethod,
+    covering_properties,
+    methods_for_property,
+)
 
 KNOWN = Databases(
     {"add": "BinaryUfuncInfo", "sin": "UnaryUfuncInfo", "masked.sum": "ReductionOpInfo", "bmm": "OpInfo"},
@@ -28,27 +33,29 @@ def names(found):
     ],
 )
 def test_a_property_has_the_tests_of_its_kind(name, subject, test):
-    assert test in names(stating(name, subject, KNOWN))
+    assert test in names(methods_for_property(name, subject, KNOWN))
 
 
 def test_tests_of_one_class_of_entries_are_for_those_alone():
-    assert names(stating("value", "bmm", KNOWN)) == ["TestCommon.test_compare_cpu"]
-    assert "TestUnaryUfuncs.test_batch_vs_slicing" in names(stating("value", "sin", KNOWN))
-    assert "TestUnaryUfuncs.test_batch_vs_slicing" not in names(stating("value", "add", KNOWN))
-    assert "TestMasked.test_reference_masked" in names(stating("value", "masked.sum", KNOWN))
+    assert names(methods_for_property("value", "bmm", KNOWN)) == ["TestCommon.test_compare_cpu"]
+    assert "TestUnaryUfuncs.test_batch_vs_slicing" in names(methods_for_property("value", "sin", KNOWN))
+    assert "TestUnaryUfuncs.test_batch_vs_slicing" not in names(methods_for_property("value", "add", KNOWN))
+    assert "TestMasked.test_reference_masked" in names(methods_for_property("value", "masked.sum", KNOWN))
 
 
 def test_a_name_of_two_kinds_has_the_tests_of_one():
     """``error-inputs`` is a property of modules and of optimizers."""
-    assert names(stating("error-inputs", "nn.Linear", KNOWN)) == ["TestModule.test_errors"]
-    assert names(stating("error-inputs", "Adam", KNOWN)) == ["TestOptimRenewed.test_errors"]
+    assert names(methods_for_property("error-inputs", "nn.Linear", KNOWN)) == ["TestModule.test_errors"]
+    assert names(methods_for_property("error-inputs", "Adam", KNOWN)) == ["TestOptimRenewed.test_errors"]
 
 
 def test_what_a_property_shares_counts_only_if_it_has_nothing_alone():
-    shared = {test: covering for test, covering in methods().items() if len(covering) > 1}
-    assert shared[Counterpart("TestCommon", "test_errors", "operator")] == ("error-type", "error-message")
-    assert "TestCommon.test_errors" in names(stating("error-type", "add", KNOWN))
-    assert names(stating("variants", "add", KNOWN)) == ["TestCommon.test_variant_consistency_eager"]
+    shared = {test: covering for test, covering in covering_properties().items() if len(covering) > 1}
+    assert shared[UpstreamMethod("TestCommon", "test_errors", "operator")] == ("error-type", "error-message")
+    assert "TestCommon.test_errors" in names(methods_for_property("error-type", "add", KNOWN))
+    assert names(methods_for_property("variants", "add", KNOWN)) == [
+        "TestCommon.test_variant_consistency_eager"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,7 @@ def test_what_a_property_shares_counts_only_if_it_has_nothing_alone():
     [("out_device", "add"), ("write-through-select", "views"), ("value", "no_such"), ("", "")],
 )
 def test_without_counterpart(name, subject):
-    assert stating(name, subject, KNOWN) == []
+    assert methods_for_property(name, subject, KNOWN) == []
 
 
 def test_the_installed_torch():

@@ -124,7 +124,7 @@ def test_a_passing_result_is_not_watched() -> None:
     assert Recorder(ResultId.parse("value/add@float32"), seed=0).watch is None
 
 
-def group_of(*patterns: dict[str, Any] | None) -> causes.Group:
+def group_of(*patterns: dict[str, Any] | None) -> causes.Cause:
     rows = []
     for number, pattern in enumerate(patterns):
         row = {

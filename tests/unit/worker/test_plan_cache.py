@@ -62,7 +62,7 @@ def test_whatever_decides_a_plan_is_in_its_key(changes: dict[str, Any]) -> None:
 
 def test_another_suite_has_other_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     before = key()
-    monkeypatch.setattr(plan_cache.digests, "suite", lambda: "another")
+    monkeypatch.setattr(plan_cache.digests, "suite_digest", lambda: "another")
     assert key() != before
 
 

@@ -126,7 +126,7 @@ class ModelModule:
 
     def __init__(self, runtime: ModelRuntime) -> None:
         self.runtime = runtime
-        self.asked = 0
+        self.stats_queries = 0
 
     def set_device(self, index: Any) -> None:
         self.runtime.set_index(index)
@@ -149,8 +149,8 @@ class ModelModule:
         return self.size, self.size
 
     def memory_stats(self) -> dict[str, int]:
-        self.asked += 1
-        return {"allocated_bytes.all.current": self.asked}
+        self.stats_queries += 1
+        return {"allocated_bytes.all.current": self.stats_queries}
 
     mem_get_info = get_memory_info
 
@@ -165,15 +165,15 @@ class ModelRuntime(Runtime):
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
-        self.place = 0
+        self.device_index = 0
         self.now: Any = _ModelStream(self)
-        self.promised = ModelModule(self)
+        self.model_module = ModelModule(self)
 
     def module(self) -> Any:
-        return self.promised
+        return self.model_module
 
     def memory(self) -> Any:
-        return self.promised
+        return self.model_module
 
     def current(self) -> Any:
         return self.lab.device
@@ -185,24 +185,24 @@ class ModelRuntime(Runtime):
         return 1
 
     def index(self) -> int:
-        return self.place
+        return self.device_index
 
     def set_index(self, index: Any) -> None:
         number = index if isinstance(index, int) else torch.device(index).index or 0
         if number >= self.count():
             raise RuntimeError(f"device {number} does not exist")
         if number >= 0:
-            self.place = number
+            self.device_index = number
 
     @contextlib.contextmanager
     def guard(self, index: int | None) -> Iterator[None]:
-        before = self.place
+        previous_index = self.device_index
         try:
             if index is not None:
                 self.set_index(index)
             yield
         finally:
-            self.place = before
+            self.device_index = previous_index
 
     def stream(self) -> Any:
         return _ModelStream(self)
@@ -217,20 +217,20 @@ class ModelRuntime(Runtime):
         return None
 
 
-def usual(lab: Lab) -> Runtime:
-    """The device's runtime, or the model if the side is the host."""
+def default_runtime(lab: Lab) -> Runtime:
+    """Return the runtime of the lab's device, or the model if that device is the CPU."""
     return ModelRuntime(lab) if lab.device.type == "cpu" else Runtime(lab)
 
 
-_make: Callable[[Lab], Runtime] = usual
+_runtime_factory: Callable[[Lab], Runtime] = default_runtime
 
 
-def of(lab: Lab) -> Runtime:
-    """Return the runtime of a side."""
-    return _make(lab)
+def runtime_for(lab: Lab) -> Runtime:
+    """Return the runtime of a lab."""
+    return _runtime_factory(lab)
 
 
-def replace(make: Callable[[Lab], Runtime] | None) -> None:
-    """Make :func:`of` give another runtime (for tests); None puts the real one back."""
-    global _make
-    _make = make or usual
+def replace_runtime_factory(factory: Callable[[Lab], Runtime] | None) -> None:
+    """Replace the factory of :func:`runtime_for` (for tests). None restores the default."""
+    global _runtime_factory
+    _runtime_factory = factory or default_runtime

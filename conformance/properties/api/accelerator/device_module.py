@@ -14,11 +14,11 @@ from conformance.properties.api.accelerator import _accelerator_or_model
 _SEED = 2**40 + 3
 _SAME_LOWER_HALF = 3
 #: The key of torch.accelerator's statistics for the sum of all bytes allocated so far.
-_SUM = "allocated_bytes.all.allocated"
+_TOTAL_ALLOCATED = "allocated_bytes.all.allocated"
 _TRIES = 50
 
 
-def _draw(lab: Lab) -> torch.Tensor:
+def _random_numbers(lab: Lab) -> torch.Tensor:
     return torch.rand(32, device=lab.device)
 
 
@@ -27,19 +27,19 @@ def seeds_by_the_module(lab: Lab) -> None:
     """The module accepts seeds of 64 bits, for one device and for all devices, and initial_seed returns the
     last one set. Each call of seed() sets a different seed.
     """
-    module = _accelerator_or_model.of(lab).module()
+    module = _accelerator_or_model.runtime_for(lab).module()
     before = module.get_rng_state()
     for name in ("manual_seed", "manual_seed_all"):
         seed = getattr(module, name, module.manual_seed)
         seed(_SEED)
         lab.holds(f"{name} sets the initial seed", module.initial_seed() == _SEED)
-        first = _draw(lab)
+        first = _random_numbers(lab)
         seed(_SEED)
-        lab.holds(f"{name} repeats", torch.equal(first, _draw(lab)))
+        lab.holds(f"{name} repeats", torch.equal(first, _random_numbers(lab)))
         seed(_SAME_LOWER_HALF)
         lab.holds(f"{name} sets another initial seed", module.initial_seed() == _SAME_LOWER_HALF)
         seed(_SAME_LOWER_HALF + 1)
-        lab.holds(f"{name} with another seed draws others", not torch.equal(first, _draw(lab)))
+        lab.holds(f"{name} with another seed draws others", not torch.equal(first, _random_numbers(lab)))
     for name in ("seed", "seed_all"):
         seed = getattr(module, name, module.seed)
         seeds = set()
@@ -55,29 +55,29 @@ def states_by_the_module(lab: Lab) -> None:
     """A state of the module's generator, or of the generators of all devices, restores the numbers that are
     drawn next. A value that is not a state is refused.
     """
-    module = _accelerator_or_model.of(lab).module()
+    module = _accelerator_or_model.runtime_for(lab).module()
     before = module.get_rng_state()
     module.manual_seed(5)
-    _draw(lab)
+    _random_numbers(lab)
     state = module.get_rng_state()
-    first = _draw(lab)
+    first = _random_numbers(lab)
     lab.holds("drawing changes the state", not torch.equal(state, module.get_rng_state()))
     module.set_rng_state(state)
-    lab.holds("it goes on from a state", torch.equal(first, _draw(lab)))
+    lab.holds("it goes on from a state", torch.equal(first, _random_numbers(lab)))
     all_of = getattr(module, "get_rng_state_all", lambda: [module.get_rng_state()])
     restore = getattr(module, "set_rng_state_all", lambda states: module.set_rng_state(states[0]))
     states = all_of()
-    first = _draw(lab)
-    lab.holds("drawing changes one of all states", not _equal(states, all_of()))
+    first = _random_numbers(lab)
+    lab.holds("drawing changes one of all states", not _all_equal(states, all_of()))
     restore(states)
-    lab.holds("it goes on from the states of all devices", torch.equal(first, _draw(lab)))
+    lab.holds("it goes on from the states of all devices", torch.equal(first, _random_numbers(lab)))
     lab.raises("a state of floats", lambda: module.set_rng_state(torch.zeros(3)), TypeError, RuntimeError)
     module.set_rng_state(before)
     lab.holds("the state is the one from before", torch.equal(before, module.get_rng_state()))
 
 
-def _equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
-    return len(one) == len(other) and all(map(torch.equal, one, other))
+def _all_equal(left_states: list[torch.Tensor], right_states: list[torch.Tensor]) -> bool:
+    return len(left_states) == len(right_states) and all(map(torch.equal, left_states, right_states))
 
 
 @behaviour("accelerator", level="core", capabilities=("streams",), sees=())
@@ -85,7 +85,7 @@ def streams_of_the_module(lab: Lab) -> None:
     """The module's stream context and set_stream change the current stream, which the module then reports.
     The context restores the previous stream.
     """
-    runtime = _accelerator_or_model.of(lab)
+    runtime = _accelerator_or_model.runtime_for(lab)
     module = runtime.module()
     outer, stream = runtime.current_stream(), runtime.stream()
     lab.holds("the module knows the current one", module.current_stream() == outer)
@@ -105,7 +105,7 @@ def devices_of_the_module(lab: Lab) -> None:
     once it is in use, supports bfloat16 if the target declares it, and reports a capture only during a
     capture.
     """
-    runtime = _accelerator_or_model.of(lab)
+    runtime = _accelerator_or_model.runtime_for(lab)
     module = runtime.module()
     lab.same("work is done", lab.integers(3) + 1)
     lab.holds("it is initialised", getattr(module, "is_initialized", lambda: True)())
@@ -131,9 +131,9 @@ def _agrees_about_free_memory(module: Any, counts: Any) -> bool:
 
     Several attempts are made, because other processes can allocate and free memory at any time.
     """
-    ask = getattr(module, "mem_get_info", counts.get_memory_info)
+    memory_info = getattr(module, "mem_get_info", counts.get_memory_info)
     for _ in range(_TRIES):
-        before, free, after = counts.get_memory_info()[0], ask()[0], counts.get_memory_info()[0]
+        before, free, after = counts.get_memory_info()[0], memory_info()[0], counts.get_memory_info()[0]
         if min(before, after) <= free <= max(before, after):
             return True
     return False
@@ -142,11 +142,11 @@ def _agrees_about_free_memory(module: Any, counts: Any) -> bool:
 def _resets_sums(module: Any, counts: Any) -> bool:
     """Return whether the module resets the sum of allocated bytes, or has no function or table for it."""
     reset = getattr(module, "reset_accumulated_memory_stats", None)
-    before = dict(counts.memory_stats()).get(_SUM)
+    before = dict(counts.memory_stats()).get(_TOTAL_ALLOCATED)
     if reset is None or before is None:
         return True
     reset()
-    return bool(dict(counts.memory_stats())[_SUM] < before)
+    return bool(dict(counts.memory_stats())[_TOTAL_ALLOCATED] < before)
 
 
 @behaviour("accelerator", level="core", capabilities=("memory_statistics",), sees=())
@@ -154,7 +154,7 @@ def memory_by_the_module(lab: Lab) -> None:
     """The module reports the same memory statistics as torch.accelerator, before and after it resets peaks
     and sums and empties the cache.
     """
-    runtime = _accelerator_or_model.of(lab)
+    runtime = _accelerator_or_model.runtime_for(lab)
     counts, module = runtime.memory(), runtime.module()
     names = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
 
@@ -183,11 +183,11 @@ def memory_by_the_module(lab: Lab) -> None:
     agree("with the peaks of an empty cache")
     if hasattr(module, "memory_stats"):
         table = dict(module.memory_stats())
-        kept = lab.integers(1 << 16)
+        tensor_in_use = lab.integers(1 << 16)
         runtime.synchronize()
         lab.holds("its table follows allocations", dict(module.memory_stats()) != table)
-        lab.same("a tensor outlives the counts", kept.shape)
-        del kept
+        lab.same("a tensor outlives the counts", tensor_in_use.shape)
+        del tensor_in_use
     lab.holds("some memory is free", counts.get_memory_info()[0] > 0)
     free, total = getattr(module, "mem_get_info", counts.get_memory_info)()
     lab.holds("no more is free than there is", 0 <= free <= total and total >= counts.memory_reserved())

@@ -14,7 +14,7 @@ def the_accelerator(lab: Lab) -> None:
     """The process has one accelerator of the device's type, and the current index is below the number of
     devices.
     """
-    runtime = _accelerator_or_model.of(lab)
+    runtime = _accelerator_or_model.runtime_for(lab)
     lab.holds("it is available", runtime.available())
     lab.holds("it is the device's type", runtime.current().type == lab.device.type)
     lab.holds("there is a device", runtime.count() >= 1)
@@ -46,7 +46,7 @@ def guards_of_the_device(lab: Lab) -> None:
     """A guard sets the current device and restores the previous one, also when nested, for None and after
     errors. An index that does not exist is refused.
     """
-    runtime = _accelerator_or_model.of(lab)
+    runtime = _accelerator_or_model.runtime_for(lab)
     # A runtime may count more devices than one process can own, so only the current device is used.
     before = last = runtime.index()
     with runtime.guard(last):
@@ -91,7 +91,7 @@ def streams_as_contexts(lab: Lab) -> None:
     """A stream is the current one within its context, also when nested or entered twice. Its work is visible
     to other streams after they wait for it.
     """
-    runtime = _accelerator_or_model.of(lab)
+    runtime = _accelerator_or_model.runtime_for(lab)
     first, second = runtime.stream(), runtime.stream()
     outer = runtime.current_stream()
     lab.holds("streams are of the device", first.device.type == lab.device.type)
@@ -132,15 +132,17 @@ def streams_as_contexts(lab: Lab) -> None:
 
 @behaviour("accelerator", capabilities=("pinned_memory", "non_blocking"), sees=("value",))
 def pinned_copies(lab: Lab) -> None:
-    """A non-blocking copy to the host is in pinned memory and has the correct values after synchronization."""
-    runtime = _accelerator_or_model.of(lab)
+    """A non-blocking copy to the host is in pinned memory and has the correct values after
+    synchronization.
+    """
+    runtime = _accelerator_or_model.runtime_for(lab)
     x = lab.integers(1000)
     host = x.to("cpu", non_blocking=True)
     runtime.synchronize()
     lab.same("copied", host + 0, host=True)
     expected = lab.device.type != "cpu"
     lab.holds("pinned", host.is_pinned() or not expected)
-    plain = x.to("cpu")
-    lab.holds("a blocking copy is not", not plain.is_pinned())
+    blocking_copy = x.to("cpu")
+    lab.holds("a blocking copy is not", not blocking_copy.is_pinned())
     back = host.to(lab.device, non_blocking=True)
     lab.same("and back", back * 2)

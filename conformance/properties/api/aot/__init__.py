@@ -1,1 +1,1 @@
-"""Behaviours of area ``aot``: ahead-of-time autograd and tracing."""
+"""Behaviours of area ``aot``: ahead-of-time autograd (AOTAutograd) and tracing."""

@@ -1,4 +1,4 @@
-"""Subclasses of tensors that ahead-of-time traces take apart: a pair, and one with a note."""
+"""Wrapper subclasses of tensors that AOTAutograd unwraps: a pair of tensors, and a tensor with a note."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_map
 
 
-def _shell(cls: Any, inner: torch.Tensor) -> Any:
+def _wrapper_like(cls: Any, inner: torch.Tensor) -> Any:
     return torch.Tensor._make_wrapper_subclass(
         cls,
         inner.size(),
@@ -22,15 +22,15 @@ def _shell(cls: Any, inner: torch.Tensor) -> Any:
 
 
 class Pair(torch.Tensor):
-    """Two tensors that every operator is applied to."""
+    """Two tensors. Every operator is applied to both."""
 
     left: torch.Tensor
     right: torch.Tensor
 
     @staticmethod
     def __new__(cls, left: torch.Tensor, right: torch.Tensor) -> Any:
-        """Make a pair with the metadata of its left half."""
-        pair = _shell(cls, left)
+        """Return a pair with the metadata of its left tensor."""
+        pair = _wrapper_like(cls, left)
         pair.left, pair.right = left, right
         return pair
 
@@ -51,10 +51,10 @@ class Pair(torch.Tensor):
         kwargs = kwargs or {}
         halves = []
         for side in ("left", "right"):
-            plain = tree_map(
+            inner_arguments = tree_map(
                 lambda t, side=side: getattr(t, side) if isinstance(t, Pair) else t, (args, kwargs)
             )
-            halves.append(function(*plain[0], **plain[1]))
+            halves.append(function(*inner_arguments[0], **inner_arguments[1]))
         result = tree_map(
             lambda left, right: Pair(left, right) if isinstance(left, torch.Tensor) else left, *halves
         )
@@ -62,15 +62,15 @@ class Pair(torch.Tensor):
 
 
 class Noted(torch.Tensor):
-    """A tensor with a number that every result keeps."""
+    """A tensor with a number that every result inherits."""
 
     inner: torch.Tensor  # type: ignore[assignment]
     note: int
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor, note: int) -> Any:
-        """Make one with the metadata of what it holds."""
-        noted = _shell(cls, inner)
+        """Return a noted tensor with the metadata of its inner tensor."""
+        noted = _wrapper_like(cls, inner)
         noted.inner, noted.note = inner, note
         return noted
 
@@ -90,20 +90,22 @@ class Noted(torch.Tensor):
         note = next(
             leaf.note for leaf in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Noted)
         )
-        plain = tree_map(lambda t: t.inner if isinstance(t, Noted) else t, (args, kwargs))
-        found = function(*plain[0], **plain[1])
-        result = tree_map(lambda t: Noted(t, note) if isinstance(t, torch.Tensor) else t, found)
+        inner_arguments = tree_map(lambda t: t.inner if isinstance(t, Noted) else t, (args, kwargs))
+        inner_result = function(*inner_arguments[0], **inner_arguments[1])
+        result = tree_map(lambda t: Noted(t, note) if isinstance(t, torch.Tensor) else t, inner_result)
         return return_and_correct_aliasing(function, args, kwargs, result)
 
 
-def parts(value: Any) -> Any:
-    """Return what a tree of such tensors holds: kinds, notes and plain tensors."""
+def unwrapped(value: Any) -> Any:
+    """Return a tree with each wrapper subclass replaced by a list of its class name, note and plain
+    tensors.
+    """
     if isinstance(value, Pair):
-        return ["Pair", parts(value.left), parts(value.right)]
+        return ["Pair", unwrapped(value.left), unwrapped(value.right)]
     if isinstance(value, Noted):
-        return ["Noted", value.note, parts(value.inner)]
+        return ["Noted", value.note, unwrapped(value.inner)]
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
     if isinstance(value, (list, tuple)):
-        return [parts(entry) for entry in value]
+        return [unwrapped(entry) for entry in value]
     return value

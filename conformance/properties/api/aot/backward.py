@@ -1,4 +1,4 @@
-"""Ahead-of-time autograd: writes in the backward, and what a graph keeps for it."""
+"""Ahead-of-time autograd: writes in the backward, and the tensors and sizes that a graph saves for it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.aot import functions
-from conformance.properties.api.aot.functions import alike
+from conformance.properties.api.aot.functions import trees_are_equal
 
 
 class WritesSaved(torch.autograd.Function):
-    """A function that doubles what it saved in its backward."""
+    """A function whose backward doubles its saved tensor."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, saved: torch.Tensor) -> torch.Tensor:
@@ -31,7 +31,7 @@ class WritesSaved(torch.autograd.Function):
 
 
 class WritesGradient(torch.autograd.Function):
-    """A function that doubles its gradient in place."""
+    """A function whose backward doubles the gradient in place."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -50,31 +50,37 @@ class WritesTwice(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, counter: torch.Tensor) -> torch.Tensor:
-        """Return a copy of x and count."""
+        """Add 1 to the counter and return a copy of x."""
         counter.add_(1)
         ctx.counter = counter
         return x.clone()
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        """Count again, by a number that is made of the gradient."""
+        """Add 1 to the counter, computed from the gradient."""
         ctx.counter.add_(grad * 0 + 1)
         return grad, None
 
 
-def steps(function: Callable[..., Any], x: torch.Tensor, other: torch.Tensor) -> list[torch.Tensor]:
-    """List the result, the other input after the forward and after the backward, and the gradient."""
+def observe_steps(
+    function: Callable[..., Any], x: torch.Tensor, second_input: torch.Tensor
+) -> list[torch.Tensor]:
+    """Return the result, the second input after the forward and after the backward, and the gradient."""
     leaf = x.clone().requires_grad_()
-    result = function(leaf, other)
-    shown = [result.detach().clone(), other.detach().clone()]
+    result = function(leaf, second_input)
+    observed = [result.detach().clone(), second_input.detach().clone()]
     (result * 2).sum().backward()
-    return [*shown, other.detach().clone(), leaf.grad if leaf.grad is not None else torch.zeros_like(x)]
+    return [
+        *observed,
+        second_input.detach().clone(),
+        leaf.grad if leaf.grad is not None else torch.zeros_like(x),
+    ]
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_writes_in_the_backward(lab: Lab) -> None:
-    """Writes in the backward of a traced function happen in its backward and reach inputs, saved tensors and
-    gradients as without tracing; with create_graph, into one that requires grad, they are an error.
+    """Writes in the backward of a traced function happen in its backward, and reach inputs, saved tensors and
+    gradients as without tracing. With create_graph, a write into a tensor that requires grad is an error.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     programs: dict[str, Callable[..., Any]] = {
@@ -85,17 +91,21 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
         "beside a write in the forward": lambda a, b: WritesSaved.apply(a, b.mul_(5)) + 1,
     }
     for name, program in programs.items():
-        # Traced with writes after the graph, torch itself fails on, or moves, writes of both.
+        # If writes follow the graph (in_graph=False), torch itself fails on writes in forward and backward,
+        # or moves them.
         for in_graph in (True,) if "forward" in name or "both" in name else (False, True):
-            shown = steps(functions.traced(program, in_graph=in_graph), x, y.clone())
-            lab.same(f"{name}, {in_graph}", shown)
-            lab.holds(f"{name}, {in_graph}, as without tracing", alike(shown, steps(program, x, y.clone())))
+            observed = observe_steps(functions.traced(program, in_graph=in_graph), x, y.clone())
+            lab.same(f"{name}, {in_graph}", observed)
+            lab.holds(
+                f"{name}, {in_graph}, as without tracing",
+                trees_are_equal(observed, observe_steps(program, x, y.clone())),
+            )
 
     leaf = x.clone().requires_grad_()
-    held = y.clone().requires_grad_()
-    made = functions.traced(lambda a, b: WritesSaved.apply(a, b * 1.0), in_graph=True)
-    made(leaf, held).sum().backward()
-    lab.same("a copy of one that requires grad", [leaf.grad, held.detach()])
+    second_leaf = y.clone().requires_grad_()
+    traced_function = functions.traced(lambda a, b: WritesSaved.apply(a, b * 1.0), in_graph=True)
+    traced_function(leaf, second_leaf).sum().backward()
+    lab.same("a copy of one that requires grad", [leaf.grad, second_leaf.detach()])
 
     with torch.library._scoped_library("conformance_suite", "FRAGMENT") as library:
         library.define("zeroes_later(Tensor x, Tensor y) -> Tensor")
@@ -113,11 +123,11 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
             "conformance_suite::zeroes_later", zero, setup_context=keep, lib=library
         )
         op = torch.ops.conformance_suite.zeroes_later
-        shown = steps(functions.traced(lambda a, b: op(a, b) + 1, in_graph=True), x, y.clone())
-        lab.same("of a custom operator", shown)
+        observed = observe_steps(functions.traced(lambda a, b: op(a, b) + 1, in_graph=True), x, y.clone())
+        lab.same("of a custom operator", observed)
         lab.holds(
             "of a custom operator, as without tracing",
-            alike(shown, steps(lambda a, b: op(a, b) + 1, x, y.clone())),
+            trees_are_equal(observed, observe_steps(lambda a, b: op(a, b) + 1, x, y.clone())),
         )
         first, second = x.clone().requires_grad_(), y.clone().requires_grad_()
         result = functions.traced(lambda a, b: op(a, b))(first, second.clone())
@@ -130,8 +140,8 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_keeps_sizes_for_the_backward(lab: Lab) -> None:
-    """A traced function with open sizes keeps sizes, not the tensors they are those of: one that is written
-    after its sizes were kept has a backward; numbers among results take no gradient.
+    """A traced function with dynamic shapes saves sizes for its backward, not the tensors that have them. A
+    tensor can therefore be written after its sizes are saved. Numbers among the results take no gradient.
     """
     x = lab.integers(3, 4)
 
@@ -142,24 +152,24 @@ def aot_keeps_sizes_for_the_backward(lab: Lab) -> None:
     def counted(a: torch.Tensor) -> Any:
         return [a + 1, a.shape[0]]
 
-    shown = []
+    observed = []
     for call in (functions.traced(masked, dynamic=True), masked):
         leaf = x.clone().requires_grad_()
         result = call(leaf.clone())
         (gradient,) = torch.autograd.grad(result.sum(), leaf)
-        shown.append([result.detach().clone(), gradient])
-    lab.same("a write", shown[0])
-    lab.holds("a write, as without tracing", alike(shown[0], shown[1]))
+        observed.append([result.detach().clone(), gradient])
+    lab.same("a write", observed[0])
+    lab.holds("a write, as without tracing", trees_are_equal(observed[0], observed[1]))
 
     leaf = x.clone().requires_grad_()
     result, number = functions.traced(counted, dynamic=True)(leaf)
     (gradient,) = torch.autograd.grad(result.sum(), leaf)
     lab.same("a size among the results", [result.detach(), number, gradient])
 
-    # Another size: the trace is made anew, or serves both.
-    made = functions.traced(lambda a, b: (a * b).expand(2, *a.shape), dynamic=True)
+    # For another size, the function is traced again or the trace is valid for both sizes.
+    traced_function = functions.traced(lambda a, b: (a * b).expand(2, *a.shape), dynamic=True)
     for rows in (2, 3):
-        one, other = x[:rows].clone().requires_grad_(), x[:rows] + 1
-        result = made(one, other)
-        (gradient,) = torch.autograd.grad(result.sum(), one)
+        left_factor, right_factor = x[:rows].clone().requires_grad_(), x[:rows] + 1
+        result = traced_function(left_factor, right_factor)
+        (gradient,) = torch.autograd.grad(result.sum(), left_factor)
         lab.same(f"{rows} rows", [result.detach(), gradient])

@@ -1,6 +1,4 @@
-"""Functions compiled with the graphs of ahead-of-time autograd run as they are: precision, saved tensors,
-random values and what is kept.
-"""
+"""Functions compiled with backend aot_eager: precision, saved tensors, random values and other inputs."""
 
 from __future__ import annotations
 
@@ -13,39 +11,46 @@ from torch.nn import functional
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.aot import functions
-from conformance.properties.api.aot.functions import alike
+from conformance.properties.api.aot.functions import trees_are_equal
 
 
-def both(lab: Lab, name: str, function: Callable[..., Any], *starts: torch.Tensor, **options: Any) -> None:
-    """Show results and gradients of a compiled function, which must agree with eager."""
-    shown = []
+def compare_compiled(
+    lab: Lab, name: str, function: Callable[..., Any], *starts: torch.Tensor, **options: Any
+) -> None:
+    """Observe results and gradients of a compiled function, which must agree with eager."""
+    observed = []
     for call in (functions.compiled(function, fullgraph=True, **options), function):
         leaves = [start.clone().requires_grad_(start.is_floating_point()) for start in starts]
         result = call(*leaves)
         ends = list(result) if isinstance(result, (list, tuple)) else [result]
         grown = [leaf for leaf in leaves if leaf.requires_grad]
-        # The sum of the squares of what a norm gives is constant: its gradient is rounding alone.
+        # The sum of squares of a norm's output is constant, so its gradient would only be rounding.
         wide = torch.float64 if lab.target.declares("float64") else torch.float32
         gradients = torch.autograd.grad(sum((end.to(wide) ** 4).sum() for end in ends), grown)
-        shown.append([[end.detach() for end in ends], list(gradients)])
-    lab.close(name, shown[0], roundings=64)
+        observed.append([[end.detach() for end in ends], list(gradients)])
+    lab.close(name, observed[0], roundings=64)
     for part, number in (("results", 0), ("gradients", 1)):
-        pairs = zip(shown[0][number], shown[1][number], strict=True)
+        pairs = zip(observed[0][number], observed[1][number], strict=True)
         lab.holds(
             f"{name}: {part} as eager",
-            all(one.dtype == other.dtype and torch.allclose(one, other, 1e-4, 1e-4) for one, other in pairs),
+            all(
+                actual.dtype == expected.dtype and torch.allclose(actual, expected, 1e-4, 1e-4)
+                for actual, expected in pairs
+            ),
         )
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def compiled_norms_and_layouts(lab: Lab) -> None:
-    """Compiled norms, products of turned tensors, jagged tensors and random leaky units give what eager
-    gives: values, gradients and, if they are random, the range.
+    """Compiled norms, products of transposed tensors and jagged tensors give the values and gradients of
+    eager. The slopes of a compiled random leaky ReLU lie in the requested range.
     """
     x, y = lab.floats(2, 4, 8), lab.floats(4, 3)
-    both(lab, "layer norm", lambda a: functional.layer_norm(a, (8,)), x)
-    both(lab, "rms norm", lambda a: functional.rms_norm(a, (8,)), x)
-    both(lab, "turned and made contiguous", lambda a, b: (a.t() * b.t()).contiguous().view(-1), y, y + 1)
+    compare_compiled(lab, "layer norm", lambda a: functional.layer_norm(a, (8,)), x)
+    compare_compiled(lab, "rms norm", lambda a: functional.rms_norm(a, (8,)), x)
+    compare_compiled(
+        lab, "turned and made contiguous", lambda a, b: (a.t() * b.t()).contiguous().view(-1), y, y + 1
+    )
 
     rows = [lab.integers(size, 3).requires_grad_() for size in (2, 3, 4)]
     nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
@@ -67,15 +72,15 @@ def compiled_norms_and_layouts(lab: Lab) -> None:
         lab.holds(f"{name}: slopes in the range", bool(((slope > 0.249) & (slope < 0.751)).all()))
         if name == "noise":
             lab.holds("the noise is the slope", torch.allclose(noise, slope))
-    given = negative.clone()
-    functions.compiled(lambda a: torch.rrelu_(a, 0.25, 0.75, training=True), fullgraph=True)(given)
-    lab.holds("in place: in the range", bool(((given > negative) & (given < 0)).all()))
+    rectified = negative.clone()
+    functions.compiled(lambda a: torch.rrelu_(a, 0.25, 0.75, training=True), fullgraph=True)(rectified)
+    lab.holds("in place: in the range", bool(((rectified > negative) & (rectified < 0)).all()))
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def compiled_for_other_inputs(lab: Lab) -> None:
-    """A compiled function serves inputs of other sizes, flags and identities: fewer that require grad, and
-    one given twice.
+    """A compiled function accepts inputs of other sizes, with fewer tensors that require grad, and one tensor
+    passed twice.
     """
     x, y = lab.integers(4, 4), lab.integers(4, 4)
     added = functions.compiled(lambda a, b: a * 2 + b, fullgraph=True)
@@ -96,16 +101,21 @@ def compiled_for_other_inputs(lab: Lab) -> None:
 
     chained = functions.compiled(lambda a, b: torch.relu(a @ b), fullgraph=True)
     for size in (2, 3):
-        one, other = lab.integers(size, size).requires_grad_(), lab.integers(size, size).requires_grad_()
-        result = chained(one, other)
-        due = torch.relu(one @ other)
-        lab.same(f"size {size}", [result.detach(), *torch.autograd.grad(result.sum(), (one, other))])
-        lab.holds(f"size {size} as eager", alike(result.detach(), due.detach()))
+        left_matrix, right_matrix = (
+            lab.integers(size, size).requires_grad_(),
+            lab.integers(size, size).requires_grad_(),
+        )
+        result = chained(left_matrix, right_matrix)
+        expected = torch.relu(left_matrix @ right_matrix)
+        lab.same(
+            f"size {size}", [result.detach(), *torch.autograd.grad(result.sum(), (left_matrix, right_matrix))]
+        )
+        lab.holds(f"size {size} as eager", trees_are_equal(result.detach(), expected.detach()))
 
-    made = functions.traced(lambda a: a * a)
+    squared = functions.traced(lambda a: a * a)
     leaf = x.clone().requires_grad_()
     with torch.no_grad():
-        quiet = made(leaf)
+        quiet = squared(leaf)
     lab.same("under no_grad", [quiet, quiet.requires_grad])
     loud = functions.traced(lambda a: a * a)(leaf)
     lab.same("and with gradients", [loud.detach(), *torch.autograd.grad(loud.sum(), leaf)])
@@ -113,8 +123,9 @@ def compiled_for_other_inputs(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
-    """Hooks for saved tensors see what a compiled function saves, may change its place, dtype or value, and
-    its backward takes what they give back; a new pair of hooks is taken too.
+    """Hooks for saved tensors receive the tensors that a compiled function saves. They may change the device,
+    dtype or value, and the backward uses the tensors that they return. A compiled function accepts a new pair
+    of hooks.
     """
     x = lab.integers(3, 4)
     hooks: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -136,7 +147,7 @@ def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
             (a,) = ctx.saved_tensors
             return grad + a  # type: ignore[no-any-return]
 
-    made = functions.compiled(lambda a: Keeps.apply((a * 2).relu()), fullgraph=True)
+    compiled_function = functions.compiled(lambda a: Keeps.apply((a * 2).relu()), fullgraph=True)
     for name, (pack, unpack) in hooks.items():
         counts = {"packed": 0, "unpacked": 0}
 
@@ -150,7 +161,7 @@ def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
 
         leaf = x.clone().requires_grad_()
         with torch.autograd.graph.saved_tensors_hooks(packing, unpacking):
-            result = made(leaf)
+            result = compiled_function(leaf)
         (gradient,) = torch.autograd.grad(result.sum(), leaf)
         lab.same(name, [result.detach(), gradient])
         lab.holds(f"{name}: each is packed and unpacked", counts["packed"] == counts["unpacked"] > 0)
@@ -158,8 +169,8 @@ def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd", "autocast"), sees=())
 def compiled_under_autocast(lab: Lab) -> None:
-    """A compiled function under autocast computes in the lower precision and gives results and gradients of
-    the dtypes that eager gives.
+    """A compiled function under autocast computes in the lower precision, and its results and gradients have
+    the dtypes of eager.
     """
     x, y = lab.integers(4, 4), lab.integers(4, 4)
     programs: dict[str, Callable[..., Any]] = {
@@ -168,17 +179,19 @@ def compiled_under_autocast(lab: Lab) -> None:
         "beside others": lambda a, b: (a @ b) * a + b.relu(),
     }
     for name, program in programs.items():
-        shown = []
+        observed = []
         for call in (functions.traced(program), program):
             leaves = [x.clone().requires_grad_(), y.clone().requires_grad_()]
             with torch.autocast(lab.device.type, dtype=torch.bfloat16):
                 result = call(*leaves)
             gradients = torch.autograd.grad(result.float().sum(), leaves)
-            shown.append([result.detach(), *gradients])
-        lab.same(f"{name}: dtypes", [str(t.dtype) for t in shown[0]])
-        lab.holds(f"{name}: dtypes as eager", [t.dtype for t in shown[0]] == [t.dtype for t in shown[1]])
+            observed.append([result.detach(), *gradients])
+        lab.same(f"{name}: dtypes", [str(t.dtype) for t in observed[0]])
+        lab.holds(
+            f"{name}: dtypes as eager", [t.dtype for t in observed[0]] == [t.dtype for t in observed[1]]
+        )
         lab.holds(
             f"{name}: values as eager",
-            all(torch.allclose(a.float(), b.float(), 0.05, 0.5) for a, b in zip(*shown, strict=True)),
+            all(torch.allclose(a.float(), b.float(), 0.05, 0.5) for a, b in zip(*observed, strict=True)),
         )
-        lab.close(name, shown[0][0], roundings=64, dtype=torch.bfloat16)
+        lab.close(name, observed[0][0], roundings=64, dtype=torch.bfloat16)

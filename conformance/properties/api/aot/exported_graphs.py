@@ -11,21 +11,21 @@ from torch import nn
 from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.aot.functions import alike
-from conformance.properties.api.aot.modules import near, whole
+from conformance.properties.api.aot.functions import trees_are_equal
+from conformance.properties.api.aot.modules import trees_are_close, with_whole_number_parameters
 
 
 def exported(
     module: nn.Module, inputs: Sequence[torch.Tensor], **options: Any
 ) -> tuple[Callable[..., Any], Any]:
-    """The graph of a module and its signature; tests break it here."""
+    """Return the graph of a module and its signature. Tests replace this function by a faulty one."""
     return torch_testing_internals.exported_graph(module, inputs, **options)
 
 
 def exported_function(
     function: Callable[..., Any], inputs: Sequence[Any], *, joint: bool = False
 ) -> Callable[..., Any]:
-    """The graph of a function; tests break it here."""
+    """Return the graph of a function. Tests replace this function by a faulty one."""
     return torch_testing_internals.exported_function(function, inputs, joint=joint)
 
 
@@ -37,20 +37,20 @@ class Calls(nn.Module):
         self.function = function
 
     def forward(self, *inputs: torch.Tensor) -> Any:
-        """Return a tuple of results."""
+        """Return the results of the function as a tuple."""
         result = self.function(*inputs)
         return tuple(result) if isinstance(result, (list, tuple)) else (result,)
 
 
-def state(module: nn.Module) -> list[torch.Tensor]:
-    """List parameters and buffers in the order in which graphs take them."""
+def state_tensors(module: nn.Module) -> list[torch.Tensor]:
+    """Return copies of the parameters and buffers, in the order in which graphs take them."""
     return [*(p.detach().clone() for p in module.parameters()), *(b.clone() for b in module.buffers())]
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def exported_functions_compute(lab: Lab) -> None:
-    """A graph exported with or without operators that are made of others gives what the function gives, for
-    other inputs too: grad modes, writes inside, views, branches and loops.
+    """A graph exported before or after dispatch gives the results of the function, for other inputs too. This
+    holds for grad modes, writes inside, views, branches and loops.
     """
     from functorch.experimental.control_flow import map as map_over
 
@@ -112,17 +112,17 @@ def exported_functions_compute(lab: Lab) -> None:
     for name, (program, inputs) in programs.items():
         module = Calls(program)
         compiles = "branch" in name or "loop" in name
-        # After dispatch, graphs of branches and loops are those of behaviours of control flow.
+        # Behaviours of area control_flow cover the graphs of branches and loops after dispatch.
         for before in (True,) if compiles else (False, True):
             with torch.no_grad():
                 graph, _ = exported(module, inputs, before_dispatch=before)
                 for first in (x, y, x + 4, x - 9):
                     result = list(graph(first, *inputs[1:]))
                     lab.same(f"{name}, {before}", result)
-                    # Branches are compiled whenever they run without a graph, which takes long.
+                    # Each run of a branch without a graph compiles it, which takes long.
                     if first is x or not compiles:
-                        due = list(module(first, *inputs[1:]))
-                        lab.holds(f"{name}, {before}, as without tracing", alike(result, due))
+                        expected = list(module(first, *inputs[1:]))
+                        lab.holds(f"{name}, {before}, as without tracing", trees_are_equal(result, expected))
 
     def made() -> torch.Tensor:
         number = torch.full((), 5, device=lab.device).item()
@@ -133,11 +133,11 @@ def exported_functions_compute(lab: Lab) -> None:
 
 
 class Normalized(nn.Module):
-    """A convolution and a batch norm."""
+    """A convolution followed by a batch norm."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv = whole(nn.Conv2d(1, 3, 1))
+        self.conv = with_whole_number_parameters(nn.Conv2d(1, 3, 1))
         self.norm = nn.BatchNorm2d(3)
 
     def forward(self, x: torch.Tensor) -> Any:
@@ -153,11 +153,11 @@ class Counting(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.linear = whole(nn.Linear(2, 3))
+        self.linear = with_whole_number_parameters(nn.Linear(2, 3))
         self.register_buffer("calls", torch.zeros(()))
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
-        """Count, add to y and return two sums."""
+        """Add to the buffer and to y, and return two sums."""
         y.add_(4)
         self.calls.add_(5)
         return (self.linear(x).sum() + y.sum(), self.calls.sum())
@@ -165,15 +165,15 @@ class Counting(nn.Module):
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def exported_modules_name_their_state(lab: Lab) -> None:
-    """The graph of a module takes parameters and buffers as inputs and returns what was written, results and,
-    with a loss, gradients; its signature names them.
+    """The graph of a module takes parameters and buffers as inputs. It returns the written buffers and
+    inputs, the results and, if a loss is named, the gradients. Its signature names them.
     """
     x, y = lab.integers(4, 2), lab.integers(4, 2)
     image = lab.integers(2, 1, 3, 3)
     for before in (False, True):
         module = lab.to(Counting())
         graph, signature = exported(module, [x, y.clone()], before_dispatch=before)
-        calls, written, total, count = graph(*state(module), x, y)
+        calls, written, total, count = graph(*state_tensors(module), x, y)
         lab.same(f"with writes, {before}", [calls, written, total, count])
         lab.same(
             f"their names, {before}",
@@ -184,32 +184,36 @@ def exported_modules_name_their_state(lab: Lab) -> None:
             ],
         )
         lab.same(f"inputs that are written, {before}", len(signature.user_inputs_to_mutate))
-        given = y.clone()
-        due = module(x, given)
-        lab.holds(f"with writes, {before}, as the module", near([total, count, written], [*due, given]))
+        argument = y.clone()
+        expected = module(x, argument)
+        lab.holds(
+            f"with writes, {before}, as the module",
+            trees_are_close([total, count, written], [*expected, argument]),
+        )
 
         norm = lab.to(Normalized())
         graph, signature = exported(norm, [image], before_dispatch=before)
-        outputs = list(graph(*state(norm), image))
+        outputs = list(graph(*state_tensors(norm), image))
         loss, out = norm(image)
         lab.close(f"batch norm, {before}", outputs, roundings=64)
-        lab.holds(f"batch norm, {before}, as the module", near(outputs[3:], [loss, out]))
+        lab.holds(f"batch norm, {before}, as the module", trees_are_close(outputs[3:], [loss, out]))
         lab.same(f"its buffers, {before}", list(signature.buffers))
 
     norm = lab.to(Normalized())
     graph, signature = exported(norm, [image], loss=0)
-    outputs = list(graph(*state(norm), image))
+    outputs = list(graph(*state_tensors(norm), image))
     norm(image)[0].backward()
     lab.close("with gradients", outputs, roundings=256)
-    due = [p.grad for p in norm.parameters()]
-    lab.holds("gradients as the module's", near(outputs[-len(due) :], due))
+    expected = [p.grad for p in norm.parameters()]
+    lab.holds("gradients as the module's", trees_are_close(outputs[-len(expected) :], expected))
     lab.same("their names", list(signature.backward_signature.gradients_to_parameters.values()))
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def exported_functions_refuse(lab: Lab) -> None:
-    """A function exported without a signature refuses turned, shared and repeated inputs, trees and writes
-    into what requires grad; an exported joint graph gives results and gradients.
+    """A function exported without a signature refuses trees, inputs whose metadata it changes, shared or
+    repeated inputs that it writes, and writes into a tensor that requires grad. An exported joint graph gives
+    results and gradients.
     """
     weight = lab.integers(2).requires_grad_()
     x, tall = lab.integers(2), lab.integers(2, 3)
@@ -223,9 +227,9 @@ def exported_functions_refuse(lab: Lab) -> None:
     joint = exported_function(product, leaves, joint=True)
     ones = [torch.ones_like(x), torch.ones_like(x)]
     results, gradients = joint([leaf.detach() for leaf in leaves], ones)
-    due = torch.autograd.grad(product(*leaves), leaves, ones)
+    expected = torch.autograd.grad(product(*leaves), leaves, ones)
     lab.same("the joint graph", [list(results), list(gradients)])
-    lab.holds("its gradients", alike(list(gradients), list(due)))
+    lab.holds("its gradients", trees_are_equal(list(gradients), list(expected)))
 
     def turned(p: torch.Tensor, a: torch.Tensor) -> Any:
         a.t_()
@@ -247,11 +251,11 @@ def exported_functions_refuse(lab: Lab) -> None:
             "a parameter": (learned, [weight, x], "mutation"),
             "trees": (lambda pair: (pair[0] + pair[1],), [[x, x + 1]], "pytrees"),
         }
-        for name, (function, inputs, word) in calls.items():
+        for name, (function, inputs, pattern) in calls.items():
             lab.raises(
                 f"{name}, {joint_too}",
                 lambda f=function, i=inputs, j=joint_too: exported_function(f, i, joint=j),  # type: ignore[misc]
-                match=word,
+                match=pattern,
             )
 
     class Learned(nn.Module):

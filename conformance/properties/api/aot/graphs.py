@@ -1,4 +1,4 @@
-"""Graphs of the operators that a function calls, with values, with fake tensors and with open sizes."""
+"""Graphs of the operators that a function calls, traced with values, fake tensors and dynamic shapes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from conformance.framework.trees import leaves
 SIZES = ("real", "fake", "symbolic")
 
 
-def equal(left: Any, right: Any) -> bool:
-    """Return whether two trees hold equal tensors and numbers."""
-    pairs = list(zip(leaves(left), leaves(right), strict=True))
+def trees_are_equal(actual: Any, expected: Any) -> bool:
+    """Return whether two trees have equal tensors and numbers."""
+    pairs = list(zip(leaves(actual), leaves(expected), strict=True))
     return bool(pairs) and all(torch.equal(torch.as_tensor(a), torch.as_tensor(b)) for a, b in pairs)
 
 
-def targets(graph: Any) -> list[str]:
+def operator_names(graph: Any) -> list[str]:
     """Return the names of the operators in a graph, in order."""
     return [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
 
 
 @behaviour("aot", level="full", capabilities=("autograd",))
 def graphs_run_on_other_values(lab: Lab) -> None:
-    """The graph of a function gives on other inputs what the function gives: with arguments in any number,
-    numbers of the host, gradients, changes of size in place, and tensors that are made and written inside.
+    """The graph of a function gives the results of the function for other inputs: with any number of
+    arguments, tensors of the host, gradients, in-place changes of size, and tensors that are created or
+    written inside.
     """
     x, y = lab.integers(3), lab.integers(3)
 
@@ -67,15 +68,15 @@ def graphs_run_on_other_values(lab: Lab) -> None:
             inputs = give()
             result = graph(*inputs)
             lab.same(f"{name}, {sizes}", [leaf.detach() for leaf in leaves(result)])
-            lab.holds(f"{name}, {sizes}: as without", equal(result, function(*inputs)))
+            lab.holds(f"{name}, {sizes}: as without", trees_are_equal(result, function(*inputs)))
     torch_testing_internals.graph_of(lambda a: a * 2, x)
     lab.same("an input is as it was", (x, y))
 
 
 @behaviour("aot", level="full")
 def graphs_with_constants(lab: Lab) -> None:
-    """A tensor that is made inside of a traced function is a constant of its graph, which gives the same each
-    time; factories, random numbers and overloads of operators are in the graph.
+    """A tensor that a traced function creates from a number is a constant of the graph, and every run gives
+    the same result. Factories, random numbers and operator overloads are recorded in the graph.
     """
 
     def written() -> torch.Tensor:
@@ -89,18 +90,18 @@ def graphs_with_constants(lab: Lab) -> None:
         lab.expect(f"written, {sizes}: again", graph(), torch.full((2, 3), 3.0))
     x = lab.integers(3)
     graph = torch_testing_internals.graph_of(lambda a: a + torch.randn(a.shape, device=a.device), x)
-    lab.holds("random numbers are in the graph", "aten.randn.default" in targets(graph))
+    lab.holds("random numbers are in the graph", "aten.randn.default" in operator_names(graph))
     graph = torch_testing_internals.graph_of(lambda a: torch.empty_like(a), x)
-    lab.same("what is not initialised", targets(graph))
+    lab.same("what is not initialised", operator_names(graph))
     graph = torch_testing_internals.graph_of(torch.ops.aten.alias, x, sizes="fake")
-    lab.same("an alias", targets(graph))
+    lab.same("an alias", operator_names(graph))
     lab.shares("an alias of the graph and its input", graph(x), x)
 
 
 @behaviour("aot", level="full")
 def graphs_with_open_sizes(lab: Lab) -> None:
-    """A graph with open sizes gives for inputs of other sizes what the function gives: sizes as numbers, in
-    arithmetic, in factories and as results, broadcasts, joins and expansions.
+    """A graph with dynamic shapes gives the results of the function for inputs of other sizes: with sizes as
+    numbers, in arithmetic, in factories and as results, and for broadcasts, concatenations and expansions.
     """
     functions: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]] = {
         "a square": (lambda a: a * a, ((3, 4),), ((6, 8),)),
@@ -136,7 +137,7 @@ def graphs_with_open_sizes(lab: Lab) -> None:
         inputs = [lab.integers(*size) for size in second]
         result = graph(*inputs)
         lab.same(name, result)
-        lab.holds(f"{name}: as without", equal(result, function(*inputs)))
+        lab.holds(f"{name}: as without", trees_are_equal(result, function(*inputs)))
 
     def grown(a: torch.Tensor, b: torch.Tensor) -> None:
         a.resize_(b.size(0))
@@ -154,17 +155,19 @@ def graphs_with_open_sizes(lab: Lab) -> None:
 
     mask = lab.put([True, False, True, True])
     graph = torch_testing_internals.graph_of(masked, lab.integers(4, 3), mask, sizes="symbolic")
-    mine = lab.integers(4, 3)
-    yours, other = mine.clone(), lab.put([False, True, False, False])
-    graph(mine, other)
-    masked(yours, other)
-    lab.same("a mask", mine)
-    lab.holds("a mask: as without", torch.equal(mine, yours))
+    actual = lab.integers(4, 3)
+    expected, other_mask = actual.clone(), lab.put([False, True, False, False])
+    graph(actual, other_mask)
+    masked(expected, other_mask)
+    lab.same("a mask", actual)
+    lab.holds("a mask: as without", torch.equal(actual, expected))
 
 
 @behaviour("aot", level="full", sees=("error",))
 def graphs_refuse_values(lab: Lab) -> None:
-    """A trace refuses results that depend on values: allclose of inputs, and numbers of what is random."""
+    """A trace refuses results that depend on values: allclose of inputs, and numbers read from a random
+    tensor.
+    """
 
     def drawn() -> bool:
         value = torch.ones(1, device=lab.device)

@@ -1,4 +1,4 @@
-"""Ahead-of-time autograd: inputs whose storage is exchanged or resized, that are given twice, or that share
+"""Ahead-of-time autograd: inputs whose storage is replaced or resized, repeated inputs, and inputs that share
 storage.
 """
 
@@ -12,15 +12,15 @@ import torch
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.aot import functions
-from conformance.properties.api.aot.functions import alike, check, copies
+from conformance.properties.api.aot.functions import compare_with_eager, non_leaf_copies, trees_are_equal
 
-PLAIN = (False,)
+WITHOUT_GRADIENTS = (False,)
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_exchanges_storage(lab: Lab) -> None:
-    """An input whose storage a traced function exchanges by set_, or resizes, is left as the original
-    function leaves it; a write after set_ that would need a gradient is an error.
+    """If a traced function replaces the storage of an input with set_, or resizes it, the input is afterwards
+    as the original function leaves it. A write after set_ that needs a gradient is an error.
     """
     x, y = lab.integers(3, 3), lab.integers(3, 3)
 
@@ -45,16 +45,35 @@ def aot_exchanges_storage(lab: Lab) -> None:
         return a + b
 
     def part(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        one, other = a * 2, b * 2
-        row = other[1].view(3, 1)
-        one.set_(row)  # type: ignore[call-overload]
-        one.view(-1).mul_(2)
-        return one * row + other
+        first, second = a * 2, b * 2
+        row = second[1].view(3, 1)
+        first.set_(row)  # type: ignore[call-overload]
+        first.view(-1).mul_(2)
+        return first * row + second
 
-    check(lab, "set_ to another", exchanged, x, make=copies, ways=PLAIN, in_graph=True)
-    check(lab, "set_ there and back", there_and_back, x, make=copies, in_graph=True)
-    check(lab, "set_ and a write into both", written_after, x, y, make=copies, ways=PLAIN, in_graph=True)
-    check(lab, "set_ of intermediates", part, x, y, ways=PLAIN, in_graph=True)
+    compare_with_eager(
+        lab,
+        "set_ to another",
+        exchanged,
+        x,
+        make=non_leaf_copies,
+        with_gradients=WITHOUT_GRADIENTS,
+        in_graph=True,
+    )
+    compare_with_eager(lab, "set_ there and back", there_and_back, x, make=non_leaf_copies, in_graph=True)
+    compare_with_eager(
+        lab,
+        "set_ and a write into both",
+        written_after,
+        x,
+        y,
+        make=non_leaf_copies,
+        with_gradients=WITHOUT_GRADIENTS,
+        in_graph=True,
+    )
+    compare_with_eager(
+        lab, "set_ of intermediates", part, x, y, with_gradients=WITHOUT_GRADIENTS, in_graph=True
+    )
     for gradients in (False, True):
         leaf = x.clone().requires_grad_(gradients)
         lab.same(f"set_ of a leaf, {gradients}", functions.traced(exchanged, in_graph=True)(leaf).detach())
@@ -78,17 +97,17 @@ def aot_exchanges_storage(lab: Lab) -> None:
         return b + 1
 
     for gradients in (False, True):
-        held = x.clone()
-        held.untyped_storage().resize_(0)
-        held.requires_grad_(gradients)
-        result = functions.traced(resized_up, in_graph=True)(held)
-        lab.same(f"resized up, {gradients}", [result.detach(), held.detach()])
-        given = x.clone().requires_grad_(gradients)
-        lab.same(f"resized down, {gradients}", functions.traced(resized_down, in_graph=True)(given).detach())
-        lab.same(f"its storage, {gradients}", given.untyped_storage().nbytes())
-        other = x.clone().requires_grad_(gradients)
-        shown = functions.traced(resized_and_set, in_graph=True)(other, y)
-        lab.same(f"resized and set_, {gradients}", [shown.detach(), other.detach()])
+        emptied = x.clone()
+        emptied.untyped_storage().resize_(0)
+        emptied.requires_grad_(gradients)
+        result = functions.traced(resized_up, in_graph=True)(emptied)
+        lab.same(f"resized up, {gradients}", [result.detach(), emptied.detach()])
+        shrunk = x.clone().requires_grad_(gradients)
+        lab.same(f"resized down, {gradients}", functions.traced(resized_down, in_graph=True)(shrunk).detach())
+        lab.same(f"its storage, {gradients}", shrunk.untyped_storage().nbytes())
+        reset = x.clone().requires_grad_(gradients)
+        output = functions.traced(resized_and_set, in_graph=True)(reset, y)
+        lab.same(f"resized and set_, {gradients}", [output.detach(), reset.detach()])
 
     def bad(a: torch.Tensor) -> torch.Tensor:
         view, b = a.view(-1), torch.ones(3, 3, requires_grad=True, device=a.device)
@@ -112,8 +131,8 @@ def aot_exchanges_storage(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_writes_hidden_from_autograd(lab: Lab) -> None:
-    """Writes under no_grad, through a detached tensor and plain ones are told apart: only the last have a
-    gradient; views of a written input see it.
+    """A traced function distinguishes writes under no_grad, writes through a detached tensor and ordinary
+    writes: only an ordinary write is differentiated. Views of a written input have the new values.
     """
     x = lab.integers(3, 4)
 
@@ -136,63 +155,65 @@ def aot_writes_hidden_from_autograd(lab: Lab) -> None:
             return a + 3
 
     for in_graph in (False, True):
-        check(lab, f"three kinds, {in_graph}", three, x, make=copies, in_graph=in_graph)
-        check(lab, f"through a view, {in_graph}", by_view, x, make=copies, in_graph=in_graph)
-    check(lab, "all under no_grad", all_under, x, make=copies, in_graph=True)
+        compare_with_eager(lab, f"three kinds, {in_graph}", three, x, make=non_leaf_copies, in_graph=in_graph)
+        compare_with_eager(
+            lab, f"through a view, {in_graph}", by_view, x, make=non_leaf_copies, in_graph=in_graph
+        )
+    compare_with_eager(lab, "all under no_grad", all_under, x, make=non_leaf_copies, in_graph=True)
 
     def detached(a: torch.Tensor) -> torch.Tensor:
         a.mul_(2)
         return (a + 1).detach()
 
-    shown = []
+    observed = []
     for call in (functions.traced(detached, in_graph=True), detached):
         leaf = x.clone().requires_grad_()
         whole = leaf.clone()
         view = whole.view(-1)
         result = call(whole)
         (gradient,) = torch.autograd.grad((whole.view(-1) * view).sum(), leaf)
-        shown.append([result, view.detach().clone(), gradient, view._version])
-    lab.same("a view of a written input", shown[0])
-    lab.holds("a view of a written input as without tracing", alike(shown[0], shown[1]))
+        observed.append([result, view.detach().clone(), gradient, view._version])
+    lab.same("a view of a written input", observed[0])
+    lab.holds("a view of a written input as without tracing", trees_are_equal(observed[0], observed[1]))
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_inputs_turned_and_written(lab: Lab) -> None:
-    """Inputs that share storage, or are one tensor given twice, keep what a traced function does to each:
-    turned, written, or both.
+    """If inputs share storage, or one tensor is passed twice, each input shows the effect of a traced
+    function: transposed, written, or both.
     """
     x, y = lab.integers(4, 4), lab.integers(4, 4)
 
-    def rows(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        whole = kept[0].clone()
+    def rows(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        whole = clones[0].clone()
         return [whole[0], whole[0]]
 
-    def squares(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        whole = kept[0].clone()
+    def squares(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        whole = clones[0].clone()
         return [whole.view(4, 4), whole.view(4, 4)]
 
-    def detached(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        whole = kept[0].detach().clone()
+    def detached(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        whole = clones[0].detach().clone()
         return [whole[0].detach(), whole[1].detach()]
 
-    def everything(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        whole = kept[0].clone()
-        return [whole.view(-1), kept[1].clone(), whole.view(-1)]
+    def everything(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        whole = clones[0].clone()
+        return [whole.view(-1), clones[1].clone(), whole.view(-1)]
 
-    def twice(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        whole = kept[0].clone()
+    def twice(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        whole = clones[0].clone()
         return [whole, whole]
 
-    def starts(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        whole = kept[0].flatten().clone()
+    def starts(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        whole = clones[0].flatten().clone()
         return [whole[1:], whole[1:]]
 
-    def unsqueezed(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        whole = kept[0].flatten().clone()
+    def unsqueezed(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        whole = clones[0].flatten().clone()
         return [whole.unsqueeze(0), whole.unsqueeze(0)]
 
-    def inside(kept: Sequence[torch.Tensor]) -> list[Any]:
-        whole = kept[0].flatten().clone()
+    def inside(clones: Sequence[torch.Tensor]) -> list[Any]:
+        whole = clones[0].flatten().clone()
         return [whole, whole[1:-1], 2, 2]
 
     def mondo(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Any:
@@ -201,21 +222,38 @@ def aot_inputs_turned_and_written(lab: Lab) -> None:
         d = (a + c).view(-1)
         return d, b.t(), d.unsqueeze(0)
 
-    check(lab, "written and turned", lambda a, b: (a.mul_(2), b.t_(), a * b)[2], x, make=rows)
-    check(lab, "one turned", lambda a, b: (a.t_(), a + b)[1], x, make=squares)
-    check(lab, "detached rows", lambda a, b: (a.add_(1), a + b)[1], x, make=detached, ways=PLAIN)
-    check(lab, "all at once", mondo, x, y, make=everything)
-    check(lab, "one given twice, turned", lambda a, b: (a.t_(), b.unsqueeze_(0), a + b)[2], x, make=twice)
-    check(lab, "one given twice, the first turned", lambda a, b: (a.t_(), a + b)[1], x, make=twice)
+    compare_with_eager(lab, "written and turned", lambda a, b: (a.mul_(2), b.t_(), a * b)[2], x, make=rows)
+    compare_with_eager(lab, "one turned", lambda a, b: (a.t_(), a + b)[1], x, make=squares)
+    compare_with_eager(
+        lab,
+        "detached rows",
+        lambda a, b: (a.add_(1), a + b)[1],
+        x,
+        make=detached,
+        with_gradients=WITHOUT_GRADIENTS,
+    )
+    compare_with_eager(lab, "all at once", mondo, x, y, make=everything)
+    compare_with_eager(
+        lab, "one given twice, turned", lambda a, b: (a.t_(), b.unsqueeze_(0), a + b)[2], x, make=twice
+    )
+    compare_with_eager(
+        lab, "one given twice, the first turned", lambda a, b: (a.t_(), a + b)[1], x, make=twice
+    )
     for name, make in (("from the second row", starts), ("unsqueezed", unsqueezed)):
-        compare(lab, f"two views alike, {name}", lambda a, b: (a.add_(1), b.add_(1), a * 1)[2], make, x)
-    compare(lab, "overlapping, with equal numbers", lambda a, b, m, n: (a.add_(m), b.add_(n)), inside, x)
+        compare_dynamic_with_eager(
+            lab, f"two views alike, {name}", lambda a, b: (a.add_(1), b.add_(1), a * 1)[2], make, x
+        )
+    compare_dynamic_with_eager(
+        lab, "overlapping, with equal numbers", lambda a, b, m, n: (a.add_(m), b.add_(n)), inside, x
+    )
 
 
-def compare(lab: Lab, name: str, function: functions.Function, make: functions.Make, x: torch.Tensor) -> None:
-    """Show a function that is compiled with open sizes, which must agree with eager."""
-    actual = functions.run(functions.compiled(function, dynamic=True), [x], make, gradients=False)
-    due = functions.run(function, [x], make, gradients=False)
+def compare_dynamic_with_eager(
+    lab: Lab, name: str, function: functions.Function, make: functions.Make, x: torch.Tensor
+) -> None:
+    """Observe a function that is compiled with dynamic shapes, which must agree with eager."""
+    actual = functions.observe_call(functions.compiled(function, dynamic=True), [x], make, gradients=False)
+    expected = functions.observe_call(function, [x], make, gradients=False)
     lab.same(name, [actual["results"], actual["arguments"]])
-    for part, value in due.items():
-        lab.holds(f"{name}: {part} as without tracing", alike(actual[part], value))
+    for part, value in expected.items():
+        lab.holds(f"{name}: {part} as without tracing", trees_are_equal(actual[part], value))

@@ -1,4 +1,6 @@
-"""Ahead-of-time autograd of tensor subclasses: results, writes, views and gradients keep their kind."""
+"""Ahead-of-time autograd of tensor subclasses: results, writes, views and gradients have the expected
+class.
+"""
 
 from __future__ import annotations
 
@@ -10,33 +12,35 @@ import torch
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.aot import functions
-from conformance.properties.api.aot._wrapper_subclasses import Noted, Pair, parts
-from conformance.properties.api.aot.functions import alike
+from conformance.properties.api.aot._wrapper_subclasses import Noted, Pair, unwrapped
+from conformance.properties.api.aot.functions import trees_are_equal
 
 Starts = Callable[[], Sequence[torch.Tensor]]
 
 
-def walk(function: Callable[..., Any], starts: Starts, *, written: bool) -> dict[str, Any]:
-    """Call a function on fresh inputs and list its results, inputs afterwards and gradients, taken apart."""
+def observe_call(function: Callable[..., Any], starts: Starts, *, written: bool) -> dict[str, Any]:
+    """Call a function on new inputs and return its results, inputs afterwards, flags, layouts and gradients,
+    unwrapped.
+    """
     leaves = list(starts())
     inputs = [leaf * 1 for leaf in leaves] if written else leaves
     results = function(*inputs)
     results = list(results) if isinstance(results, (list, tuple)) else [results]
-    shown = {
-        "results": parts(results),
-        "inputs": parts(inputs),
+    observed = {
+        "results": unwrapped(results),
+        "inputs": unwrapped(inputs),
         "flags": [t.requires_grad for t in (*results, *inputs)],
         "layouts": [[list(t.shape), list(t.stride())] for t in results],
     }
     ends = [end for end in results if end.grad_fn is not None]
     if ends:
-        # Each with a gradient of its own kind, which is what a trace expects.
+        # Each gradient has the class of its result, as a trace requires.
         torch.autograd.backward(ends, [(end * 2).detach() for end in ends])
-        shown["gradients"] = parts([leaf.grad for leaf in leaves])
-    return shown
+        observed["gradients"] = unwrapped([leaf.grad for leaf in leaves])
+    return observed
 
 
-def compare(
+def compare_with_eager(
     lab: Lab,
     name: str,
     function: Callable[..., Any],
@@ -45,19 +49,19 @@ def compare(
     written: bool = False,
     **options: Any,
 ) -> None:
-    """Show a traced function of subclasses, which must agree with eager."""
-    shown = walk(functions.traced(function, **options), starts, written=written)
-    due = walk(function, starts, written=written)
-    # Strides of results are the device's; a trace has to keep to them.
-    lab.same(name, {part: value for part, value in shown.items() if part != "layouts"})
-    for part, value in due.items():
-        lab.holds(f"{name}: {part} as without tracing", alike(shown[part], value))
+    """Observe a traced function of tensor subclasses, which must agree with eager."""
+    observed = observe_call(functions.traced(function, **options), starts, written=written)
+    expected = observe_call(function, starts, written=written)
+    # Strides of results may depend on the device, so they are compared with eager only.
+    lab.same(name, {part: value for part, value in observed.items() if part != "layouts"})
+    for part, value in expected.items():
+        lab.holds(f"{name}: {part} as without tracing", trees_are_equal(observed[part], value))
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_of_subclasses(lab: Lab) -> None:
-    """A traced function of subclasses, plain, nested, mixed and with notes, gives results and gradients of
-    the kinds that the function gives, and with their values.
+    """A traced function of tensor subclasses gives results and gradients of the same classes and values as
+    the function. The subclasses may be nested, mixed with ordinary tensors, or carry notes.
     """
     numbers = [lab.integers(3, 4) for _ in range(4)]
 
@@ -74,36 +78,40 @@ def aot_of_subclasses(lab: Lab) -> None:
         return [tensor.requires_grad_() for tensor in tensors]
 
     square: Callable[..., Any] = lambda a: a * a + 1  # noqa: E731
-    compare(lab, "a pair", square, lambda: grown(pair()))
-    compare(lab, "no gradient", square, lambda: [pair()])
-    compare(lab, "nested", square, lambda: grown(nested()))
-    compare(
+    compare_with_eager(lab, "a pair", square, lambda: grown(pair()))
+    compare_with_eager(lab, "no gradient", square, lambda: [pair()])
+    compare_with_eager(lab, "nested", square, lambda: grown(nested()))
+    compare_with_eager(
         lab, "a pair and a plain one", lambda a, b: (a * b, b * 2), lambda: grown(pair(), numbers[2].clone())
     )
-    compare(lab, "a noted one", square, lambda: grown(noted()))
-    compare(lab, "a noted pair", square, lambda: grown(Noted(pair(), 3)))
-    compare(lab, "noted twice", square, lambda: grown(Noted(noted(6), 4)))
-    compare(lab, "a pair of noted ones", square, lambda: grown(Pair(noted(2), noted(5))))
-    compare(lab, "what it holds", lambda a: a * a.left + a.right, lambda: [nested()])
-    compare(lab, "and the note", lambda a: a * a.inner * a.note, lambda: [noted()])
-    compare(
+    compare_with_eager(lab, "a noted one", square, lambda: grown(noted()))
+    compare_with_eager(lab, "a noted pair", square, lambda: grown(Noted(pair(), 3)))
+    compare_with_eager(lab, "noted twice", square, lambda: grown(Noted(noted(6), 4)))
+    compare_with_eager(lab, "a pair of noted ones", square, lambda: grown(Pair(noted(2), noted(5))))
+    compare_with_eager(lab, "what it holds", lambda a: a * a.left + a.right, lambda: [nested()])
+    compare_with_eager(lab, "and the note", lambda a: a * a.inner * a.note, lambda: [noted()])
+    compare_with_eager(
         lab,
         "several nested",
         lambda a, b, c: (a * b).sum() + (a * a) + c.sum(),
         lambda: grown(nested(), nested(), numbers[1].clone()),
     )
-    compare(lab, "nested beside a noted one", lambda a, b: (a * 2, b * b), lambda: grown(nested(), noted()))
-    compare(
+    compare_with_eager(
+        lab, "nested beside a noted one", lambda a, b: (a * 2, b * b), lambda: grown(nested(), noted())
+    )
+    compare_with_eager(
         lab, "made inside", lambda a, b: Pair(a * 2, a * b), lambda: [numbers[0].clone(), numbers[1].clone()]
     )
-    compare(lab, "a factory inside", lambda a: a + torch.ones(4, device=a.device), lambda: grown(pair()))
-    compare(lab, "strides", lambda a: a.t() * 2, lambda: grown(pair()), dynamic=True)
+    compare_with_eager(
+        lab, "a factory inside", lambda a: a + torch.ones(4, device=a.device), lambda: grown(pair())
+    )
+    compare_with_eager(lab, "strides", lambda a: a.t() * 2, lambda: grown(pair()), dynamic=True)
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_writes_into_subclasses(lab: Lab) -> None:
-    """Writes of a traced function into subclasses, and views of them among its results, are those of the
-    function; a change of their sizes is an error.
+    """A traced function writes into tensor subclasses and returns views of them as the function does. A
+    change of their sizes is an error.
     """
     numbers = [lab.integers(3, 3) for _ in range(2)]
 
@@ -114,18 +122,24 @@ def aot_writes_into_subclasses(lab: Lab) -> None:
     def neither() -> list[torch.Tensor]:
         return [numbers[1].clone(), Pair(numbers[0].clone(), numbers[1].clone())]
 
-    for word, starts in (("with gradients", both), ("without", neither)):
-        compare(lab, f"aliases {word}", lambda a, b: (b.view(b.shape), a * b), starts, written=True)
-        compare(lab, f"a view of an intermediate {word}", lambda a, b: (a * b).view(-1), starts)
-        compare(lab, f"a result and its view {word}", lambda a, b: (lambda c: (c, c.t()))(a * b), starts)
-        compare(lab, f"no tensor of the pair {word}", lambda a, b: a * 2, starts)
+    for case, starts in (("with gradients", both), ("without", neither)):
+        compare_with_eager(
+            lab, f"aliases {case}", lambda a, b: (b.view(b.shape), a * b), starts, written=True
+        )
+        compare_with_eager(lab, f"a view of an intermediate {case}", lambda a, b: (a * b).view(-1), starts)
+        compare_with_eager(
+            lab, f"a result and its view {case}", lambda a, b: (lambda c: (c, c.t()))(a * b), starts
+        )
+        compare_with_eager(lab, f"no tensor of the pair {case}", lambda a, b: a * 2, starts)
     for name, program in {
         "one written": lambda a, b: (b.mul_(3), a + b)[1],
         "both written": lambda a, b: (a.mul_(2), b.mul_(3), a + b)[2],
         "written and a view": lambda a, b: (a.mul_(2), b.mul_(3), b.view(b.shape), a + b)[2:],
     }.items():
-        compare(lab, name, program, neither, written=True)
-    compare(lab, "one written, with gradients", lambda a, b: (b.mul_(3), a * b)[1], both, written=True)
+        compare_with_eager(lab, name, program, neither, written=True)
+    compare_with_eager(
+        lab, "one written, with gradients", lambda a, b: (b.mul_(3), a * b)[1], both, written=True
+    )
 
     def turn() -> Any:
         return functions.traced(lambda a, b: (b.t_(), a + 1)[1])(*neither())
@@ -141,8 +155,8 @@ def aot_writes_into_subclasses(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_gradients_of_other_kinds(lab: Lab) -> None:
-    """A traced function takes gradients of the layout, memory format and kind that its results have; other
-    layouts are brought to it, and a plain tensor for a subclass is an error.
+    """A traced function accepts gradients with the layout, memory format and class of its results. Gradients
+    of other layouts are converted. An ordinary tensor as the gradient of a subclass is an error.
     """
     x = lab.integers(2, 4, 3)
 
@@ -156,16 +170,16 @@ def aot_gradients_of_other_kinds(lab: Lab) -> None:
         "like the result": lambda r: torch.ones_like(r),
     }
     for dynamic in (False, True):
-        made = functions.traced(turned, dynamic=dynamic)
+        traced_function = functions.traced(turned, dynamic=dynamic)
         for name, tangent in tangents.items():
-            shown = []
-            for call in (made, turned):
+            observed = []
+            for call in (traced_function, turned):
                 leaf = x.clone().requires_grad_()
                 result = call(leaf)
                 (gradient,) = torch.autograd.grad(result, leaf, tangent(result))
-                shown.append(gradient)
-            lab.same(f"{name}, {dynamic}", shown[0])
-            lab.holds(f"{name}, {dynamic}, as without tracing", alike(shown[0], shown[1]))
+                observed.append(gradient)
+            lab.same(f"{name}, {dynamic}", observed[0])
+            lab.holds(f"{name}, {dynamic}, as without tracing", trees_are_equal(observed[0], observed[1]))
 
     formats: list[str] = []
 
@@ -188,25 +202,27 @@ def aot_gradients_of_other_kinds(lab: Lab) -> None:
     }.items():
         leaf = start().requires_grad_()
         functions.traced(lambda a: Looks.apply(a * 3))(leaf).sum().backward()
-        lab.same(f"{name}: gradient", parts(leaf.grad))
+        lab.same(f"{name}: gradient", unwrapped(leaf.grad))
     lab.same("memory formats", sorted(set(formats)))
 
     pairs: Any = lambda: Pair(x.clone(), x + 1).requires_grad_()  # noqa: E731
     copied = functions.traced(lambda a: a * 1)
     leaf = pairs()
     copied(leaf).backward(Pair(x + 2, x + 3))
-    lab.same("of its kind", parts(leaf.grad))
-    again = copied(pairs())
-    lab.raises("a plain one for a pair", lambda: again.backward(x), match="metadata")
-    more = copied(pairs())
-    other = Pair(x.clone(), Pair(x.clone(), x.clone()))
-    lab.raises("a nested one for a pair", lambda: (more + other).sum().backward(), match="metadata")
+    lab.same("of its kind", unwrapped(leaf.grad))
+    second_result = copied(pairs())
+    lab.raises("a plain one for a pair", lambda: second_result.backward(x), match="metadata")
+    third_result = copied(pairs())
+    nested_pair = Pair(x.clone(), Pair(x.clone(), x.clone()))
+    lab.raises(
+        "a nested one for a pair", lambda: (third_result + nested_pair).sum().backward(), match="metadata"
+    )
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_of_modules_with_subclasses(lab: Lab) -> None:
-    """A compiled module whose parameters are subclasses, nested ones too, gives the results and gradients of
-    the module; a compiled function keeps strides and modes of its inputs.
+    """A compiled module whose parameters are tensor subclasses, also nested ones, gives the results and
+    gradients of the module. A compiled function preserves the strides of its inputs.
     """
     numbers = [lab.integers(3, 4) for _ in range(4)]
 
@@ -220,18 +236,18 @@ def aot_of_modules_with_subclasses(lab: Lab) -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x + 2 * self.plain * self.pair
 
-    shown = []
+    observed = []
     for change in (lambda module: functions.compiled(module, fullgraph=True), lambda module: module):
         module = Holds()
         result = change(module)(numbers[3])
         result.sum().backward()
-        shown.append([parts(result), parts(module.plain.grad), parts(module.pair.grad)])
-    lab.same("a module", shown[0])
-    lab.holds("a module as without tracing", alike(shown[0], shown[1]))
+        observed.append([unwrapped(result), unwrapped(module.plain.grad), unwrapped(module.pair.grad)])
+    lab.same("a module", observed[0])
+    lab.holds("a module as without tracing", trees_are_equal(observed[0], observed[1]))
 
     results = []
     for change in (lambda f: functions.compiled(f, dynamic=True, fullgraph=True), lambda f: f):
         result = change(lambda a: a * a)(Pair(numbers[0].t(), numbers[1].t()))
-        results.append([parts(result), list(result.stride())])
+        results.append([unwrapped(result), list(result.stride())])
     lab.same("of turned ones", results[0][0])
-    lab.holds("strides as without tracing", alike(results[0], results[1]))
+    lab.holds("strides as without tracing", trees_are_equal(results[0], results[1]))

@@ -1,4 +1,4 @@
-"""Ahead-of-time autograd: views among the results, and flags that say what requires grad."""
+"""Ahead-of-time autograd: views among the results, and requires_grad flags."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.aot import functions
-from conformance.properties.api.aot.functions import alike, check, copies
+from conformance.properties.api.aot.functions import compare_with_eager, non_leaf_copies, trees_are_equal
 
 
 class Halved(torch.autograd.Function):
-    """A function that returns its input, with half of the gradient."""
+    """A function that returns its input and halves the gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -29,27 +29,27 @@ class Halved(torch.autograd.Function):
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_views_beside_writes(lab: Lab) -> None:
-    """Views that a traced function returns, of written, turned and untouched inputs and of intermediates,
-    share memory and carry gradients as those of the original function.
+    """Views that a traced function returns share memory and carry gradients as the views of the original
+    function do. They may be views of written, transposed and unchanged inputs, and of intermediates.
     """
     x, y, z = lab.integers(3, 4), lab.integers(3, 4), lab.integers(3, 4)
-    check(
+    compare_with_eager(
         lab,
         "two written, two views",
         lambda a, b, c: (a.mul_(2), c.mul_(3), b.view(4, 3), c.view(4, 3))[2:],
         x,
         y,
         z,
-        make=copies,
+        make=non_leaf_copies,
     )
-    check(
+    compare_with_eager(
         lab,
         "one written, one turned, three views",
         lambda a, b, c: (b.mul_(3), c.t_(), a.view(-1), b.view(4, 3), c.unsqueeze(0))[2:],
         x,
         y,
         z,
-        make=copies,
+        make=non_leaf_copies,
     )
 
     def apart(a: torch.Tensor) -> Any:
@@ -66,38 +66,44 @@ def aot_views_beside_writes(lab: Lab) -> None:
         b.detach_()
         return b, a + 1
 
-    check(lab, "one without a gradient", apart, x)
-    check(lab, "of two intermediates", mixed, x)
-    check(lab, "turned and detached", turned, x)
-    check(lab, "detached and the other input", lambda a, b: (a.detach(), b), x, y, make=copies)
-    check(lab, "a function that returns its input", lambda a: Halved.apply(a), x, make=copies)
-    check(
+    compare_with_eager(lab, "one without a gradient", apart, x)
+    compare_with_eager(lab, "of two intermediates", mixed, x)
+    compare_with_eager(lab, "turned and detached", turned, x)
+    compare_with_eager(
+        lab, "detached and the other input", lambda a, b: (a.detach(), b), x, y, make=non_leaf_copies
+    )
+    compare_with_eager(
+        lab, "a function that returns its input", lambda a: Halved.apply(a), x, make=non_leaf_copies
+    )
+    compare_with_eager(
         lab,
         "by a size that is an argument",
         lambda a, n: (a.view(n), a.view(-1)),
         x,
-        make=sized,
+        make=tensor_and_size,
         dynamic=True,
     )
 
     start = x.clone().requires_grad_()
-    result, due = functions.traced(lambda a: (a + 1).view(-1))(start), (x + 1).view(-1)
+    result, expected = functions.traced(lambda a: (a + 1).view(-1))(start), (x + 1).view(-1)
     result.mul_(2)
     lab.same("a result written afterwards", result.detach())
-    lab.holds("a result written afterwards as without tracing", alike(result.detach(), due * 2))
+    lab.holds(
+        "a result written afterwards as without tracing", trees_are_equal(result.detach(), expected * 2)
+    )
     (gradient,) = torch.autograd.grad(result.sum(), start)
     lab.expect("its gradient", gradient, torch.full((3, 4), 2.0))
 
 
-def sized(kept: Sequence[torch.Tensor]) -> list[Any]:
-    """A tensor and the number of its elements."""
-    return [kept[0].clone(), kept[0].numel()]
+def tensor_and_size(clones: Sequence[torch.Tensor]) -> list[Any]:
+    """Return a tensor and the number of its elements."""
+    return [clones[0].clone(), clones[0].numel()]
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_flags_of_results(lab: Lab) -> None:
-    """Results and inputs of a traced function require grad if those of the original function do: flags set
-    inside, enable_grad under no_grad, views under no_grad and gradients that are taken inside.
+    """Results and inputs of a traced function require grad exactly when they do for the original function:
+    with flags set inside, enable_grad under no_grad, views under no_grad, and gradients computed inside.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
 
@@ -111,10 +117,10 @@ def aot_flags_of_results(lab: Lab) -> None:
         return a * 3, b * 4
 
     def enabled(a: torch.Tensor, b: torch.Tensor) -> Any:
-        one = a * b
+        product = a * b
         with torch.enable_grad():
-            other = a * a
-        return one, other
+            square = a * a
+        return product, square
 
     def inner(a: torch.Tensor, b: torch.Tensor) -> Any:
         return torch.autograd.grad((a * a * b).sum(), a)
@@ -130,9 +136,9 @@ def aot_flags_of_results(lab: Lab) -> None:
         ("a view under no_grad", views, True, False, False),
         ("grad inside", inner, True, False, True),
     ):
-        made = functions.traced(function)
-        shown = []
-        for call in (made, function):
+        traced_function = functions.traced(function)
+        observed = []
+        for call in (traced_function, function):
             a, b = x.clone().requires_grad_(first), y.clone().requires_grad_(second)
             with torch.set_grad_enabled(grad):
                 results = call(a, b)
@@ -142,16 +148,16 @@ def aot_flags_of_results(lab: Lab) -> None:
             gradients: Any = ()
             if ends and leaves:
                 gradients = torch.autograd.grad(sum(end.sum() for end in ends), leaves, allow_unused=True)
-            shown.append(
+            observed.append(
                 {
                     "results": [result.detach().clone() for result in results],
                     "flags": [result.requires_grad for result in results],
                     "gradients": [g if g is None else g.clone() for g in gradients],
                 }
             )
-        lab.same(name, shown[0])
-        for part, value in shown[1].items():
-            lab.holds(f"{name}: {part} as without tracing", alike(shown[0][part], value))
+        lab.same(name, observed[0])
+        for part, value in observed[1].items():
+            lab.holds(f"{name}: {part} as without tracing", trees_are_equal(observed[0][part], value))
 
     written = functions.traced(lambda a, b: a.add_(b))
     leaf = y.clone().requires_grad_()
@@ -163,7 +169,7 @@ def aot_flags_of_results(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_views_that_must_not_be_written(lab: Lab) -> None:
-    """A write into one of several views that a traced function returned of its input is an error, as it is
+    """If a traced function returns several views of its input, a write into one of them is an error, as
     without tracing.
     """
     for name, function in (

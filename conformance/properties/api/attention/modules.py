@@ -12,12 +12,16 @@ from torch.nn import functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import agree_roughly, gradients, whole
+from conformance.properties.api._exact_modules import (
+    are_close_in_float32,
+    gradients_by_name,
+    with_whole_number_state,
+)
 
 
-def _soft(lab: Lab, module: Any) -> Any:
-    """Scale a module's weights so that softmax does not saturate; norms stay as they are."""
-    whole(lab, module)
+def _with_small_weights(lab: Lab, module: Any) -> Any:
+    """Scale a module's weights so that softmax does not saturate. Weights of norms are near one."""
+    with_whole_number_state(lab, module)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             parameter.mul_(0.125)
@@ -39,22 +43,22 @@ def multihead_attention(lab: Lab) -> None:
         {"add_zero_attn": True},
         {"add_bias_kv": True, "add_zero_attn": True},
     ):
-        module = _soft(lab, nn.MultiheadAttention(8, 2, **options))
+        module = _with_small_weights(lab, nn.MultiheadAttention(8, 2, **options))
         for average in (True, False):
             out, weights = module(x, y, y, average_attn_weights=average)
             lab.close(f"{options}, average={average}", (out, weights), roundings=128, matrix=True)
         out.sum().backward()
-        lab.close(f"gradients, {options}", (x.grad, gradients(module)), roundings=1024, matrix=True)
+        lab.close(f"gradients, {options}", (x.grad, gradients_by_name(module)), roundings=1024, matrix=True)
         x.grad = None
         lab.expect(
             f"weights add up to one, {options}", weights.sum(-1), torch.ones(weights.shape[:-1]), roundings=32
         )
     lab.holds(
         "bias=False is for both projections",
-        _soft(lab, nn.MultiheadAttention(8, 2, bias=False)).out_proj.bias is None,
+        _with_small_weights(lab, nn.MultiheadAttention(8, 2, bias=False)).out_proj.bias is None,
     )
-    module = _soft(lab, nn.MultiheadAttention(8, 2))
-    plain = module(x, y, y)[0]
+    module = _with_small_weights(lab, nn.MultiheadAttention(8, 2))
+    attended = module(x, y, y)[0]
     w, b = module.in_proj_weight, module.in_proj_bias
     q, k, v = (
         F.linear(sequence, w[i * 8 : i * 8 + 8], b[i * 8 : i * 8 + 8])
@@ -63,10 +67,10 @@ def multihead_attention(lab: Lab) -> None:
         for i, sequence in enumerate((x, y, y))
     )
     by_hand = module.out_proj(F.scaled_dot_product_attention(q, k, v).permute(2, 0, 1, 3).reshape(5, 2, 8))
-    lab.close("by hand", (plain, by_hand), roundings=128, matrix=True)
+    lab.close("by hand", (attended, by_hand), roundings=128, matrix=True)
     lab.close("without weights", module(x, y, y, need_weights=False)[0], roundings=128, matrix=True)
     lab.close("without a batch", module(x[:, 0], y[:, 0], y[:, 0])[0], roundings=128, matrix=True)
-    narrow = _soft(lab, nn.MultiheadAttention(8, 2, kdim=3, vdim=6))
+    narrow = _with_small_weights(lab, nn.MultiheadAttention(8, 2, kdim=3, vdim=6))
     lab.close(
         "keys and values of other widths",
         narrow(x, lab.floats(7, 2, 3), lab.floats(7, 2, 6))[0],
@@ -104,10 +108,10 @@ def multihead_attention(lab: Lab) -> None:
 
 @behaviour("attention", level="core", sees=("value",))
 def masks_of_multihead_attention(lab: Lab) -> None:
-    """A True of a boolean mask forbids a position and a float mask is added, whether the mask is for all
-    heads, for each head or for padding. The fast path agrees with the slow path.
+    """A True of a boolean mask forbids a position, and a float mask is added. Masks may be for all heads, for
+    each head or for padding. The fast path agrees with the slow path.
     """
-    module = _soft(lab, nn.MultiheadAttention(8, 2, batch_first=True)).eval()
+    module = _with_small_weights(lab, nn.MultiheadAttention(8, 2, batch_first=True)).eval()
     x = lab.floats(3, 5, 8)
     forbid = torch.ones(5, 5, device=lab.device, dtype=torch.bool).triu(1)
     padding = lab.put([[False] * 5, [False] * 4 + [True], [False] * 2 + [True] * 3])
@@ -115,7 +119,7 @@ def masks_of_multihead_attention(lab: Lab) -> None:
     each = lab.integers(6, 5, 5, low=0, high=2, dtype=torch.bool) & ~torch.eye(
         5, device=lab.device, dtype=torch.bool
     )
-    ways: tuple[tuple[str, dict[str, Any]], ...] = (
+    cases: tuple[tuple[str, dict[str, Any]], ...] = (
         ("none", {}),
         ("booleans", {"attn_mask": forbid}),
         ("floats", {"attn_mask": added}),
@@ -128,16 +132,16 @@ def masks_of_multihead_attention(lab: Lab) -> None:
         ),
         ("causal", {"attn_mask": forbid, "is_causal": True}),
     )
-    for word, options in ways:
+    for case, options in cases:
         causal = "is_causal" in options
         slow, weights = module(x, x, x, need_weights=not causal, **options)
-        lab.close(f"{word}", slow, roundings=128, matrix=True)
+        lab.close(f"{case}", slow, roundings=128, matrix=True)
         if not causal:
-            lab.close(f"weights, {word}", weights, roundings=128, matrix=True)
+            lab.close(f"weights, {case}", weights, roundings=128, matrix=True)
         with torch.no_grad():
             fast = module(x, x, x, need_weights=False, **options)[0]
-        lab.close(f"without gradients, {word}", fast, roundings=128, matrix=True)
-        lab.holds(f"both paths agree, {word}", agree_roughly(lab, slow, fast))
+        lab.close(f"without gradients, {case}", fast, roundings=128, matrix=True)
+        lab.holds(f"both paths agree, {case}", are_close_in_float32(lab, slow, fast))
     for sample in range(3):
         alone = module(
             x[sample : sample + 1],
@@ -150,13 +154,15 @@ def masks_of_multihead_attention(lab: Lab) -> None:
     cut = module(x[2:, :size], x[2:, :size], x[2:, :size])[0]
     lab.holds(
         "padding is as if it were not there",
-        agree_roughly(lab, cut, module(x, x, x, key_padding_mask=padding)[0][2:, :size]),
+        are_close_in_float32(lab, cut, module(x, x, x, key_padding_mask=padding)[0][2:, :size]),
     )
 
 
 @behaviour("attention", dtypes=("float16", "bfloat16", "float64"), sees=("dtype",))
 def dtypes_of_multihead_attention(lab: Lab) -> None:
-    """Multihead attention keeps the dtype of its input, in train and eval mode, with and without gradients."""
+    """Multihead attention keeps the dtype of its input, in train and eval mode, with and without
+    gradients.
+    """
     for first in (True, False):
         module = nn.MultiheadAttention(16, 4, batch_first=first, device=lab.device, dtype=lab.dtype)
         x = lab.floats(4, 4, 16)
@@ -177,61 +183,61 @@ def refusals_of_multihead_attention(lab: Lab) -> None:
     lab.raises("no heads", lambda: nn.MultiheadAttention(8, 0), AssertionError, ValueError)
     for first in (True, False):
         for training in (True, False):
-            module = _soft(lab, nn.MultiheadAttention(4, 2, batch_first=first)).train(training)
+            module = _with_small_weights(lab, nn.MultiheadAttention(4, 2, batch_first=first)).train(training)
             batch, flat = lab.floats(4, 4, 4), lab.floats(4, 4)
-            word = f"first={first}, training={training}"
+            case = f"first={first}, training={training}"
             with torch.set_grad_enabled(training):
                 lab.raises(
-                    f"flat keys, {word}",
+                    f"flat keys, {case}",
                     lambda: module(batch, flat, batch),
                     AssertionError,
                     match="3-D",
                 )
                 lab.raises(
-                    f"flat values, {word}",
+                    f"flat values, {case}",
                     lambda: module(batch, batch, flat),
                     AssertionError,
                     match="3-D",
                 )
                 lab.raises(
-                    f"batched keys, {word}",
+                    f"batched keys, {case}",
                     lambda: module(flat, batch, flat),
                     AssertionError,
                     match="2-D",
                 )
                 lab.raises(
-                    f"batched values, {word}",
+                    f"batched values, {case}",
                     lambda: module(flat, flat, batch),
                     AssertionError,
                     match="2-D",
                 )
                 row, square = lab.put([False] * 4), lab.put([[False] * 4] * 4)
                 lab.raises(
-                    f"flat padding, {word}",
+                    f"flat padding, {case}",
                     lambda: module(batch, batch, batch, key_padding_mask=row),
                     AssertionError,
                     RuntimeError,
                 )
                 lab.raises(
-                    f"batched padding, {word}",
+                    f"batched padding, {case}",
                     lambda: module(flat, flat, flat, key_padding_mask=square),
                     AssertionError,
                     match="key_padding_mask",
                 )
                 lab.raises(
-                    f"a flat mask, {word}",
+                    f"a flat mask, {case}",
                     lambda: module(batch, batch, batch, attn_mask=row),
                     AssertionError,
                     RuntimeError,
                 )
                 lab.raises(
-                    f"masks for other heads, {word}",
+                    f"masks for other heads, {case}",
                     lambda: module(flat, flat, flat, attn_mask=square.expand(5, 4, 4)),
                     AssertionError,
                     match="attn_mask",
                 )
                 lab.raises(
-                    f"four dimensions, {word}",
+                    f"four dimensions, {case}",
                     lambda: module(batch[None], batch[None], batch[None]),
                     AssertionError,
                 )
@@ -239,7 +245,7 @@ def refusals_of_multihead_attention(lab: Lab) -> None:
 
 
 def _static_with_bias(lab: Lab) -> Any:
-    module = _soft(lab, nn.MultiheadAttention(4, 2, add_bias_kv=True))
+    module = _with_small_weights(lab, nn.MultiheadAttention(4, 2, add_bias_kv=True))
     x, saved = lab.floats(3, 1, 4), lab.floats(2, 3, 2)
     return F.multi_head_attention_forward(
         x, x, x, 4, 2, module.in_proj_weight, module.in_proj_bias, module.bias_k, module.bias_v, False, 0.0,
@@ -261,33 +267,33 @@ def transformer_layers(lab: Lab) -> None:
                     "norm_first": norm_first,
                     "activation": activation,
                 }
-                word = f"{first}, {norm_first}, {activation}"
-                encoder = _soft(lab, nn.TransformerEncoderLayer(8, 2, 6, **options))
-                decoder = _soft(lab, nn.TransformerDecoderLayer(8, 2, 6, **options))
+                case = f"{first}, {norm_first}, {activation}"
+                encoder = _with_small_weights(lab, nn.TransformerEncoderLayer(8, 2, 6, **options))
+                decoder = _with_small_weights(lab, nn.TransformerDecoderLayer(8, 2, 6, **options))
                 x, memory = lab.floats(3, 4, 8, requires_grad=True), lab.floats(3, 4, 8)
                 y = encoder(x)
-                lab.close(f"encoder: {word}", y, roundings=256, matrix=True)
+                lab.close(f"encoder: {case}", y, roundings=256, matrix=True)
                 lab.close(
-                    f"gradient: {word}",
+                    f"gradient: {case}",
                     torch.autograd.grad(y.sum() + y.square().sum(), x),
                     roundings=4096,
                     matrix=True,
                 )
                 with torch.no_grad():
                     fast = encoder.eval()(x.detach())
-                lab.close(f"fast: {word}", fast, roundings=256, matrix=True)
-                lab.holds(f"paths agree: {word}", agree_roughly(lab, fast, y, times=10))
-                lab.close(f"decoder: {word}", decoder(x, memory), roundings=256, matrix=True)
+                lab.close(f"fast: {case}", fast, roundings=256, matrix=True)
+                lab.holds(f"paths agree: {case}", are_close_in_float32(lab, fast, y, times=10))
+                lab.close(f"decoder: {case}", decoder(x, memory), roundings=256, matrix=True)
                 lab.close(
-                    f"without a batch: {word}",
+                    f"without a batch: {case}",
                     encoder(x[0]) if first else encoder(x[:, 0]),
                     roundings=256,
                     matrix=True,
                 )
-    bare = _soft(lab, nn.TransformerEncoderLayer(8, 2, 6, dropout=0.0, bias=False))
+    bare = _with_small_weights(lab, nn.TransformerEncoderLayer(8, 2, 6, dropout=0.0, bias=False))
     lab.close("without biases", bare(lab.floats(3, 2, 8)), roundings=256, matrix=True)
     lab.same("biases are none", [name for name, _ in bare.named_parameters() if "bias" in name])
-    called = _soft(lab, nn.TransformerEncoderLayer(8, 2, 6, dropout=0.0, activation=F.silu))
+    called = _with_small_weights(lab, nn.TransformerEncoderLayer(8, 2, 6, dropout=0.0, activation=F.silu))
     lab.close("a function for an activation", called(lab.floats(3, 2, 8)), roundings=256, matrix=True)
     lab.raises(
         "an unknown activation", lambda: nn.TransformerEncoderLayer(8, 2, activation="other"), RuntimeError
@@ -301,16 +307,16 @@ def transformer_layers(lab: Lab) -> None:
 def masks_of_transformers(lab: Lab) -> None:
     """Encoders and decoders apply boolean and float masks, padding and causality, in train and eval mode."""
     encoder = nn.TransformerEncoder(
-        _soft(lab, nn.TransformerEncoderLayer(8, 2, 6, dropout=0.0, batch_first=True)), 2
+        _with_small_weights(lab, nn.TransformerEncoderLayer(8, 2, 6, dropout=0.0, batch_first=True)), 2
     )
     decoder = nn.TransformerDecoder(
-        _soft(lab, nn.TransformerDecoderLayer(8, 2, 6, dropout=0.0, batch_first=True)), 2
+        _with_small_weights(lab, nn.TransformerDecoderLayer(8, 2, 6, dropout=0.0, batch_first=True)), 2
     )
     encoder.to(lab.device)
     x, memory = lab.floats(3, 5, 8), lab.floats(3, 4, 8)
     padding = lab.put([[False] * 5, [False] * 4 + [True], [False] * 2 + [True] * 3])
     forbid = torch.ones(5, 5, device=lab.device, dtype=torch.bool).triu(1)
-    ways: tuple[tuple[str, dict[str, Any]], ...] = (
+    cases: tuple[tuple[str, dict[str, Any]], ...] = (
         ("none", {}),
         ("causal", {"mask": forbid, "is_causal": True}),
         ("a mask", {"mask": forbid}),
@@ -318,14 +324,16 @@ def masks_of_transformers(lab: Lab) -> None:
         ("padding", {"src_key_padding_mask": padding}),
         ("padding and a mask", {"mask": forbid, "src_key_padding_mask": padding}),
     )
-    for word, options in ways:
+    for case, options in cases:
         slow = encoder.train()(x, **options)
         with torch.no_grad():
             fast = encoder.eval()(x, **options)
-        kept = ~options.get("src_key_padding_mask", torch.zeros_like(padding))
-        lab.close(f"encoder, {word}", slow[kept], roundings=512, matrix=True)
-        lab.close(f"fast, {word}", fast[kept], roundings=512, matrix=True)
-        lab.holds(f"paths agree, {word}", agree_roughly(lab, slow[kept], fast[kept], times=10))
+        not_padded = ~options.get("src_key_padding_mask", torch.zeros_like(padding))
+        lab.close(f"encoder, {case}", slow[not_padded], roundings=512, matrix=True)
+        lab.close(f"fast, {case}", fast[not_padded], roundings=512, matrix=True)
+        lab.holds(
+            f"paths agree, {case}", are_close_in_float32(lab, slow[not_padded], fast[not_padded], times=10)
+        )
         named = {
             {
                 "mask": "tgt_mask",
@@ -334,7 +342,7 @@ def masks_of_transformers(lab: Lab) -> None:
             }[key]: value
             for key, value in options.items()
         }
-        lab.close(f"decoder, {word}", decoder(x, memory, **named)[kept], roundings=512, matrix=True)
+        lab.close(f"decoder, {case}", decoder(x, memory, **named)[not_padded], roundings=512, matrix=True)
     lab.close(
         "a mask of the memory",
         decoder(x, memory, memory_mask=lab.put([[False, False, True, True]] * 5)),
@@ -347,7 +355,7 @@ def masks_of_transformers(lab: Lab) -> None:
         roundings=512,
         matrix=True,
     )
-    model = _soft(lab, nn.Transformer(8, 2, 1, 1, 6, dropout=0.0, batch_first=True))
+    model = _with_small_weights(lab, nn.Transformer(8, 2, 1, 1, 6, dropout=0.0, batch_first=True))
     lab.close(
         "encoder and decoder",
         model(memory, x, tgt_mask=forbid, tgt_is_causal=True),
@@ -375,7 +383,7 @@ def refusals_of_transformers(lab: Lab) -> None:
     """Transformers refuse wrong widths, batches and dimensions, and masks that do not fit or have an integer
     dtype.
     """
-    model = _soft(lab, nn.Transformer(8, 2, 1, 1, 6))
+    model = _with_small_weights(lab, nn.Transformer(8, 2, 1, 1, 6))
     x, y = lab.floats(4, 2, 8), lab.floats(3, 2, 8)
     lab.raises("another batch", lambda: model(x, lab.floats(3, 5, 8)))
     lab.raises("another width", lambda: model(lab.floats(4, 2, 7), y))
@@ -401,7 +409,7 @@ def refusals_of_transformers(lab: Lab) -> None:
             RuntimeError,
             AssertionError,
         )
-    layer = _soft(lab, nn.TransformerEncoderLayer(8, 2, 6, batch_first=True))
+    layer = _with_small_weights(lab, nn.TransformerEncoderLayer(8, 2, 6, batch_first=True))
     lab.raises("a layer: another width", lambda: layer(lab.floats(2, 3, 7)), AssertionError, RuntimeError)
     lab.raises(
         "a layer: padding of another size",

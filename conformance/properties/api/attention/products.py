@@ -10,12 +10,12 @@ from torch.nn import functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import agree_roughly
+from conformance.properties.api._exact_modules import are_close_in_float32
 
 attend = F.scaled_dot_product_attention
 
 
-def _by_hand(
+def _attention_by_definition(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Any = None, scale: float | None = None
 ) -> torch.Tensor:
     weights = q @ k.mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
@@ -35,7 +35,7 @@ def attention_by_its_definition(lab: Lab) -> None:
         mask = lab.integers(shape[-2], length, low=0, high=2, dtype=torch.bool)
         mask = mask | (torch.arange(length, device=lab.device) == 0)
         bias = lab.floats(shape[-2], length)
-        ways: list[tuple[str, dict[str, Any], Any, float | None]] = [
+        cases: list[tuple[str, dict[str, Any], Any, float | None]] = [
             ("plain", {}, None, None),
             ("a scale", {"scale": 0.3}, None, 0.3),
             ("a negative scale", {"scale": -0.3}, None, -0.3),
@@ -44,19 +44,19 @@ def attention_by_its_definition(lab: Lab) -> None:
         ]
         if shape[-2] == length:
             lower = torch.ones(length, length, device=lab.device, dtype=torch.bool).tril()
-            ways.append(
+            cases.append(
                 ("causal", {"is_causal": True}, torch.zeros_like(bias).masked_fill(~lower, -math.inf), None)
             )
-        for word, options, added, scale in ways:
+        for case, options, added, scale in cases:
             y = attend(q, k, v, **options)
-            lab.close(f"{word}, {shape}", y, roundings=64, matrix=True)
+            lab.close(f"{case}, {shape}", y, roundings=64, matrix=True)
             lab.holds(
-                f"{word}, {shape}, is what it is by hand",
-                agree_roughly(lab, y, _by_hand(q, k, v, added, scale)),
+                f"{case}, {shape}, is what it is by hand",
+                are_close_in_float32(lab, y, _attention_by_definition(q, k, v, added, scale)),
             )
             push = lab.floats(*y.shape)
             lab.close(
-                f"gradients, {word}, {shape}",
+                f"gradients, {case}, {shape}",
                 torch.autograd.grad(y, (q, k, v), push),
                 roundings=512,
                 matrix=True,
@@ -79,23 +79,23 @@ def attention_in_other_layouts(lab: Lab) -> None:
     """
     packed = lab.floats(2, 5, 3, 4, 8)
     q, k, v = (packed[:, :, part].transpose(1, 2) for part in range(3))
-    plain = attend(q.contiguous(), k.contiguous(), v.contiguous())
-    lab.close("packed", (attend(q, k, v), plain), roundings=32, matrix=True)
+    contiguous_result = attend(q.contiguous(), k.contiguous(), v.contiguous())
+    lab.close("packed", (attend(q, k, v), contiguous_result), roundings=32, matrix=True)
     lab.close("one step", attend(q[:, :, :1], k, v), roundings=32, matrix=True)
     lab.close("one key", attend(q, k[:, :, :1], v[:, :, :1]), roundings=32, matrix=True)
     lab.close(
         "expanded keys", attend(q, k[:, :1].expand_as(k), v[:, :1].expand_as(v)), roundings=32, matrix=True
     )
     wide = lab.floats(2, 4, 5, 10)
-    for word, mask in (
+    for case, mask in (
         ("with gaps", wide[..., ::2]),
         ("transposed", wide[..., :5].mT),
         ("for each batch", wide[:, :1, :, :5]),
         ("for each key", wide[:, :1, :1, :5]),
         ("for all", wide[0, 0, :, :5]),
     ):
-        lab.close(f"a bias {word}", attend(q, k, v, attn_mask=mask), roundings=32, matrix=True)
-        lab.close(f"a mask {word}", attend(q, k, v, attn_mask=mask > -0.9), roundings=32, matrix=True)
+        lab.close(f"a bias {case}", attend(q, k, v, attn_mask=mask), roundings=32, matrix=True)
+        lab.close(f"a mask {case}", attend(q, k, v, attn_mask=mask > -0.9), roundings=32, matrix=True)
     for width in (1, 3, 7, 20):
         lab.close(
             f"heads of {width}",

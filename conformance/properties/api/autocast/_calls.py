@@ -11,27 +11,32 @@ from conformance.behaviours.lab import Lab
 
 
 class Maker:
-    """Makes the tensors of one call; each floating one is a leaf that wants a gradient, as a weight does."""
+    """Creates the tensors of one call.
+
+    Each floating tensor is a leaf that requires grad, because autocast caches casts of such leaves (weights).
+    """
 
     def __init__(self, lab: Lab, dtype: torch.dtype) -> None:
         self._lab = lab
         self.dtype = dtype
 
     def values(self, *shape: int, low: float = -1.0, high: float = 1.0) -> torch.Tensor:
-        """Return values that every dtype of 16 bits has, so that casts lose nothing."""
+        """Return multiples of 1/8, which every 16-bit dtype represents exactly, so that casts lose
+        nothing.
+        """
         steps = self._lab.integers(*shape, low=int(low * 8), high=int(high * 8) + 1, dtype=torch.float32)
         return (steps / 8).to(self.dtype).detach().requires_grad_()
 
     def positive(self, *shape: int) -> torch.Tensor:
-        """Return values from a half to two."""
+        """Return values from 0.5 to 2."""
         return self.values(*shape, low=0.5, high=2.0)
 
     def signs(self, *shape: int) -> torch.Tensor:
-        """Return -1 and 1, without a gradient."""
+        """Return values -1 and 1 that do not require grad."""
         return (self._lab.integers(*shape, low=0, high=2, dtype=torch.float32) * 2 - 1).to(self.dtype)
 
-    def places(self, *numbers: int) -> torch.Tensor:
-        """Return int64."""
+    def indices(self, *numbers: int) -> torch.Tensor:
+        """Return an int64 tensor of these numbers."""
         return self._lab.put(list(numbers))
 
 
@@ -64,7 +69,7 @@ def _signed_loss(make: Maker) -> Sequence[Any]:
 
 
 def _classes(make: Maker) -> Sequence[Any]:
-    return [make.values(3, 4), make.places(0, 1, 3)]
+    return [make.values(3, 4), make.indices(0, 1, 3)]
 
 
 def _list(make: Maker) -> Sequence[Any]:
@@ -73,12 +78,12 @@ def _list(make: Maker) -> Sequence[Any]:
 
 def _convolution(dimensions: int, *, padding: str | None = None) -> Arguments:
     def arguments(make: Maker) -> Sequence[Any]:
-        given = [
+        call_arguments = [
             make.values(1, 2, *([4] * dimensions)),
             make.values(2, 2, *([2] * dimensions)),
             make.values(2),
         ]
-        return given if padding is None else [*given, [1] * dimensions, padding]
+        return call_arguments if padding is None else [*call_arguments, [1] * dimensions, padding]
 
     return arguments
 
@@ -88,10 +93,10 @@ def _normalization(make: Maker) -> Sequence[Any]:
 
 
 def _bags(make: Maker) -> Sequence[Any]:
-    return [make.values(4, 3), make.places(0, 2, 3, 1), make.places(0, 2)]
+    return [make.values(4, 3), make.indices(0, 2, 3, 1), make.indices(0, 2)]
 
 
-#: By operator, its overloads with their arguments. Operators that draw random numbers draw none here.
+#: The overloads of each operator with their arguments. The arguments make dropout draw no random numbers.
 CALLS: Mapping[str, Mapping[str, Arguments]] = {
     "addmm": {"default": lambda m: [m.values(2, 4), m.values(2, 3), m.values(3, 4)]},
     "addbmm": {"default": lambda m: [m.values(2, 4), m.values(3, 2, 3), m.values(3, 3, 4)]},
@@ -151,7 +156,7 @@ CALLS: Mapping[str, Mapping[str, Arguments]] = {
     "sub": {"Tensor": _binary},
     "cat": {"default": _list},
     "stack": {"default": _list},
-    "index_copy": {"default": lambda m: [m.values(3, 4), 0, m.places(2, 0), m.values(2, 4)]},
+    "index_copy": {"default": lambda m: [m.values(3, 4), 0, m.indices(2, 0), m.values(2, 4)]},
     "logsumexp": {"default": lambda m: [m.values(3, 4), [1]]},
     "renorm": {"default": lambda m: [m.values(3, 4), 2, 0, 0.5]},
     "topk": {"default": lambda m: [m.values(3, 4), 2]},
@@ -161,7 +166,7 @@ CALLS: Mapping[str, Mapping[str, Arguments]] = {
     "cosine_similarity": {"default": _loss},
     "prod": {"default": _of_positive, "dim_int": lambda m: [m.positive(3, 4), 1]},
     "trace": {"default": _unary},
-    "embedding": {"default": lambda m: [m.values(4, 3), m.places(0, 3, 1)]},
+    "embedding": {"default": lambda m: [m.values(4, 3), m.indices(0, 3, 1)]},
     "embedding_bag": {
         "default": _bags,
         "padding_idx": lambda m: [*_bags(m), False, 0, False, None, False, 2],
@@ -174,9 +179,9 @@ CALLS: Mapping[str, Mapping[str, Arguments]] = {
     "cross_entropy_loss": {"default": _classes},
     "nll_loss": {"default": _classes},
     "multi_margin_loss": {"default": _classes},
-    "multilabel_margin_loss": {"default": lambda m: [m.values(1, 4), m.places(1, 2, -1, 0).reshape(1, 4)]},
+    "multilabel_margin_loss": {"default": lambda m: [m.values(1, 4), m.indices(1, 2, -1, 0).reshape(1, 4)]},
     **{name: {"default": _loss} for name in ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")},
-    "kl_div": {"default": lambda m: [m.values(3, 4), m.positive(3, 4)]},  # whose logarithm is taken
+    "kl_div": {"default": lambda m: [m.values(3, 4), m.positive(3, 4)]},  # kl_div takes its logarithm
     **{name: {"default": _signed_loss} for name in ("hinge_embedding_loss", "soft_margin_loss")},
     "margin_ranking_loss": {"default": lambda m: [*_loss(m), m.signs(3, 4)]},
     "poisson_nll_loss": {"default": lambda m: [*_loss(m), True, False, 1e-8, 1]},
@@ -184,13 +189,13 @@ CALLS: Mapping[str, Mapping[str, Arguments]] = {
 }
 
 
-def calls(
+def autocast_calls(
     lab: Lab, names: Sequence[str], dtype: torch.dtype
 ) -> Iterator[tuple[str, Any, Sequence[Any], Mapping[str, Any]]]:
-    """Yield the known calls of operators with values of a dtype: their name, overload and arguments."""
+    """Yield the known calls of operators with inputs of a dtype: name, overload, arguments and options."""
     for name in names:
         for overload, arguments in CALLS.get(name, {}).items():
-            given = [*arguments(Maker(lab, dtype))]
-            options = given.pop() if isinstance(given[-1], dict) else {}
-            word = name if overload == "default" else f"{name}.{overload}"
-            yield word, getattr(getattr(torch.ops.aten, name), overload), given, options
+            call_arguments = [*arguments(Maker(lab, dtype))]
+            options = call_arguments.pop() if isinstance(call_arguments[-1], dict) else {}
+            call_name = name if overload == "default" else f"{name}.{overload}"
+            yield call_name, getattr(getattr(torch.ops.aten, name), overload), call_arguments, options

@@ -17,9 +17,10 @@ LOWER = (torch.bfloat16, torch.float16)
 Calls = dict[str, Callable[[], torch.Tensor]]
 
 
-def _products(lab: Lab) -> Calls:
-    """Operators that every backend's list lowers (the documentation's lists for CPU, CUDA and XPU have them
-    all).
+def _lowered_calls(lab: Lab) -> Calls:
+    """Return calls of operators that every backend lowers.
+
+    They are in the documentation's lists for CPU, CUDA and XPU.
     """
     square, second = lab.integers(4, 4), lab.integers(4, 4)
     batch, more = lab.integers(2, 4, 4), lab.integers(2, 4, 4)
@@ -43,8 +44,8 @@ def _products(lab: Lab) -> Calls:
     }
 
 
-def _losses(lab: Lab) -> Calls:
-    """Operators that every backend's list keeps in float32."""
+def _float32_calls(lab: Lab) -> Calls:
+    """Return calls of operators that every backend runs in float32."""
     prediction, aim = lab.integers(3, 4), lab.integers(3, 4)
     lower = [t.to(torch.bfloat16) for t in (prediction, aim)]
     signs = torch.ones(3, 4, device=lab.device)
@@ -64,12 +65,12 @@ def _losses(lab: Lab) -> Calls:
 
 @behaviour("autocast", level="training", sees=("value",))
 def autocast_lowers_products(lab: Lab) -> None:
-    """Under autocast matrix products and convolutions of float32 run in the lower dtype; outside
-    they do not.
+    """Under autocast, matrix products and convolutions of float32 run in the lower dtype. Outside of autocast
+    they run in float32.
     """
     kind = lab.device.type
     for dtype in LOWER:
-        for name, call in _products(lab).items():
+        for name, call in _lowered_calls(lab).items():
             with torch.autocast(kind, dtype=dtype):
                 result = call()
             lab.same(f"dtype of {name} under {dtype}", result.dtype)
@@ -77,15 +78,15 @@ def autocast_lowers_products(lab: Lab) -> None:
             lab.close(
                 f"value of {name} under {dtype}", result.float(), roundings=16, dtype=dtype, matrix=True
             )
-    for name, call in _products(lab).items():
+    for name, call in _lowered_calls(lab).items():
         lab.close(f"{name} outside", call(), roundings=32, matrix=True)
 
 
 @behaviour("autocast", level="training", sees=("value",))
 def autocast_keeps_losses(lab: Lab) -> None:
-    """Under autocast losses and distances of lower dtypes are computed in float32."""
+    """Under autocast, losses and distances of lower dtypes are computed in float32."""
     kind = lab.device.type
-    for name, call in _losses(lab).items():
+    for name, call in _float32_calls(lab).items():
         with torch.autocast(kind, dtype=torch.bfloat16):
             result = call()
         lab.holds(f"{name} is float32", result.dtype == torch.float32)
@@ -94,12 +95,14 @@ def autocast_keeps_losses(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", sees=("value",))
 def autocast_promotes(lab: Lab) -> None:
-    """Under autocast operators that need equal dtypes take the widest, others follow ordinary promotion."""
+    """Under autocast, operators that need equal dtypes use the widest one. Other operators follow ordinary
+    type promotion.
+    """
     kind = lab.device.type
     for dtype in LOWER:
         wide, narrow = lab.integers(3, 4), lab.integers(3, 4, dtype=dtype)
         with torch.autocast(kind, dtype=dtype):
-            shown = {
+            results = {
                 "cat": torch.cat((wide, narrow)),
                 "cat of lower": torch.cat((narrow, narrow)),
                 "stack": torch.stack((wide, narrow)),
@@ -112,7 +115,7 @@ def autocast_promotes(lab: Lab) -> None:
                 "view": narrow.t(),
                 "integers": torch.ones(2, dtype=torch.int64, device=lab.device) * 2,
             }
-        lab.same(f"under {dtype}", shown)
+        lab.same(f"under {dtype}", results)
     with torch.autocast(kind, dtype=torch.bfloat16):
         doubles = lab.integers(3, 3, dtype=torch.float64)
         lab.same("float64 is left alone", doubles @ doubles)
@@ -120,50 +123,54 @@ def autocast_promotes(lab: Lab) -> None:
         lab.same("integers are left alone", [whole * whole, whole.cumsum(0), whole.sum()])
         lab.same("an in-place sum keeps its dtype", wide.add_(lab.integers(3, 4, dtype=torch.bfloat16)))
         out = torch.empty(3, 3, device=lab.device)
-        left, right = lab.integers(3, 3), lab.integers(3, 3)
-        lab.same("out= is not cast", torch.mm(left, right, out=out).dtype)
+        first_factor, second_factor = lab.integers(3, 3), lab.integers(3, 3)
+        lab.same("out= is not cast", torch.mm(first_factor, second_factor, out=out).dtype)
 
 
 @behaviour("autocast", level="training", sees=("value",))
 def autocast_methods_and_nesting(lab: Lab) -> None:
-    """autocast nests, switches off, decorates, and says whether it is on and to which dtype."""
+    """autocast can be nested, disabled and used as a decorator. It reports whether it is enabled and its
+    dtype.
+    """
     kind = lab.device.type
     x = lab.integers(3, 3)
-    seen: list[Any] = [torch.is_autocast_enabled(kind)]
+    states: list[Any] = [torch.is_autocast_enabled(kind)]
 
     def look() -> None:
-        seen.append((torch.is_autocast_enabled(kind), str(torch.get_autocast_dtype(kind)), (x @ x).dtype))
+        states.append((torch.is_autocast_enabled(kind), str(torch.get_autocast_dtype(kind)), (x @ x).dtype))
 
     with torch.autocast(kind, dtype=torch.bfloat16):
         look()
         with torch.autocast(kind, enabled=False):
-            seen.append((torch.is_autocast_enabled(kind), (x @ x).dtype))
+            states.append((torch.is_autocast_enabled(kind), (x @ x).dtype))
         with torch.autocast(kind, dtype=torch.float16):
             look()
         look()
         product = x @ x
         with torch.autocast(kind, enabled=False):
-            seen.append((product @ product).dtype)
+            states.append((product @ product).dtype)
             lab.raises("mixed dtypes while it is off", lambda: product @ x)
-    seen.append(torch.is_autocast_enabled(kind))
+    states.append(torch.is_autocast_enabled(kind))
     try:
         with torch.autocast(kind, dtype=torch.bfloat16):
             raise KeyError
     except KeyError:
-        seen.append(torch.is_autocast_enabled(kind))
+        states.append(torch.is_autocast_enabled(kind))
 
     @torch.autocast(kind, dtype=torch.bfloat16)  # type: ignore[untyped-decorator]
     def decorated(t: torch.Tensor) -> torch.Tensor:
         return t @ t
 
-    seen += [decorated(x).dtype, (x @ x).dtype]
-    lab.same("seen", seen)
+    states += [decorated(x).dtype, (x @ x).dtype]
+    lab.same("seen", states)
     lab.same("product", product)
 
 
 @behaviour("autocast", level="training", sees=("value",))
 def autocast_and_backward(lab: Lab) -> None:
-    """Gradients of what ran under autocast come back in the leaves' dtype, of a weight used twice too."""
+    """Gradients of operators that ran under autocast have the dtype of the leaf, also when a weight is used
+    twice.
+    """
     kind = lab.device.type
     for dtype in LOWER:
         weight, x = lab.integers(4, 4, requires_grad=True), lab.integers(2, 4)
@@ -185,8 +192,8 @@ def autocast_and_backward(lab: Lab) -> None:
         lab.same(f"gradient of the first under {dtype}", weight.grad)
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     with torch.no_grad():
-        for place, parameter in enumerate(model.parameters()):
-            parameter.copy_(torch.arange(parameter.numel()).view_as(parameter) % 5 - 2 + place)
+        for index, parameter in enumerate(model.parameters()):
+            parameter.copy_(torch.arange(parameter.numel()).view_as(parameter) % 5 - 2 + index)
     model = lab.to(model)
     with torch.autocast(kind, dtype=torch.bfloat16):
         out = model(lab.integers(3, 4))

@@ -1,4 +1,4 @@
-"""The lists of operators that a backend declares for autocast, each operator on every list."""
+"""The operators that a backend declares for autocast, each checked on every list that contains it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.framework import trees
-from conformance.properties.api.autocast._calls import calls
+from conformance.properties.api.autocast._calls import autocast_calls
 
 #: The dtypes that autocast can lower to.
 LOWER = (torch.bfloat16, torch.float16)
@@ -18,78 +18,95 @@ NOTHING_LISTED = "the target file lists no such operators under [autocast]"
 
 
 def _cast(value: Any, dtype: torch.dtype) -> Any:
-    """Return a tree with its tensors of floats in another dtype."""
+    """Return a tree with its floating tensors converted to another dtype."""
     return trees.tree_map(
         lambda leaf: leaf.to(dtype) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf,
         value,
     )
 
 
-def _call(
+def _call_under_autocast(
     lab: Lab,
     op: Any,
-    given: Sequence[Any],
+    arguments: Sequence[Any],
     options: Mapping[str, Any],
     lower: torch.dtype,
-    due: torch.dtype,
+    expected_dtype: torch.dtype,
     *,
     first: bool = False,
 ) -> Any:
-    """Call under autocast on the target; beside it, what that documents to be: a call of cast arguments."""
+    """Call an operator under autocast on the target.
+
+    On the CPU, make the documented equivalent: a call without autocast whose arguments are cast. With
+    ``first``, only the first argument is cast.
+    """
     if lab.on_target:
         with torch.autocast(lab.device.type, dtype=lower):
-            return op(*given, **options)
-    cast = [_cast(given[0], due), *given[1:]] if first else _cast(list(given), due)
+            return op(*arguments, **options)
+    cast = (
+        [_cast(arguments[0], expected_dtype), *arguments[1:]]
+        if first
+        else _cast(list(arguments), expected_dtype)
+    )
     return op(*cast, **options)
 
 
-def _both_times(
+def _compare_in_two_regions(
     lab: Lab,
     names: Sequence[str],
-    given_in: torch.dtype,
+    input_dtype: torch.dtype,
     lower: torch.dtype,
-    due: torch.dtype,
+    expected_dtype: torch.dtype,
     *,
     first: bool = False,
 ) -> None:
-    """Call each operator in two regions of autocast, and change all arguments that are weights in between."""
+    """Call each operator in two autocast regions, and change all arguments that require grad in between."""
     if not names:
         lab.nothing_due(NOTHING_LISTED)
-    for word, op, given, options in calls(lab, names, given_in):
+    for call_name, op, arguments, options in autocast_calls(lab, names, input_dtype):
         for time in ("", ", its weights changed"):
-            result = _call(lab, op, given, options, lower, due, first=first)
+            result = _call_under_autocast(lab, op, arguments, options, lower, expected_dtype, first=first)
             floats = [t.detach() for t in trees.tensors(result) if t.is_floating_point()]
-            what = f"{word} of {given_in} under {lower}{time}"
-            lab.holds(f"the result of {what} is {due}", all(t.dtype == due for t in floats))
-            roundings = 256 if due == torch.float32 else 64
-            lab.close(what, floats, roundings=roundings, dtype=due, matrix=due != torch.float32)
+            label = f"{call_name} of {input_dtype} under {lower}{time}"
+            lab.holds(
+                f"the result of {label} is {expected_dtype}", all(t.dtype == expected_dtype for t in floats)
+            )
+            roundings = 256 if expected_dtype == torch.float32 else 64
+            lab.close(
+                label,
+                floats,
+                roundings=roundings,
+                dtype=expected_dtype,
+                matrix=expected_dtype != torch.float32,
+            )
             finite = all(bool(t.isfinite().all()) for t in floats)
-            lab.holds(f"the result of {what} has numbers that weights can change", finite)
+            lab.holds(f"the result of {label} has numbers that weights can change", finite)
             with torch.no_grad():
-                for place, tensor in enumerate(trees.tensors(given), 1):
-                    if tensor.requires_grad:  # not in proportion nor alike, which quotients do not show
-                        tensor.copy_(tensor.cpu().roll(place, -1) * 0.75)
+                for shift, tensor in enumerate(trees.tensors(arguments), 1):
+                    if tensor.requires_grad:  # a proportional change would not alter quotients
+                        tensor.copy_(tensor.cpu().roll(shift, -1) * 0.75)
 
 
 @behaviour("autocast", level="training", sees=("value",))
 def operators_declared_to_be_lowered(lab: Lab) -> None:
     """Every operator that the backend lists as lowered runs in the lower dtype, also after its weights have
-    changed; of some only the first argument is cast (torch.amp: "Ops that can autocast to bfloat16").
+    changed. For some operators only the first argument is cast (torch.amp: "Ops that can autocast to
+    bfloat16").
     """
     for lower in LOWER:
-        _both_times(lab, lab.target.autocast.get("lower", ()), torch.float32, lower, lower)
+        _compare_in_two_regions(lab, lab.target.autocast.get("lower", ()), torch.float32, lower, lower)
         firsts = lab.target.autocast.get("lower_first", ())
-        _both_times(lab, firsts, torch.float32, lower, lower, first=True)
+        _compare_in_two_regions(lab, firsts, torch.float32, lower, lower, first=True)
 
 
 @behaviour("autocast", level="training", sees=("value",))
 def operators_declared_to_keep_float32(lab: Lab) -> None:
-    """Every operator that the backend lists for float32 runs in it, whatever its arguments are (torch.amp:
-    "Ops that can autocast to float32").
+    """Every operator that the backend lists for float32 runs in float32, for any dtype of its arguments
+    (torch.amp: "Ops that can autocast to float32").
     """
     names = lab.target.autocast.get("float32", ())
-    _both_times(lab, names, torch.bfloat16, torch.bfloat16, torch.float32)
-    _both_times(lab, names, torch.float32, torch.bfloat16, torch.float32)
+    _compare_in_two_regions(lab, names, torch.bfloat16, torch.bfloat16, torch.float32)
+    _compare_in_two_regions(lab, names, torch.float32, torch.bfloat16, torch.float32)
 
 
 @behaviour("autocast", level="training", sees=("value",))
@@ -101,20 +118,22 @@ def operators_declared_to_promote(lab: Lab) -> None:
     if not names:
         lab.nothing_due(NOTHING_LISTED)
     for name in names:
-        for given_in in (torch.float32, torch.bfloat16):
-            _both_times(lab, (name,), given_in, torch.bfloat16, given_in)
-        for word, op, given, options in calls(lab, (name,), torch.float32):
-            floats = sum(tensor.is_floating_point() for tensor in trees.tensors(given))
-            for narrow, tensor in enumerate(trees.tensors(given)):
+        for input_dtype in (torch.float32, torch.bfloat16):
+            _compare_in_two_regions(lab, (name,), input_dtype, torch.bfloat16, input_dtype)
+        for call_name, op, arguments, options in autocast_calls(lab, (name,), torch.float32):
+            floats = sum(tensor.is_floating_point() for tensor in trees.tensors(arguments))
+            for narrow, tensor in enumerate(trees.tensors(arguments)):
                 if not tensor.is_floating_point() or floats < 2:
                     continue
-                mixed = _narrowed(given, narrow)
-                result = _call(lab, op, mixed, options, torch.bfloat16, torch.float32)
-                what = f"{word} with argument {narrow} of bfloat16"
-                lab.holds(f"the result of {what} is float32", result.dtype == torch.float32)
-                lab.close(what, result.detach(), roundings=16)
+                mixed = _with_bfloat16_tensor(arguments, narrow)
+                result = _call_under_autocast(lab, op, mixed, options, torch.bfloat16, torch.float32)
+                label = f"{call_name} with argument {narrow} of bfloat16"
+                lab.holds(f"the result of {label} is float32", result.dtype == torch.float32)
+                lab.close(label, result.detach(), roundings=16)
 
 
-def _narrowed(given: Sequence[Any], place: int) -> Sequence[Any]:
-    chosen = trees.tensors(given)[place]
-    return list(trees.tree_map(lambda leaf: leaf.to(torch.bfloat16) if leaf is chosen else leaf, list(given)))
+def _with_bfloat16_tensor(arguments: Sequence[Any], tensor_index: int) -> Sequence[Any]:
+    chosen = trees.tensors(arguments)[tensor_index]
+    return list(
+        trees.tree_map(lambda leaf: leaf.to(torch.bfloat16) if leaf is chosen else leaf, list(arguments))
+    )

@@ -1,4 +1,4 @@
-"""Scaling of gradients in mixed precision."""
+"""Gradient scaling in mixed precision."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from conformance.behaviours.lab import Lab
 NEEDS = ("grad_scaler", "autograd")
 
 
-def scaler(lab: Lab, **options: Any) -> torch.amp.GradScaler:
-    """A scaler of the device that doubles after each step unless options say otherwise."""
+def make_scaler(lab: Lab, **options: Any) -> torch.amp.GradScaler:
+    """Return a scaler of the device with scale 4 that doubles after each step, unless options differ."""
     return torch.amp.GradScaler(lab.device.type, **{"init_scale": 4.0, "growth_interval": 1, **options})
 
 
-def weights(lab: Lab) -> list[torch.nn.Parameter]:
-    """Two parameters of small whole numbers."""
+def two_parameters(lab: Lab) -> list[torch.nn.Parameter]:
+    """Return two parameters of small whole numbers."""
     return [torch.nn.Parameter(lab.integers(3)), torch.nn.Parameter(lab.integers(2, 2))]
 
 
 @behaviour("autocast", level="training", capabilities=NEEDS, sees=("value",))
 def scale_moves(lab: Lab) -> None:
-    """The scale grows after steps without infinities, shrinks after one with them, which changes no
-    parameter.
+    """The scale grows after steps without infinities and shrinks after a step with an infinity or NaN, which
+    changes no parameter.
     """
-    parameters = weights(lab)
+    parameters = two_parameters(lab)
     optimizer = torch.optim.SGD(parameters, lr=0.5)
-    scaling = scaler(lab)
-    for place, factor in enumerate((1.0, float("inf"), 1.0, float("nan"), 1.0, 1.0)):
+    scaling = make_scaler(lab)
+    for step, factor in enumerate((1.0, float("inf"), 1.0, float("nan"), 1.0, 1.0)):
         before = [parameter.detach().clone() for parameter in parameters]
         optimizer.zero_grad()
         loss: Any = sum((parameter * 2).sum() for parameter in parameters)
@@ -41,20 +41,20 @@ def scale_moves(lab: Lab) -> None:
             first.grad[0] = factor
         scaling.step(optimizer)
         scaling.update()
-        lab.same(f"the scale after step {place}", scaling.get_scale())
+        lab.same(f"the scale after step {step}", scaling.get_scale())
         moved = not torch.equal(before[0], parameters[0].detach())
-        lab.holds(f"step {place} is taken or left out whole", moved == (factor == 1.0))
-        lab.same(f"parameters after step {place}", [parameter.detach() for parameter in parameters])
-    slow = scaler(lab, growth_interval=3, growth_factor=8.0, backoff_factor=0.25)
-    for place in range(7):
+        lab.holds(f"step {step} is taken or left out whole", moved == (factor == 1.0))
+        lab.same(f"parameters after step {step}", [parameter.detach() for parameter in parameters])
+    slow = make_scaler(lab, growth_interval=3, growth_factor=8.0, backoff_factor=0.25)
+    for step in range(7):
         optimizer.zero_grad()
         slow.scale(parameters[0].sum()).backward()
         slow.step(optimizer)
         slow.update()
-        lab.same(f"the slow scale after {place}", slow.get_scale())
+        lab.same(f"the slow scale after {step}", slow.get_scale())
     slow.update(3.0)
     lab.expect("a scale that was set", slow.get_scale(), 3.0)
-    top = scaler(lab, init_scale=2.0**127, growth_factor=2.0)
+    top = make_scaler(lab, init_scale=2.0**127, growth_factor=2.0)
     optimizer.zero_grad()
     (parameters[0].sum() * 0).backward()
     top.scale(torch.zeros((), device=lab.device))
@@ -65,12 +65,12 @@ def scale_moves(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", capabilities=NEEDS, sees=("value", "error"))
 def unscaled_gradients(lab: Lab) -> None:
-    """unscale_ divides gradients by the scale once, so that they can be clipped; used out of order it is
+    """unscale_ divides gradients by the scale once, so that they can be clipped. A call out of order is
     refused.
     """
-    parameters = weights(lab)
+    parameters = two_parameters(lab)
     optimizer = torch.optim.SGD(parameters, lr=1.0)
-    scaling = scaler(lab)
+    scaling = make_scaler(lab)
     loss: Any = sum((p * 3).sum() for p in parameters)
     scaled = scaling.scale(loss)
     lab.same("a scaled loss", scaled.detach())
@@ -96,15 +96,15 @@ def unscaled_gradients(lab: Lab) -> None:
     lab.raises("a scaled number", lambda: scaling.scale(3.0), ValueError, AttributeError)  # type: ignore[call-overload]
     halves = [torch.nn.Parameter(torch.ones(2, dtype=torch.float16, device=lab.device))]
     halved = torch.optim.SGD(halves, lr=1.0)
-    fresh = scaler(lab)
-    fresh.scale(halves[0].float().sum()).backward()
-    lab.raises("half gradients", lambda: fresh.unscale_(halved), ValueError, match="FP16")
+    half_scaler = make_scaler(lab)
+    half_scaler.scale(halves[0].float().sum()).backward()
+    lab.raises("half gradients", lambda: half_scaler.unscale_(halved), ValueError, match="FP16")
 
 
 @behaviour("autocast", level="training", capabilities=NEEDS, sees=("value",))
 def scaled_training(lab: Lab) -> None:
-    """With a scaler training ends at the same parameters as without one, whether losses accumulate, share
-    parameters or carry a penalty.
+    """Training with a scaler ends at the same parameters as training without one, also when losses
+    accumulate, share parameters or include a gradient penalty.
     """
     start, offset = lab.integers(3), lab.integers(3)
 
@@ -114,7 +114,7 @@ def scaled_training(lab: Lab) -> None:
             torch.optim.SGD([first], lr=0.25),
             torch.optim.SGD([second], lr=0.5, momentum=0.5),
         )
-        scaling = scaler(lab, enabled=scaled)
+        scaling = make_scaler(lab, enabled=scaled)
         for _ in range(3):
             first_optimizer.zero_grad()
             second_optimizer.zero_grad()
@@ -141,26 +141,28 @@ def scaled_training(lab: Lab) -> None:
         return [first.detach(), second.detach()]
 
     for kind in ("plain", "accumulated", "several losses", "penalty", "clipped by value"):
-        plain, scaled = run(False, kind), run(True, kind)
+        unscaled, scaled = run(False, kind), run(True, kind)
         lab.holds(
             f"{kind}: the same with and without",
-            all(torch.allclose(a, b) for a, b in zip(plain, scaled, strict=True)),
+            all(torch.allclose(a, b) for a, b in zip(unscaled, scaled, strict=True)),
         )
         lab.close(kind, scaled, roundings=64)
 
 
 @behaviour("autocast", level="training", capabilities=NEEDS, sees=("value",))
 def scaler_states(lab: Lab) -> None:
-    """A scaler's state is saved, loaded and pickled; a disabled one changes nothing and has no state."""
-    parameters = weights(lab)
+    """A scaler's state can be saved, loaded and pickled. A disabled scaler changes nothing and has an empty
+    state.
+    """
+    parameters = two_parameters(lab)
     optimizer = torch.optim.SGD(parameters, lr=0.5)
-    scaling = scaler(lab, growth_interval=2)
+    scaling = make_scaler(lab, growth_interval=2)
     scaling.scale(parameters[0].sum()).backward()
     scaling.step(optimizer)
     scaling.update()
     state = scaling.state_dict()
     lab.same("a state", dict(sorted(state.items())))
-    restored = scaler(lab, init_scale=2.0)
+    restored = make_scaler(lab, init_scale=2.0)
     restored.load_state_dict(state)
     lab.same(
         "a loaded state",
@@ -175,7 +177,7 @@ def scaler_states(lab: Lab) -> None:
     lab.same(
         "a pickled one", [copied.get_scale(), copied.is_enabled(), dict(sorted(copied.state_dict().items()))]
     )
-    off = scaler(lab, enabled=False)
+    off = make_scaler(lab, enabled=False)
     loss = parameters[0].sum() * 2
     lab.holds("a disabled one gives the loss itself", off.scale(loss) is loss)
     lab.same("its state", [off.state_dict(), off.get_scale(), off.is_enabled()])
@@ -186,7 +188,7 @@ def scaler_states(lab: Lab) -> None:
         match="empty",
     )
     for option in ({"growth_factor": 1.0}, {"backoff_factor": 1.0}):
-        lab.raises(f"with {option}", lambda: scaler(lab, **option), AssertionError, ValueError)
+        lab.raises(f"with {option}", lambda: make_scaler(lab, **option), AssertionError, ValueError)
     optimizer.zero_grad()
     with torch.autocast(lab.device.type, dtype=torch.bfloat16):
         result = (parameters[1] @ parameters[1]).float().sum()

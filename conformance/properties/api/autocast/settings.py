@@ -1,4 +1,4 @@
-"""Switches of autocast: the cache, enabling by hand, device types and custom functions."""
+"""Switches of autocast: the cache, explicit settings, device types and custom functions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autocast", level="training", sees=("value",))
 def autocast_cache(lab: Lab) -> None:
-    """With the cache, leaves that need gradients are cast once per context, without it at each use; the cache
-    ends with the context.
+    """With the cache, leaves that require grad are cast once per context. Without the cache, they are cast at
+    each use. The cache ends with the context.
     """
     kind = lab.device.type
     weight, x = lab.integers(3, 3, requires_grad=True), lab.integers(3, 3)
@@ -58,29 +58,29 @@ def autocast_cache(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", sees=("value",))
 def autocast_by_hand(lab: Lab) -> None:
-    """set_autocast_enabled and set_autocast_dtype set what the getters return and operators use, for that
-    device type only.
+    """set_autocast_enabled and set_autocast_dtype set the values that the getters return and that operators
+    use, for their device type only.
     """
     kind = lab.device.type
     x = lab.integers(3, 3)
     enabled, dtype = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
-    seen: list[Any] = []
+    states: list[Any] = []
     try:
         for chosen in (torch.float16, torch.bfloat16):
             torch.set_autocast_dtype(kind, chosen)
             torch.set_autocast_enabled(kind, True)
-            seen += [str(torch.get_autocast_dtype(kind)), torch.is_autocast_enabled(kind)]
+            states += [str(torch.get_autocast_dtype(kind)), torch.is_autocast_enabled(kind)]
             lab.same(f"product in {chosen}", x @ x)
             with torch.autocast(kind):
-                seen.append((x @ x).dtype)
+                states.append((x @ x).dtype)
             torch.set_autocast_enabled(kind, False)
             torch.clear_autocast_cache()
-            seen += [torch.is_autocast_enabled(kind), (x @ x).dtype]
+            states += [torch.is_autocast_enabled(kind), (x @ x).dtype]
     finally:
         torch.set_autocast_enabled(kind, enabled)
         torch.set_autocast_dtype(kind, dtype)
         torch.clear_autocast_cache()
-    lab.same("seen", seen)
+    lab.same("seen", states)
     lab.holds("autocast can be asked for", torch.amp.autocast_mode.is_autocast_available(kind))
     other_kind = "cuda" if kind == "cpu" else "cpu"
     with torch.autocast(kind, dtype=torch.bfloat16):
@@ -89,8 +89,8 @@ def autocast_by_hand(lab: Lab) -> None:
 
 @behaviour("autocast", sees=("value", "error"))
 def autocast_refusals(lab: Lab) -> None:
-    """An unknown device type, one that is not a string, or a dtype that autocast cannot lower to is refused
-    or ignored with a warning.
+    """autocast refuses an unknown device type and a device type that is not a string. For a dtype that
+    autocast does not support it warns and stays off.
     """
     kind = lab.device.type
     lab.raises("an unknown device type", lambda: torch.autocast("nonsense"), match="device|autocast")
@@ -114,13 +114,13 @@ def autocast_refusals(lab: Lab) -> None:
 
 @behaviour("autocast", sees=("value",))
 def autocast_of_threads(lab: Lab) -> None:
-    """A new thread starts without autocast, and autocast on one does not reach another."""
+    """A new thread starts without autocast, and autocast in one thread does not affect another."""
     kind = lab.device.type
     x = lab.integers(3, 3)
-    seen: list[Any] = []
+    states: list[Any] = []
 
     def work() -> None:
-        seen.append((torch.is_autocast_enabled(kind), (x @ x).dtype))
+        states.append((torch.is_autocast_enabled(kind), (x @ x).dtype))
         torch.set_autocast_enabled(kind, True)
 
     with torch.autocast(kind, dtype=torch.bfloat16):
@@ -128,30 +128,30 @@ def autocast_of_threads(lab: Lab) -> None:
         thread.start()
         thread.join(60)
         lab.same("product", x @ x)
-    lab.same("seen", [seen, torch.is_autocast_enabled(kind)])
+    lab.same("seen", [states, torch.is_autocast_enabled(kind)])
 
 
 @behaviour("autocast", sees=("value",))
 def autocast_of_functions(lab: Lab) -> None:
-    """custom_fwd casts inputs and switches autocast off, or runs in the caller's mode, and custom_bwd in the
-    forward's.
+    """custom_fwd casts inputs and disables autocast if cast_inputs is set. Otherwise it runs in the caller's
+    mode. custom_bwd runs in the mode of the forward.
     """
     kind = lab.device.type
-    seen: list[Any] = []
+    states: list[Any] = []
 
     def product_with(**options: Any) -> Any:
         class Product(torch.autograd.Function):
             @staticmethod
             @torch.amp.custom_fwd(device_type=kind, **options)  # type: ignore[untyped-decorator]
             def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
-                seen.append((a.dtype, torch.is_autocast_enabled(kind)))
+                states.append((a.dtype, torch.is_autocast_enabled(kind)))
                 ctx.save_for_backward(a, b)
                 return a @ b
 
             @staticmethod
             @torch.amp.custom_bwd(device_type=kind)  # type: ignore[untyped-decorator]
             def backward(ctx: Any, grad: Any) -> Any:
-                seen.append((grad.dtype, torch.is_autocast_enabled(kind)))
+                states.append((grad.dtype, torch.is_autocast_enabled(kind)))
                 a, b = ctx.saved_tensors
                 return grad @ b.t(), a.t() @ grad
 
@@ -166,22 +166,22 @@ def autocast_of_functions(lab: Lab) -> None:
         loss.backward()
         lab.same(f"value with {options}", out.detach())
         lab.same(f"gradients with {options}", [a.grad, b.grad])
-    plain = product_with(cast_inputs=torch.bfloat16).apply(a, b)
-    lab.same("outside nothing is cast", plain.detach())
-    lab.same("seen", seen)
+    product = product_with(cast_inputs=torch.bfloat16).apply(a, b)
+    lab.same("outside nothing is cast", product.detach())
+    lab.same("seen", states)
 
 
 @behaviour("autocast", sees=("value",))
 def autocast_of_recurrent_modules(lab: Lab) -> None:
-    """Recurrent modules run under autocast and give gradients in their parameters' dtype."""
+    """Recurrent modules run under autocast, and their gradients have the dtype of their parameters."""
     kind = lab.device.type
     for name, make in {"rnn": torch.nn.RNN, "lstm": torch.nn.LSTM, "gru": torch.nn.GRU}.items():
         module = make(2, 3)
         with torch.no_grad():
-            for place, parameter in enumerate(module.parameters()):
-                parameter.copy_((torch.arange(parameter.numel()).view_as(parameter) % 5 - 2 + place % 2) / 8)
+            for index, parameter in enumerate(module.parameters()):
+                parameter.copy_((torch.arange(parameter.numel()).view_as(parameter) % 5 - 2 + index % 2) / 8)
         module = lab.to(module)
-        # The host's library refuses an LSTM of bfloat16 on processors without its instructions.
+        # oneDNN refuses a bfloat16 LSTM on processors without bfloat16 instructions.
         with torch.backends.mkldnn.flags(enabled=False), torch.autocast(kind, dtype=torch.bfloat16):
             out, _ = module(lab.integers(4, 1, 2) / 4)
         out.float().sum().backward()

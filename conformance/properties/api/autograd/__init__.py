@@ -1,1 +1,1 @@
-"""Behaviours of area ``autograd``: the engine of backward passes."""
+"""Behaviours of area ``autograd``: graphs, gradients, hooks, modes and custom functions."""

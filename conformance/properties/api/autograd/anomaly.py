@@ -1,4 +1,4 @@
-"""Reports of anomaly detection: the place in the forward pass that a failing backward comes from."""
+"""Reports of anomaly detection: the forward call of the node whose backward returned NaN."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.behaviours.lab import Lab
 
 
 class _Poisoned(Function):
-    """The identity, with a backward of NaN."""
+    """The identity, with a backward that returns NaN."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> Any:
@@ -24,7 +24,7 @@ class _Poisoned(Function):
 
 
 class _PoisonedLater(Function):
-    """The identity, with a backward whose own backward is NaN."""
+    """The identity, with a backward whose own backward returns NaN."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> Any:
@@ -37,8 +37,8 @@ class _PoisonedLater(Function):
 
 @behaviour("autograd", sees=("value", "error", "message", "warning"))
 def anomalies_of_second_derivatives(lab: Lab) -> None:
-    """If NaN first comes up in the backward of a backward, detection raises there, and warns with the places
-    of the call and of that which induced it.
+    """If NaN first appears in the backward of a backward, anomaly detection raises there. It warns with the
+    traceback of the forward call and of the previous calculation that induced it.
     """
     x = lab.put([1.0, 2.0], requires_grad=True)
 
@@ -54,19 +54,23 @@ def anomalies_of_second_derivatives(lab: Lab) -> None:
                 return str(error)
         return ""
 
-    lab.raises("the second derivative", lambda: _reraise(second()), match="_PoisonedBackward.* returned nan")
+    lab.raises(
+        "the second derivative", lambda: _raise_if_text(second()), match="_PoisonedBackward.* returned nan"
+    )
     lab.warns("the second derivative", second, match="Traceback of forward call that caused the error")
     lab.warns("that which induced it", second, match="Previous calculation was induced by _PoisonedLater")
 
 
-def _reraise(text: str) -> None:
+def _raise_if_text(text: str) -> None:
     if text:
         raise RuntimeError(text)
 
 
 @behaviour("autograd", sees=("value", "error", "message", "warning"))
 def anomalies_of_unwatched_forwards(lab: Lab) -> None:
-    """Detection around the backward alone still raises; it warns that the forward pass left no place."""
+    """Anomaly detection around the backward alone still raises. It warns that no information about the
+    forward is available.
+    """
     x = lab.put([1.0, 2.0], requires_grad=True)
 
     def run() -> str:
@@ -78,7 +82,7 @@ def anomalies_of_unwatched_forwards(lab: Lab) -> None:
             return str(error)
         return ""
 
-    lab.raises("a backward with NaN", lambda: _reraise(run()), match="_PoisonedBackward.* returned nan")
+    lab.raises("a backward with NaN", lambda: _raise_if_text(run()), match="_PoisonedBackward.* returned nan")
     lab.warns("a backward with NaN", run, match="No forward pass information available")
     x.grad = None
     (x * 2).sum().backward()

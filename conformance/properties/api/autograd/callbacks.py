@@ -1,4 +1,4 @@
-"""Callbacks of a backward pass, its order, and the node that is current."""
+"""Callbacks of a backward, the order of its nodes, and the current node."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-def _queue(callback: Any) -> None:
+def _queue_callback(callback: Any) -> None:
     torch.autograd.Variable._execution_engine.queue_callback(callback)
 
 
 @behaviour("autograd", sees=("value", "error"))
 def callbacks_at_the_end(lab: Lab) -> None:
-    """A callback queued during a backward pass runs once, after all gradients are there; it may queue others,
-    and its error is the backward's.
+    """A callback queued during a backward runs once, after all gradients are accumulated. It may queue other
+    callbacks, and its error propagates from the backward.
     """
     x = lab.put([1.0, 2.0], requires_grad=True)
-    seen: list[Any] = []
+    calls: list[Any] = []
 
     def last() -> None:
-        seen.append("last")
+        calls.append("last")
 
     def first() -> None:
         assert x.grad is not None
-        seen.append(("first", x.grad.clone()))
-        _queue(last)
+        calls.append(("first", x.grad.clone()))
+        _queue_callback(last)
 
     y = x * 3
-    handle = y.register_hook(lambda grad: _queue(first))
+    handle = y.register_hook(lambda grad: _queue_callback(first))
     y.sum().backward(retain_graph=True)
-    lab.same("calls", seen)
+    lab.same("calls", calls)
     handle.remove()
     y.sum().backward(retain_graph=True)
-    lab.same("calls belong to their backward", len(seen))
+    lab.same("calls belong to their backward", len(calls))
 
     def fails() -> None:
         raise KeyError("in a callback")
 
-    x.register_hook(lambda grad: _queue(fails))
+    x.register_hook(lambda grad: _queue_callback(fails))
     lab.raises("a callback that fails", lambda: y.sum().backward(), KeyError, match="in a callback")
-    lab.raises("outside of a backward", lambda: _queue(last), match="backward")
+    lab.raises("outside of a backward", lambda: _queue_callback(last), match="backward")
 
 
 @behaviour("autograd", sees=("value",))
 def callbacks_of_nested_backward(lab: Lab) -> None:
-    """A callback runs at the end of the backward pass in which it was queued, the inner one's before the
-    outer one goes on.
+    """A callback runs at the end of the backward in which it was queued. Callbacks of an inner backward run
+    before the outer backward continues.
     """
     log: list[str] = []
 
@@ -63,7 +63,7 @@ def callbacks_of_nested_backward(lab: Lab) -> None:
             @staticmethod
             def backward(ctx: Any, grad: Any) -> Any:
                 if 1 in depths:
-                    _queue(lambda: log.append("inner"))
+                    _queue_callback(lambda: log.append("inner"))
                 return grad
 
         class Outer(Function):
@@ -74,7 +74,7 @@ def callbacks_of_nested_backward(lab: Lab) -> None:
             @staticmethod
             def backward(ctx: Any, grad: Any) -> Any:
                 if 0 in depths:
-                    _queue(lambda: log.append("outer"))
+                    _queue_callback(lambda: log.append("outer"))
                 inside = grad.detach().requires_grad_()
                 with torch.enable_grad():
                     Inner.apply(inside).sum().backward()
@@ -93,9 +93,7 @@ def callbacks_of_nested_backward(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def order_of_nested_backward(lab: Lab) -> None:
-    """A backward pass that runs within a node is finished before nodes of the outer pass that wait beside
-    it.
-    """
+    """A backward that runs inside a node finishes before waiting nodes of the outer backward run."""
     order: list[str] = []
 
     class Waits(Function):
@@ -124,27 +122,29 @@ def order_of_nested_backward(lab: Lab) -> None:
                     Nested.apply(ctx.smaller, ctx.depth - 1).sum().backward()
             return grad, None
 
-    left, right = lab.put([6.0], requires_grad=True), lab.put([5.0], requires_grad=True)
-    (Waits.apply(left) * Nested.apply(right, 5)).sum().backward()
+    first, second = lab.put([6.0], requires_grad=True), lab.put([5.0], requires_grad=True)
+    (Waits.apply(first) * Nested.apply(second, 5)).sum().backward()
     lab.same("order", order)
-    lab.same("gradients", [left.grad, right.grad])
+    lab.same("gradients", [first.grad, second.grad])
 
 
 @behaviour("autograd", sees=("value", "error"))
 def the_current_node(lab: Lab) -> None:
-    """During a backward pass a hook can ask for the node that runs, for the order in which nodes run and
-    whether a node will be run.
+    """During a backward, a hook can query the current node, the order in which nodes run, and whether a node
+    will run.
     """
     x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
     a: Any = x * 2
     b: Any = y * 3
     c: Any = a + b
     total = c.sum()
-    seen: list[Any] = []
+    execution_flags: list[Any] = []
     orders: list[list[str]] = []
 
     def look(grad: Any) -> None:
-        seen.append([torch._C._will_engine_execute_node(node) for node in (a.grad_fn, b.grad_fn, c.grad_fn)])
+        execution_flags.append(
+            [torch._C._will_engine_execute_node(node) for node in (a.grad_fn, b.grad_fn, c.grad_fn)]
+        )
 
     def predict(grad: Any) -> None:
         order = torch._C._current_graph_task_execution_order()  # type: ignore[attr-defined]
@@ -153,7 +153,7 @@ def the_current_node(lab: Lab) -> None:
     handle = c.register_hook(look)
     total.backward(retain_graph=True)
     total.backward(inputs=[x], retain_graph=True)
-    lab.same("which nodes will run, in backward and in backward into x", seen)
+    lab.same("which nodes will run, in backward and in backward into x", execution_flags)
     handle.remove()
     handle = total.register_hook(predict)
     with torch.autograd.set_multithreading_enabled(False):

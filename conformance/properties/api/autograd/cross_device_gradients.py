@@ -15,7 +15,9 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", level="training", sees=("value",))
 def gradients_across_devices(lab: Lab) -> None:
-    """A gradient is on the device of its leaf, however often the forward moved between host and device."""
+    """A gradient is on the device of its leaf, for any number of moves between host and device in the
+    forward.
+    """
     x = lab.integers(3, requires_grad=True)
     host = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     moved = host.to(lab.device)
@@ -44,7 +46,9 @@ def gradients_across_devices(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def wrong_device_gradients(lab: Lab) -> None:
-    """A gradient passed to backward, or returned by a Function, must be on the device of its tensor."""
+    """A gradient that is passed to backward or returned by a Function must be on the device of its tensor. A
+    scalar of the host may be combined with a device tensor, and its gradient is on the host.
+    """
     x = lab.integers(3, requires_grad=True)
     meta = torch.ones(3, device="meta")
     lab.raises("given to backward", lambda: (x * 2).backward(meta), match="device")
@@ -68,8 +72,8 @@ def wrong_device_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def gradients_of_conversions(lab: Lab) -> None:
-    """Gradients of conversions come back in the dtype of the leaf: of floats, halves, and the real part of
-    complex ones.
+    """Gradients of dtype conversions have the dtype of the leaf. The gradient of a conversion to complex is
+    the real part.
     """
     x = lab.integers(3, requires_grad=True)
     for name, convert in {
@@ -103,8 +107,8 @@ def gradients_of_conversions(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
-    """A tensor of one element that needs gradients becomes a Python number, and Python numbers
-    enter graphs.
+    """A tensor of one element that requires grad converts to a Python number. Python numbers can be operands
+    of differentiable operators.
     """
     x = lab.put(3.0, requires_grad=True)
     y = lab.put([2.0], requires_grad=True)
@@ -125,18 +129,18 @@ def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def copies_of_gradients(lab: Lab) -> None:
-    """A gradient passed to backward is copied or kept as it is, and is never changed by later work."""
+    """A gradient passed to backward is copied or kept, and later work never changes it."""
     x: Any = lab.integers(3, requires_grad=True)
-    given = lab.put([1.0, 2.0, 3.0])
-    (x * 1).backward(given)
-    (x * 2).backward(given)
-    lab.expect("given", given, [1.0, 2.0, 3.0])
+    seed_gradient = lab.put([1.0, 2.0, 3.0])
+    (x * 1).backward(seed_gradient)
+    (x * 2).backward(seed_gradient)
+    lab.expect("given", seed_gradient, [1.0, 2.0, 3.0])
     lab.expect("added up", x.grad, [3.0, 6.0, 9.0])
     x.grad = None
-    x.clone().backward(given, create_graph=False)
+    x.clone().backward(seed_gradient, create_graph=False)
     x.grad.zero_()
-    lab.expect("after .grad was cleared in place", given, [1.0, 2.0, 3.0])
-    held = []
+    lab.expect("after .grad was cleared in place", seed_gradient, [1.0, 2.0, 3.0])
+    received = []
 
     class Keeps(Function):
         @staticmethod
@@ -145,25 +149,25 @@ def copies_of_gradients(lab: Lab) -> None:
 
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
-            held.append(grad)
+            received.append(grad)
             return grad, grad
 
     a: Any = lab.integers(3, requires_grad=True)
     b = lab.integers(3, requires_grad=True)
-    Keeps.apply(a, b).backward(given)
+    Keeps.apply(a, b).backward(seed_gradient)
     a.grad.mul_(10)
     lab.expect("one gradient for two leaves", b.grad, [1.0, 2.0, 3.0])
-    lab.expect("what a Function held", held[0], [1.0, 2.0, 3.0])
+    lab.expect("what a Function held", received[0], [1.0, 2.0, 3.0])
     c: Any = lab.integers(3, requires_grad=True)
-    (c + c.detach()).backward(given.expand(3))
+    (c + c.detach()).backward(seed_gradient.expand(3))
     c.grad.add_(1)
-    lab.expect("given, once more", given, [1.0, 2.0, 3.0])
+    lab.expect("given, once more", seed_gradient, [1.0, 2.0, 3.0])
 
 
 @behaviour("autograd", sees=("value",))
 def ties_share_gradients(lab: Lab) -> None:
-    """min, max, median, amin and amax over everything split the gradient equally between equal elements,
-    adding up to one.
+    """min, max, amin and amax over all elements divide the gradient equally between equal elements. The
+    gradient of median adds up to one.
     """
     for data in ([1.0, 1.0, 1.0], [3.0, 3.0, 1.0, 1.0]):
         for name in ("max", "min", "amax", "amin"):
@@ -190,8 +194,8 @@ def ties_share_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def gradients_at_special_points(lab: Lab) -> None:
-    """Gradients at the edges of domains are as documented: powers of zero, norms at zero, products with
-    zeros.
+    """Gradients at the edges of domains are as documented: for powers of zero, norms at zero and products
+    with zeros.
     """
     x = lab.put([0.0, 2.0], requires_grad=True)
 
@@ -227,15 +231,15 @@ def gradients_at_special_points(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def variance_and_mean(lab: Lab) -> None:
-    """Gradients of var_mean and std_mean are those of their parts, of one part alone or both."""
+    """var_mean and std_mean have the correct gradients if one of their results is used, or both."""
     x = lab.integers(3, 4, requires_grad=True)
     for name in ("var_mean", "std_mean"):
         function = getattr(torch, name)
         for options in ({"dim": 1}, {"dim": 0, "keepdim": True}, {"dim": [0, 1], "correction": 0}):
             first, mean = function(x, **options)
-            for what, out in {"first": first.sum(), "mean": mean.sum(), "both": (first * mean).sum()}.items():
+            for part, out in {"first": first.sum(), "mean": mean.sum(), "both": (first * mean).sum()}.items():
                 gradient = torch.autograd.grad(out, x, retain_graph=True)[0]
-                lab.close(f"{name} {options}: {what}", gradient, roundings=256)
+                lab.close(f"{name} {options}: {part}", gradient, roundings=256)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         lab.expect("std over one element", x[:1, :1].std().detach(), math.nan)

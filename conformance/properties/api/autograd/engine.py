@@ -1,4 +1,4 @@
-"""The engine: backward within backward, on several threads and streams, its errors and its modes."""
+"""The autograd engine: nested backwards, threads, streams, errors and modes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-class _Again(Function):
-    """Twice its input, by a backward that runs another one ``depth`` deep."""
+class _NestedBackward(Function):
+    """Twice the input. The backward runs another backward inside, to ``depth`` levels."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, depth: int) -> Any:
         ctx.depth = depth
         with torch.enable_grad():
             ctx.x = x.detach().requires_grad_()
-            ctx.out = _Again.apply(ctx.x, depth - 1) if depth else ctx.x * 2
+            ctx.out = _NestedBackward.apply(ctx.x, depth - 1) if depth else ctx.x * 2
         return ctx.out.detach()
 
     @staticmethod
@@ -32,13 +32,13 @@ class _Again(Function):
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def backward_within_backward(lab: Lab) -> None:
-    """A backward may run another, sixty deep and more; errors inside propagate, and the mode is restored
-    afterwards.
+    """A backward may run another one inside, to a depth of 65 or more. Errors inside propagate, and the grad
+    mode is restored afterwards.
     """
     x = lab.integers(3, requires_grad=True)
     for depth in (0, 1, 65):
         x.grad = None
-        _Again.apply(x, depth).sum().backward()
+        _NestedBackward.apply(x, depth).sum().backward()
         lab.expect(f"gradient at depth {depth}", x.grad, [2.0, 2.0, 2.0])
     modes = []
 
@@ -88,7 +88,7 @@ def backward_within_backward(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def backward_within_hooks(lab: Lab) -> None:
-    """Hooks of leaves and of results may run backward on other tensors, and on the same leaf."""
+    """Hooks of leaves and of results may run a backward, on other tensors or on the same leaf."""
     x = lab.integers(2, requires_grad=True)
     y = lab.integers(2, requires_grad=True)
 
@@ -115,7 +115,7 @@ def backward_within_hooks(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def backward_on_several_threads(lab: Lab) -> None:
-    """Backward passes on several threads over shared leaves add up, one after another or at once."""
+    """Backwards on several threads over shared leaves accumulate their gradients."""
     x = lab.integers(4, 4, requires_grad=True)
     errors: list[BaseException] = []
 
@@ -153,22 +153,24 @@ def backward_on_several_threads(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def threads_in_the_middle(lab: Lab) -> None:
-    """Parts of a graph made on other threads, forked and joined, are differentiated as if made on one."""
+    """Parts of a graph that are created on several threads are differentiated as if one thread had created
+    them.
+    """
     x = lab.integers(4, requires_grad=True)
     parts: dict[int, torch.Tensor] = {}
     modes: list[bool] = []
 
-    def work(place: int, part: torch.Tensor) -> None:
+    def work(index: int, part: torch.Tensor) -> None:
         modes.append(torch.is_grad_enabled())
-        parts[place] = part * (place + 1) + place
+        parts[index] = part * (index + 1) + index
 
     middle = x * 2
-    threads = [threading.Thread(target=work, args=(place, middle)) for place in range(3)]
+    threads = [threading.Thread(target=work, args=(index, middle)) for index in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    out: Any = sum(parts[place] for place in range(3))
+    out: Any = sum(parts[index] for index in range(3))
     out.sum().backward()
     lab.same("modes", modes)
     lab.expect("gradient", x.grad, [12.0] * 4)
@@ -176,8 +178,8 @@ def threads_in_the_middle(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def errors_of_threads(lab: Lab) -> None:
-    """An exception in a backward on another thread is raised there, with its type and the line of the user's
-    code.
+    """An exception in a backward on another thread is raised in that thread, with its type and a traceback
+    that includes the user's code.
     """
     x = lab.integers(3, requires_grad=True)
 
@@ -220,31 +222,31 @@ def errors_of_threads(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def multithreading_switch(lab: Lab) -> None:
-    """set_multithreading_enabled is a context and a function, and with it off backward runs on the calling
-    thread.
+    """set_multithreading_enabled is a context manager and a function. If it is disabled, the backward runs on
+    the calling thread.
     """
     x = lab.integers(3, requires_grad=True)
-    seen: list[bool] = []
+    states: list[bool] = []
     y = x * 2
     caller = threading.get_ident()
-    y.register_hook(lambda grad: seen.append(threading.get_ident() == caller))
+    y.register_hook(lambda grad: states.append(threading.get_ident() == caller))
     with torch.autograd.set_multithreading_enabled(False):
-        seen.append(torch._C._is_multithreading_enabled())
+        states.append(torch._C._is_multithreading_enabled())
         with torch.autograd.set_multithreading_enabled(True):
-            seen.append(torch._C._is_multithreading_enabled())
+            states.append(torch._C._is_multithreading_enabled())
         y.sum().backward()
-    seen.append(torch._C._is_multithreading_enabled())
+    states.append(torch._C._is_multithreading_enabled())
     torch.autograd.set_multithreading_enabled(False)
-    seen.append(torch._C._is_multithreading_enabled())
+    states.append(torch._C._is_multithreading_enabled())
     torch.autograd.set_multithreading_enabled(True)
-    lab.same("seen", seen)
+    lab.same("seen", states)
     lab.same("gradient", x.grad)
 
 
 @behaviour("autograd", sees=("value", "error", "message"))
 def anomaly_detection(lab: Lab) -> None:
-    """detect_anomaly raises at the first backward that produces NaN, names it, and can leave NaNs
-    unchecked.
+    """detect_anomaly raises at the first backward that returns NaN and names it. With check_nan=False it
+    ignores NaN.
     """
     x = lab.put([0.0, 1.0], requires_grad=True)
 
@@ -294,8 +296,8 @@ def anomaly_detection(lab: Lab) -> None:
 
 @behaviour("autograd", capabilities=("streams",), sees=("value",))
 def backward_on_streams(lab: Lab) -> None:
-    """Backward runs each node on the stream of its forward; later work on the calling stream sees
-    the result.
+    """Backward runs each node on the stream of its forward. Later work on the calling stream uses the
+    finished gradients.
     """
     x: Any = lab.integers(64, 64, requires_grad=True)
     if lab.on_target and not lab.target.is_cpu:

@@ -1,4 +1,4 @@
-"""Results of Functions: leaves, changed inputs, results marked twice, and saved results."""
+"""Results of Functions: leaves, modified inputs, results marked twice, and saved results."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class _Added(Function):
 
 @behaviour("autograd", sees=("value", "error"))
 def changed_inputs_as_results(lab: Lab) -> None:
-    """An input that is changed in place and returned becomes a result of the Function: a plain one comes to
-    need gradients, and a view passes them to its base.
+    """An input that a Function changes in place and returns becomes a result of the Function. An input that
+    did not require grad then requires grad, and a view passes the gradient to its base.
     """
-    plain, other = lab.put([1.0, 2.0]), lab.put([3.0, 4.0], requires_grad=True)
-    changed, sum_of_two = _Added.apply(plain, other)
-    lab.holds("the input itself is returned", changed is plain)
+    without_gradient, added = lab.put([1.0, 2.0]), lab.put([3.0, 4.0], requires_grad=True)
+    changed, sum_of_two = _Added.apply(without_gradient, added)
+    lab.holds("the input itself is returned", changed is without_gradient)
     lab.same("its node", type(changed.grad_fn).__name__)
     lab.same("needs", [changed.requires_grad, sum_of_two.requires_grad])
     changed.sum().backward()
-    lab.expect("gradient of what was added", other.grad, [1.0, 1.0])
+    lab.expect("gradient of what was added", added.grad, [1.0, 1.0])
 
     class Twice(Function):
         @staticmethod
@@ -49,9 +49,9 @@ def changed_inputs_as_results(lab: Lab) -> None:
             return first * 2 + second * 2
 
     leaf = lab.put([1.0, 2.0], requires_grad=True)
-    left, right = Twice.apply(leaf.clone())
-    lab.holds("a changed input returned twice is one tensor", left is right)
-    left.sum().backward()
+    first_result, second_result = Twice.apply(leaf.clone())
+    lab.holds("a changed input returned twice is one tensor", first_result is second_result)
+    first_result.sum().backward()
     lab.expect("its gradient", leaf.grad, [2.0, 2.0])
     lab.raises("a changed view returned twice", lambda: Twice.apply(leaf.clone().view_as(leaf)))
 
@@ -75,8 +75,8 @@ def changed_inputs_as_results(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def changed_inputs_without_gradients(lab: Lab) -> None:
-    """A result may be marked both as changed in place and as non-differentiable: it needs no gradient then,
-    and what else is returned does.
+    """A result may be marked both as changed in place and as non-differentiable. It does not require grad
+    then, and the other results do.
     """
 
     class Cleared(Function):
@@ -92,9 +92,9 @@ def changed_inputs_without_gradients(lab: Lab) -> None:
             return None, second * 3
 
     x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
-    held = x.clone()
-    cleared, tripled = Cleared.apply(held, y)
-    lab.shares("the input and the cleared result", held, cleared)
+    cleared_input = x.clone()
+    cleared, tripled = Cleared.apply(cleared_input, y)
+    lab.shares("the input and the cleared result", cleared_input, cleared)
     lab.same("needs", [cleared.requires_grad, tripled.requires_grad])
     lab.same("value", cleared.detach())
     (cleared + tripled).sum().backward()
@@ -104,8 +104,8 @@ def changed_inputs_without_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def leaves_as_results(lab: Lab) -> None:
-    """A leaf that a Function returns becomes a result of it: its own hooks see the gradient of all its uses,
-    and under no_grad it stays a leaf.
+    """A leaf that a Function returns becomes a result of the Function. Its hooks receive the gradient of all
+    its uses. Under no_grad it remains a leaf.
     """
 
     class Passed(Function):
@@ -118,11 +118,11 @@ def leaves_as_results(lab: Lab) -> None:
             return first + second, second
 
     x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
-    seen: list[torch.Tensor] = []
+    hook_gradients: list[torch.Tensor] = []
     same, total = Passed.apply(x, y)
-    x.register_hook(lambda grad: seen.append(grad.clone()))
+    x.register_hook(lambda grad: hook_gradients.append(grad.clone()))
     (same + total).sum().backward()
-    lab.same("what the leaf's hook saw", seen)
+    lab.same("what the leaf's hook saw", hook_gradients)
     lab.same("gradients", [x.grad, y.grad])
 
     class Through(Function):
@@ -137,22 +137,20 @@ def leaves_as_results(lab: Lab) -> None:
     with torch.no_grad():
         out = Through.apply(x)
     lab.same("under no_grad", [x.requires_grad, out.grad_fn is None, x.is_leaf])
-    plain = lab.integers(3, 2)
+    rows = lab.integers(3, 2)
     first, second = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
-    plain[0] = first
-    plain[1] = 2 * second
-    lab.same("a plain tensor with parts that need gradients", [plain.requires_grad, plain.is_leaf])
-    plain.sum().backward()
+    rows[0] = first
+    rows[1] = 2 * second
+    lab.same("a plain tensor with parts that need gradients", [rows.requires_grad, rows.is_leaf])
+    rows.sum().backward()
     lab.expect("gradient of a part", first.grad, [1.0, 1.0])
     lab.expect("gradient of a doubled part", second.grad, [2.0, 2.0])
 
 
 @behaviour("autograd", sees=("value",))
 def saved_results_of_functions(lab: Lab) -> None:
-    """A result that a Function saved comes back with its place among the results, and leads to the same
-    node.
-    """
-    places: list[Any] = []
+    """A result that a Function saved is unpacked with its output number and with the node of the Function."""
+    positions: list[Any] = []
 
     class Three(Function):
         @staticmethod
@@ -164,13 +162,13 @@ def saved_results_of_functions(lab: Lab) -> None:
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
             saved = ctx.saved_tensors
-            places.append([part.output_nr for part in saved])
-            places.append([part.grad_fn is ctx for part in saved])
+            positions.append([part.output_nr for part in saved])
+            positions.append([part.grad_fn is ctx for part in saved])
             return grads[0] + 2 * grads[1] + 3 * grads[2]
 
     x = lab.put([1.0, 2.0], requires_grad=True)
     parts = Three.apply(x)
     lab.same("places", [part.output_nr for part in parts])
     (parts[1] + parts[2]).sum().backward()
-    lab.same("places of what was saved", places)
+    lab.same("places of what was saved", positions)
     lab.expect("gradient", x.grad, [5.0, 5.0])

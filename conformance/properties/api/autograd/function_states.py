@@ -1,4 +1,4 @@
-"""User-defined functions and their surroundings: modes, lifetimes, views and repeated use."""
+"""User-defined Functions: grad modes, lifetimes, views and repeated use."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class _Doubled(Function):
 
 @behaviour("autograd", sees=("value", "error"))
 def grad_mode_in_functions(lab: Lab) -> None:
-    """A Function's forward runs without gradients; under no_grad its result needs none; backward may enable
-    them.
+    """The forward of a Function runs with gradients disabled. Under no_grad its result does not require grad.
+    Its forward and backward may enable gradients.
     """
     modes = []
 
@@ -34,17 +34,17 @@ def grad_mode_in_functions(lab: Lab) -> None:
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             modes.append(torch.is_grad_enabled())
             with torch.enable_grad():
-                kept = x.detach().requires_grad_()
-                result = kept * kept
-            ctx.save_for_backward(kept, result)
+                inner_input = x.detach().requires_grad_()
+                result = inner_input * inner_input
+            ctx.save_for_backward(inner_input, result)
             return result.detach()
 
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
             modes.append(torch.is_grad_enabled())
-            kept, result = ctx.saved_tensors
+            inner_input, result = ctx.saved_tensors
             with torch.enable_grad():
-                (gradient,) = torch.autograd.grad(result, kept, grad)
+                (gradient,) = torch.autograd.grad(result, inner_input, grad)
             return gradient
 
     x = lab.put([1.0, 2.0, 3.0], requires_grad=True)
@@ -61,7 +61,9 @@ def grad_mode_in_functions(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def functions_differentiated_repeatedly(lab: Lab) -> None:
-    """Gradients of gradients through a Function may be taken over and over, with graphs built in between."""
+    """Gradients of gradients through a Function can be computed repeatedly, with and without building a
+    graph.
+    """
     x = lab.integers(4, low=1, high=3, requires_grad=True)
 
     class Cube(Function):
@@ -75,24 +77,24 @@ def functions_differentiated_repeatedly(lab: Lab) -> None:
             (x,) = ctx.saved_tensors
             return grad * 3 * x * x
 
-    shown = []
+    derivatives = []
     total = Cube.apply(x).sum()
     for _ in range(3):
         (gradient,) = torch.autograd.grad(total, x, create_graph=True)
-        shown.append(gradient.detach().clone())
+        derivatives.append(gradient.detach().clone())
         total = gradient.sum()
-    lab.same("three derivatives of a cube", shown)
-    lab.expect("the third", shown[2], [6.0] * 4)
+    lab.same("three derivatives of a cube", derivatives)
+    lab.expect("the third", derivatives[2], [6.0] * 4)
     outer = Cube.apply(Cube.apply(x))
     derivative = torch.autograd.grad(outer.sum(), x, create_graph=True)[0]
-    again = [torch.autograd.grad(derivative.sum(), x, retain_graph=True)[0] for _ in range(3)]
-    lab.same("second derivative of a cube of a cube", again)
+    second_derivatives = [torch.autograd.grad(derivative.sum(), x, retain_graph=True)[0] for _ in range(3)]
+    lab.same("second derivative of a cube of a cube", second_derivatives)
 
 
 @behaviour("autograd", sees=("value",))
 def graphs_of_functions_are_freed(lab: Lab) -> None:
-    """The objects that a Function holds are freed with its graph, even if a context is kept outside, and a
-    deep graph is freed without recursion.
+    """The objects that a Function's context holds are freed with its graph. A deep graph is freed without
+    recursion.
     """
 
     class Owner:
@@ -135,8 +137,8 @@ def graphs_of_functions_are_freed(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("error",))
 def misuse_of_functions(lab: Lab) -> None:
-    """Backward attributes of a Function that was not applied, or a Function instance called, raise and do not
-    crash.
+    """Calling a Function instance, a missing backward, saving an object that is not a tensor and reading
+    freed saved tensors raise errors and do not crash.
     """
     x = lab.integers(3, requires_grad=True)
     bare = _Doubled()
@@ -183,8 +185,8 @@ def misuse_of_functions(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def views_out_of_functions(lab: Lab) -> None:
-    """Views returned by a Function share memory; a change in place of one that a Function made is refused or
-    tracked.
+    """Views that a Function returns share memory with their base. An in-place write into such a view is
+    refused if the input requires grad.
     """
 
     class Row(Function):
@@ -230,36 +232,36 @@ def views_out_of_functions(lab: Lab) -> None:
     x.grad = None
     second.sum().backward()
     lab.expect("in place on a result that is not a view", x.grad, [[6.0] * 3] * 2)
-    plain = lab.integers(2, 3)
-    view = Row.apply(plain)
+    without_gradient = lab.integers(2, 3)
+    view = Row.apply(without_gradient)
     view.add_(1)
-    lab.same("in place where no gradient is needed", plain)
+    lab.same("in place where no gradient is needed", without_gradient)
 
 
 @behaviour("autograd", sees=("value",))
 def functions_change_local_tensors(lab: Lab) -> None:
-    """Tensors made within forward and backward may be changed there in place, saved ones of other versions
-    unharmed.
+    """Tensors created inside forward and backward may be changed there in place, also before they are
+    saved.
     """
 
     class Local(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
-            held = x.clone()
-            held[0] = 0
-            held.mul_(2)
-            view = held.view(-1)
+            local = x.clone()
+            local[0] = 0
+            local.mul_(2)
+            view = local.view(-1)
             view.add_(1)
-            ctx.save_for_backward(held)
-            return held
+            ctx.save_for_backward(local)
+            return local
 
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
-            (held,) = ctx.saved_tensors
+            (local,) = ctx.saved_tensors
             grad = grad.clone()
             grad[0] = 0
             grad.mul_(2)
-            return grad + 0 * held
+            return grad + 0 * local
 
     x = lab.integers(3, 2, requires_grad=True)
     result = Local.apply(x)
@@ -276,7 +278,9 @@ def functions_change_local_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def functions_on_subclasses(lab: Lab) -> None:
-    """A Function given a tensor subclass returns it unchanged if forward returns its input."""
+    """If the forward of a Function returns its input, and the input is a tensor subclass, the result has the
+    same class.
+    """
 
     class Marked(torch.Tensor):
         pass
@@ -299,8 +303,8 @@ def functions_on_subclasses(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def backward_without_a_graph(lab: Lab) -> None:
-    """The operations of a backward are recorded only with create_graph; a Function whose backward returns a
-    leaf leaves it unchanged.
+    """The operations of a backward are recorded only with create_graph. Saved leaves are unpacked with their
+    requires_grad flag.
     """
     flags = []
 

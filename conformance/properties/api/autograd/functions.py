@@ -1,4 +1,4 @@
-"""User-defined functions of autograd: arguments and results of their forward and backward."""
+"""User-defined Functions: arguments and results of forward and backward."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.behaviours.lab import Lab
 
 
 class _Scaled(Function):
-    """``x * y * factor`` with tensors and a number among the arguments."""
+    """``x * y * factor``, with two tensors and a number as arguments."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, factor: float, y: torch.Tensor) -> Any:
@@ -23,14 +23,14 @@ class _Scaled(Function):
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         x, y = ctx.saved_tensors
-        left = grad * y * ctx.factor if ctx.needs_input_grad[0] else None
-        right = grad * x * ctx.factor if ctx.needs_input_grad[2] else None
-        return left, None, right
+        grad_x = grad * y * ctx.factor if ctx.needs_input_grad[0] else None
+        grad_y = grad * x * ctx.factor if ctx.needs_input_grad[2] else None
+        return grad_x, None, grad_y
 
 
 @behaviour("autograd", level="training", sees=("value",))
 def custom_function_gradients(lab: Lab) -> None:
-    """A user's Function takes tensors and numbers, knows which inputs need gradients, and can be
+    """A user-defined Function accepts tensors and numbers, can query which inputs need gradients, and can be
     differentiated twice.
     """
     x, y = lab.integers(3, 4, requires_grad=True), lab.integers(3, 4, requires_grad=True)
@@ -52,7 +52,9 @@ def custom_function_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def once_differentiable_functions(lab: Lab) -> None:
-    """A backward marked once_differentiable runs without a graph; differentiating its result is an error."""
+    """A backward marked once_differentiable runs without recording a graph. Differentiating its result is an
+    error.
+    """
     modes = []
 
     class Tripled(Function):
@@ -75,10 +77,10 @@ def once_differentiable_functions(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def undefined_gradients_of_functions(lab: Lab) -> None:
-    """None from a backward means no gradient; unused outputs give zeros, or None after
-    set_materialize_grads(False).
+    """None from a backward means that no gradient is accumulated. For unused outputs the backward receives
+    zeros, or None after set_materialize_grads(False).
     """
-    seen: list[Any] = []
+    received: list[Any] = []
 
     class Cut(Function):
         @staticmethod
@@ -97,7 +99,7 @@ def undefined_gradients_of_functions(lab: Lab) -> None:
 
         @staticmethod
         def backward(ctx: Any, first_grad: Any, second_grad: Any) -> Any:
-            seen.append(None if second_grad is None else second_grad.clone())
+            received.append(None if second_grad is None else second_grad.clone())
             return first_grad * 2, None
 
     x = lab.integers(3, requires_grad=True)
@@ -109,12 +111,12 @@ def undefined_gradients_of_functions(lab: Lab) -> None:
         x.grad = None
         Pair.apply(x, materialize)[0].sum().backward()
         lab.same(f"gradient with materialize={materialize}", x.grad)
-    lab.same("gradients of the unused output", seen)
+    lab.same("gradients of the unused output", received)
 
 
 @behaviour("autograd", sees=("value",))
 def functions_that_return_inputs(lab: Lab) -> None:
-    """A Function may return its input, even twice, and its backward is still called."""
+    """A Function may return its input, or one result twice, and its backward is still called."""
 
     class Through(Function):
         @staticmethod
@@ -150,9 +152,7 @@ def functions_that_return_inputs(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("error", "message"))
 def wrong_gradients_of_functions(lab: Lab) -> None:
-    """Gradients of a wrong number, shape or type raise errors that name the function; an exception in
-    backward propagates.
-    """
+    """Gradients of a wrong number, shape or type are errors. An exception in backward propagates."""
 
     def function_with(gradient: Any) -> Any:
         class Wrong(Function):
@@ -179,9 +179,9 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
     )
     shape = function_with(lambda grad: grad.new_ones(7))
     lab.raises("a wrong shape", lambda: shape.apply(x).sum().backward(), match="shape")
-    word = function_with(lambda grad: "a word")
+    text = function_with(lambda grad: "a word")
     lab.raises(
-        "a gradient that is not a tensor", lambda: word.apply(x).sum().backward(), RuntimeError, TypeError
+        "a gradient that is not a tensor", lambda: text.apply(x).sum().backward(), RuntimeError, TypeError
     )
 
     class Broken(RuntimeError):
@@ -202,10 +202,10 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def non_differentiable_outputs(lab: Lab) -> None:
-    """Outputs marked non-differentiable need no gradient and receive zeros in backward; the other outputs
-    work.
+    """Outputs marked non-differentiable do not require grad, and the backward receives zeros for them. The
+    other outputs are differentiable.
     """
-    seen: list[Any] = []
+    received: list[Any] = []
 
     class Split(Function):
         @staticmethod
@@ -217,7 +217,7 @@ def non_differentiable_outputs(lab: Lab) -> None:
 
         @staticmethod
         def backward(ctx: Any, of_mask: Any, grad: Any) -> Any:
-            seen.append(of_mask.clone())
+            received.append(of_mask.clone())
             return grad * 2
 
     class Shadow(Function):
@@ -229,7 +229,7 @@ def non_differentiable_outputs(lab: Lab) -> None:
 
         @staticmethod
         def backward(ctx: Any, grad: Any, nothing: Any, of_shadow: Any) -> Any:
-            seen.append(of_shadow.clone())
+            received.append(of_shadow.clone())
             return grad * 3
 
     x = lab.put([1.0, -2.0, 3.0], requires_grad=True)
@@ -243,14 +243,14 @@ def non_differentiable_outputs(lab: Lab) -> None:
     lab.same("need of gradients of a floating output", [output.requires_grad, nothing, shadow.requires_grad])
     output.sum().backward()
     lab.expect("gradient beside a shadow", x.grad, [3.0, 3.0, 3.0])
-    lab.same("what backward was given for them", seen)
+    lab.same("what backward was given for them", received)
     lab.raises("backward of a shadow", lambda: shadow.sum().backward(), match="does not require grad")
 
 
 @behaviour("autograd", sees=("value", "alias", "error"))
 def functions_in_place(lab: Lab) -> None:
-    """A Function that marks its input dirty and returns it changes it in place, with the backward that it
-    gives.
+    """A Function that marks its input dirty and returns it changes the input in place, with its own
+    backward.
     """
 
     class Tripled(Function):
@@ -288,9 +288,12 @@ def functions_in_place(lab: Lab) -> None:
     lab.same("base after its row was changed", base.detach())
     base.sum().backward()
     lab.expect("gradient through the base", x.grad, [[3.0] * 3, [1.0] * 3])
-    plain, second = lab.integers(3), lab.integers(3, requires_grad=True)
-    result = Both.apply(plain, second)
-    lab.holds("a changed tensor comes to need gradients", result is plain and plain.requires_grad)
+    without_gradient, second = lab.integers(3), lab.integers(3, requires_grad=True)
+    result = Both.apply(without_gradient, second)
+    lab.holds(
+        "a changed tensor comes to need gradients",
+        result is without_gradient and without_gradient.requires_grad,
+    )
     result.sum().backward()
     lab.expect("gradient of the other input", second.grad, [2.0, 2.0, 2.0])
     leaf = lab.integers(3, requires_grad=True)
@@ -299,8 +302,8 @@ def functions_in_place(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def setup_context(lab: Lab) -> None:
-    """With setup_context apart, forward has no context, default arguments are filled in, and gradients are
-    the same.
+    """If a Function defines setup_context, its forward has no context, default arguments are filled in, and
+    the gradients are the same.
     """
 
     class Power(Function):
@@ -331,8 +334,8 @@ def setup_context(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def what_functions_save(lab: Lab) -> None:
-    """save_for_backward keeps inputs, outputs and None; access to a tensor that was changed or freed since is
-    refused.
+    """save_for_backward accepts inputs, outputs and None. Access to a saved tensor that was changed or freed
+    afterwards is refused.
     """
 
     class Keeps(Function):
@@ -354,9 +357,9 @@ def what_functions_save(lab: Lab) -> None:
     result.sum().backward()
     lab.same("gradient with None saved", x.grad)
     lab.raises("saved tensors after they were freed", lambda: result.sum().backward(), match="second time")
-    kept = x * 1
-    result = Keeps.apply(kept, None)
-    kept.add_(1)
+    saved_input = x * 1
+    result = Keeps.apply(saved_input, None)
+    saved_input.add_(1)
     lab.raises("a saved input that was changed", lambda: result.sum().backward(), match="inplace operation")
     result = Keeps.apply(x * 1, None)
     result.mul_(2)
@@ -371,13 +374,13 @@ def what_functions_save(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def functions_with_other_things(lab: Lab) -> None:
-    """Functions take and return values that are not tensors, in any position, and may have no
-    tensors at all.
+    """Functions accept and return values that are not tensors, in any position, and may have no tensors at
+    all.
     """
 
     class Mixed(Function):
         @staticmethod
-        def forward(ctx: Any, word: str, x: torch.Tensor, numbers: Any, y: torch.Tensor) -> Any:
+        def forward(ctx: Any, text: str, x: torch.Tensor, numbers: Any, y: torch.Tensor) -> Any:
             ctx.save_for_backward(x, y)
             return "left", x * y, {"of": numbers}, x + y, 7
 
@@ -397,11 +400,11 @@ def functions_with_other_things(lab: Lab) -> None:
             return None, None
 
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
-    word, product, numbers, total, seven = Mixed.apply("w", x, [1, 2], y)
-    lab.same("things", [word, numbers, seven])
+    text, product, numbers, total, seven = Mixed.apply("w", x, [1, 2], y)
+    lab.same("things", [text, numbers, seven])
     (product * 2 + total).sum().backward()
     lab.same("gradients", [x.grad, y.grad])
     lab.same("no tensors at all", Words.apply(2, "ab"))
     grad_x, grad_y = torch.autograd.grad(Mixed.apply("w", x, [], y)[1].sum(), (x, y), create_graph=True)
-    again = torch.autograd.grad((grad_x * grad_y).sum(), (x, y))
-    lab.same("second gradients", again)
+    second_gradients = torch.autograd.grad((grad_x * grad_y).sum(), (x, y))
+    lab.same("second gradients", second_gradients)

@@ -1,4 +1,4 @@
-"""gradcheck and gradgradcheck on the device: they accept correct gradients and refuse wrong ones."""
+"""gradcheck and gradgradcheck on the device: they accept correct gradients and reject wrong ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-class _Wrong(Function):
+class _WrongFactor(Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> Any:
         ctx.save_for_backward(x)
@@ -27,8 +27,8 @@ class _Wrong(Function):
 
 @behaviour("autograd", dtypes=("float64", "complex128"), level="training", sees=("value",))
 def gradcheck_of_right_gradients(lab: Lab) -> None:
-    """gradcheck and gradgradcheck accept correct gradients: products, powers, views, indexing, several inputs
-    and outputs.
+    """gradcheck and gradgradcheck accept correct gradients: of products, powers, views and indexing, with
+    several inputs and outputs.
     """
     x, y = lab.floats(2, 3, requires_grad=True), lab.floats(3, 2, low=0.5, high=1.5, requires_grad=True)
     cases: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -60,19 +60,19 @@ def gradcheck_of_right_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), level="training", sees=("value", "error", "message"))
 def gradcheck_of_wrong_gradients(lab: Lab) -> None:
-    """gradcheck refuses wrong Jacobians, backward and forward, and returns False if it is asked
-    not to raise.
+    """gradcheck raises for wrong Jacobians, backward and forward. With raise_exception=False it returns
+    False.
     """
     x = lab.floats(3, low=1.0, high=2.0, requires_grad=True)
     for fast in (False, True):
         lab.raises(
             f"a wrong factor, fast {fast}",
-            lambda: gradcheck(_Wrong.apply, (x,), fast_mode=fast),
+            lambda: gradcheck(_WrongFactor.apply, (x,), fast_mode=fast),
             match="Jacobian mismatch",
         )
         lab.same(
             f"without raising, fast {fast}",
-            gradcheck(_Wrong.apply, (x,), fast_mode=fast, raise_exception=False),
+            gradcheck(_WrongFactor.apply, (x,), fast_mode=fast, raise_exception=False),
         )
 
     calls: list[int] = []
@@ -134,12 +134,12 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
             return first_grad * 2 + second_grad * 3
 
     lab.raises("zeros that give no zeros", lambda: gradcheck(Undefined.apply, (x,)))
-    lab.same("gradient", torch.autograd.grad(_Wrong.apply(x).sum(), x)[0])
+    lab.same("gradient", torch.autograd.grad(_WrongFactor.apply(x).sum(), x)[0])
 
 
 @behaviour("autograd", dtypes=("float64",), sees=("error",))
 def gradcheck_of_unfit_inputs(lab: Lab) -> None:
-    """gradcheck reports what is wrong: inputs that need no gradient or overlap, and outputs that cannot be
+    """gradcheck reports inputs that do not require grad or overlap themselves, and outputs that cannot be
     differentiated.
     """
     x = lab.floats(3, requires_grad=True)
@@ -152,7 +152,9 @@ def gradcheck_of_unfit_inputs(lab: Lab) -> None:
     lab.raises("no output can", lambda: gradcheck(lambda a: a.detach(), (x,)), RuntimeError, ValueError)
     lab.warns(
         "single precision",
-        lambda: _quiet(lambda: gradcheck(lambda a: a * 2, (x.detach().float().requires_grad_(),))),
+        lambda: _result_or_error_name(
+            lambda: gradcheck(lambda a: a * 2, (x.detach().float().requires_grad_(),))
+        ),
         match="double",
     )
     expanded = lab.floats(1).expand(3).detach().requires_grad_()
@@ -168,7 +170,7 @@ def gradcheck_of_unfit_inputs(lab: Lab) -> None:
     )
 
 
-def _quiet(call: Callable[[], Any]) -> Any:
+def _result_or_error_name(call: Callable[[], Any]) -> Any:
     try:
         return call()
     except Exception as error:

@@ -15,8 +15,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", dtypes=("float64",), sees=("value",))
 def gradcheck_of_unused_inputs(lab: Lab) -> None:
-    """gradcheck and gradgradcheck accept inputs that no result depends on, results on another device, and a
-    default device.
+    """gradcheck and gradgradcheck accept inputs that do not affect any result, results on another device, and
+    a default device.
     """
     x, y = lab.floats(3, requires_grad=True), lab.floats(3, requires_grad=True)
     lab.same("gradcheck", gradcheck(lambda a, b: (a * a, a * 2), (x, y), fast_mode=True))
@@ -42,15 +42,15 @@ def gradcheck_of_unused_inputs(lab: Lab) -> None:
             "a negative number as the base",
             gradcheck(lambda e: torch.pow(-1, e), (exponent,), fast_mode=True),
         )
-    one = lab.put([1.0], dtype=torch.float64, requires_grad=True)
-    lab.same("a result on the host", gradcheck(lambda a: a.to("cpu") * 2, (one,)))
+    single = lab.put([1.0], dtype=torch.float64, requires_grad=True)
+    lab.same("a result on the host", gradcheck(lambda a: a.to("cpu") * 2, (single,)))
     host = torch.ones(1, dtype=torch.float64, requires_grad=True)
     lab.same("an input on the host", gradcheck(lambda a: a.to(lab.device) * 2, (host,)))
 
 
 @behaviour("autograd", dtypes=("float64",), sees=("value",))
 def gradcheck_of_complex_results(lab: Lab) -> None:
-    """gradcheck takes functions of real and complex inputs with real and complex results, in both modes."""
+    """gradcheck accepts functions of real and complex inputs with real and complex results, in both modes."""
     if not lab.target.declares("complex128"):
         lab.nothing_due("the target declares no complex128")
         return
@@ -71,8 +71,8 @@ def gradcheck_of_complex_results(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), sees=("value", "error"))
 def gradcheck_of_results_that_vary(lab: Lab) -> None:
-    """gradcheck refuses functions whose results change shape or dtype as the input is moved a little, and
-    passes on the errors that a function raises.
+    """gradcheck raises for functions whose results change shape or dtype when the input is perturbed. It
+    propagates errors of the function.
     """
     x = lab.put([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64, requires_grad=True)
 
@@ -118,8 +118,8 @@ def gradcheck_of_results_that_vary(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), capabilities=("forward_ad",), sees=("value",))
 def gradcheck_passes_needs_on(lab: Lab) -> None:
-    """In forward mode gradcheck runs the function on inputs that need gradients and on ones that do not, and
-    gives tangents to those alone that need them.
+    """In forward mode gradcheck runs the function on inputs that require grad and on inputs that do not. Only
+    inputs that require grad get tangents.
     """
     needs: list[tuple[bool, bool]] = []
 
@@ -144,23 +144,25 @@ def gradcheck_passes_needs_on(lab: Lab) -> None:
                 total = total + da * b
             if db is not None:
                 total = total + a * db
-                seen.extend(["second"] if bool(db.any()) else [])
+                tangents_passed.extend(["second"] if bool(db.any()) else [])
             return total
 
-    seen: list[str] = []
+    tangents_passed: list[str] = []
     x, y = lab.floats(2, requires_grad=True), lab.floats(2, requires_grad=True)
     options: dict[str, Any] = {"check_forward_ad": True, "check_undefined_grad": False, "fast_mode": True}
     lab.same("both", gradcheck(Product.apply, (x, y), **options))
     lab.same("inputs that need gradients and others were given", sorted(set(needs)))
-    lab.holds("both tangents came up", "second" in seen)
-    seen.clear()
+    lab.holds("both tangents came up", "second" in tangents_passed)
+    tangents_passed.clear()
     lab.same("one alone", gradcheck(Product.apply, (x, y.detach()), **options))
-    lab.holds("the other had no tangent", not seen)
+    lab.holds("the other had no tangent", not tangents_passed)
 
 
 @behaviour("autograd", dtypes=("float64",), capabilities=("sparse",), sees=("value", "error"))
 def gradcheck_of_sparse_beside_dense(lab: Lab) -> None:
-    """gradcheck with masked=True takes sparse inputs beside dense ones; sparse results are refused."""
+    """gradcheck with masked=True accepts sparse inputs together with dense ones. Sparse results are
+    refused.
+    """
     sparse = lab.put([[0.0, 1.5], [2.5, 0.0]], dtype=torch.float64).to_sparse().requires_grad_()
     dense = lab.floats(2, 2, requires_grad=True)
 

@@ -12,8 +12,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", dtypes=FLOATS, level="bringup", sees=("value",))
 def gradients_accumulate(lab: Lab) -> None:
-    """backward adds to .grad of every leaf that needs it, and only of those; the gradient has the leaf's
-    dtype and device.
+    """backward adds to .grad of every leaf that requires grad and of no other tensor. The gradient has the
+    leaf's dtype and device.
     """
     x, y, fixed = (
         lab.integers(2, 3, requires_grad=True),
@@ -34,7 +34,9 @@ def gradients_accumulate(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def backward_of_several(lab: Lab) -> None:
-    """backward takes several tensors with a gradient for each, None for scalars, duplicates included."""
+    """backward accepts several tensors with a gradient for each, or None for a scalar. A tensor may occur
+    twice.
+    """
     x, y = lab.integers(3, low=1, requires_grad=True), lab.integers(3, low=1, requires_grad=True)
     a, b = x * y, (x + y).sum()
     torch.autograd.backward((a, b), (lab.put([1.0, 2.0, 3.0]), None))
@@ -59,7 +61,9 @@ def backward_of_several(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def grad_calls(lab: Lab) -> None:
-    """grad returns gradients without accumulating; unused inputs raise, give None or, materialized, zeros."""
+    """grad returns gradients without accumulating them. For an unused input it raises, or returns None if
+    allowed, or zeros if materialized.
+    """
     x, y, unrelated = (lab.integers(2, 2, requires_grad=True) for _ in range(3))
     z = x * x + y * x + y * y
     lab.same("gradients", torch.autograd.grad(z, (x, y), torch.ones_like(z), retain_graph=True))
@@ -72,10 +76,10 @@ def grad_calls(lab: Lab) -> None:
         lambda: torch.autograd.grad(z.sum(), (x, unrelated), retain_graph=True),
         match="unused|not have been used",
     )
-    got = torch.autograd.grad(z.sum(), (x, unrelated), retain_graph=True, allow_unused=True)
-    lab.holds("allowed to be unused it is None", got[1] is None)
-    got = torch.autograd.grad(z.sum(), (x, unrelated), retain_graph=True, materialize_grads=True)
-    lab.expect("materialized it is zero", got[1], [[0.0, 0.0], [0.0, 0.0]])
+    gradients = torch.autograd.grad(z.sum(), (x, unrelated), retain_graph=True, allow_unused=True)
+    lab.holds("allowed to be unused it is None", gradients[1] is None)
+    gradients = torch.autograd.grad(z.sum(), (x, unrelated), retain_graph=True, materialize_grads=True)
+    lab.expect("materialized it is zero", gradients[1], [[0.0, 0.0], [0.0, 0.0]])
     lab.raises(
         "materialized but not allowed",
         lambda: torch.autograd.grad(z.sum(), unrelated, allow_unused=False, materialize_grads=True),
@@ -97,8 +101,8 @@ def grad_calls(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def gradients_of_unreachable_leaves(lab: Lab) -> None:
-    """grad computes only what leads to its inputs: other leaves get nothing, and hooks there are
-    not called.
+    """grad runs only the nodes that lead to its inputs. Other leaves get no gradient, and hooks on other
+    paths are not called.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
     calls: list[str] = []
@@ -108,8 +112,8 @@ def gradients_of_unreachable_leaves(lab: Lab) -> None:
     out = (a * b).sum()
     lab.same("gradient of x", torch.autograd.grad(out, x, retain_graph=True))
     lab.same("calls", calls)
-    got = torch.autograd.grad(out, (x, y), retain_graph=True)
-    lab.same("both", got)
+    both_gradients = torch.autograd.grad(out, (x, y), retain_graph=True)
+    lab.same("both", both_gradients)
     lab.same("calls with both", calls)
     z = x.unbind(0)
     gradients = torch.autograd.grad(z[0] * 5, (x, z[0], z[1]), allow_unused=True)
@@ -118,7 +122,7 @@ def gradients_of_unreachable_leaves(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def backward_into_chosen_inputs(lab: Lab) -> None:
-    """backward with inputs= accumulates into these alone, tensors that are not leaves included."""
+    """backward with inputs= accumulates into these tensors alone, also if they are not leaves."""
     x, y = lab.integers(2, 2, requires_grad=True), lab.integers(2, 2, requires_grad=True)
 
     def total() -> torch.Tensor:
@@ -144,7 +148,7 @@ def backward_into_chosen_inputs(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def graphs_are_freed(lab: Lab) -> None:
-    """A second backward through freed saved values raises; with retain_graph, or if nothing was saved, it
+    """A second backward through freed saved tensors raises. With retain_graph, or if nothing was saved, it
     works.
     """
     x = lab.integers(3, requires_grad=True)
@@ -169,7 +173,7 @@ def graphs_are_freed(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "warning"))
 def gradients_of_gradients(lab: Lab) -> None:
-    """With create_graph gradients can be differentiated: Hessian-vector products have their known values."""
+    """With create_graph, gradients can be differentiated. Hessian-vector products have their known values."""
     x: Any = lab.put([1.0, 2.0], requires_grad=True)
     y = lab.put([3.0, -1.0], requires_grad=True)
     f = (x**2 * y + y**3).sum()
@@ -197,7 +201,7 @@ def gradients_of_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float32", "complex64"), sees=("value", "error"))
 def batched_gradients(lab: Lab) -> None:
-    """grad with is_grads_batched gives a row of gradients for each row of cotangents."""
+    """grad with is_grads_batched returns one row of gradients for each row of cotangents."""
     x = lab.integers(3, requires_grad=True)
     y = x * x * 2
     rows = torch.eye(3, device=lab.device, dtype=lab.dtype)
@@ -212,8 +216,8 @@ def batched_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def leaves_and_requires_grad(lab: Lab) -> None:
-    """requires_grad is set on leaves of floating and complex dtype only, spreads to results, and detach ends
-    it.
+    """requires_grad can be set on leaves of floating and complex dtypes only. Results inherit it, and detach
+    clears it.
     """
     x = lab.integers(2, 2)
     lab.same("at first", [x.requires_grad, x.is_leaf, x.grad_fn is None])
@@ -250,15 +254,15 @@ def leaves_and_requires_grad(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("error",))
 def assigned_gradients(lab: Lab) -> None:
-    """.grad takes None or a tensor of the same shape, dtype and device; a tensor of another dtype or shape is
-    refused.
+    """.grad can be set to None or to a tensor of the same shape, dtype and device. A tensor of another dtype,
+    shape or device is refused.
     """
     x = lab.integers(2, 3, requires_grad=True)
-    given = lab.integers(2, 3)
-    x.grad = given
-    lab.holds("it is the very tensor", x.grad is given)
+    assigned = lab.integers(2, 3)
+    x.grad = assigned
+    lab.holds("it is the very tensor", x.grad is assigned)
     (x * 2).sum().backward()
-    lab.same("accumulated into", given)
+    lab.same("accumulated into", assigned)
     lab.raises("another shape", lambda: setattr(x, "grad", lab.integers(3, 3)), match="size")
     lab.raises(
         "another dtype", lambda: setattr(x, "grad", lab.integers(2, 3, dtype=lab.other_float)), match="type"
@@ -267,7 +271,7 @@ def assigned_gradients(lab: Lab) -> None:
     lab.raises("a number", lambda: setattr(x, "grad", 0), TypeError)
     x.grad = None
     lab.holds("it can be cleared", x.grad is None)
-    x.grad = given
+    x.grad = assigned
     del x.grad
     lab.holds("and deleted", x.grad is None)
     meta = torch.empty(2, 3, device="meta")
@@ -276,7 +280,9 @@ def assigned_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("warning",))
 def gradient_of_non_leaf_warns(lab: Lab) -> None:
-    """Reading .grad of a non-leaf tensor warns, unless it is retained; reading that of a leaf does not."""
+    """Reading .grad of a non-leaf tensor warns, unless the gradient is retained. Reading .grad of a leaf does
+    not warn.
+    """
     x = lab.integers(3, requires_grad=True)
     lab.silent("a leaf", lambda: x.grad)
     lab.silent("no need", lambda: lab.integers(2).grad)
@@ -292,8 +298,8 @@ def gradient_of_non_leaf_warns(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def gradients_of_nothing(lab: Lab) -> None:
-    """Tensors of zero elements get gradients of zero elements, and unused outputs of an operator cost
-    nothing.
+    """Tensors without elements get gradients without elements. Unused outputs of an operator contribute
+    zeros.
     """
     x = lab.integers(0, 3, requires_grad=True)
     (x * 2).sum().backward()
@@ -314,8 +320,8 @@ def gradients_of_nothing(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def layout_of_leaf_gradients(lab: Lab) -> None:
-    """A dense leaf's first gradient has the leaf's strides; one that is kept is added to in place with its
-    own.
+    """The first gradient of a dense leaf has the leaf's strides. A leaf with memory gaps has a contiguous
+    gradient.
     """
     for name, start in {
         "channels last": lab.integers(2, 3, 2, 2).contiguous(memory_format=torch.channels_last),

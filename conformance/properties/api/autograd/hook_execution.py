@@ -1,4 +1,6 @@
-"""Hooks and nodes that a backward pass runs: of accumulators, inputs of grad, and retained gradients."""
+"""Hooks and nodes that a backward runs: hooks of accumulators, hooks of inputs of grad, and retained
+gradients.
+"""
 
 from __future__ import annotations
 
@@ -13,28 +15,28 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", sees=("value",))
 def hooks_of_accumulators(lab: Lab) -> None:
-    """Hooks of a leaf's accumulator see the gradient as the leaf's own hooks left it, and run only if the
-    backward pass accumulates into that leaf.
+    """Hooks of a leaf's accumulator receive the gradient that the leaf's own hooks returned. They run only if
+    the backward accumulates into the leaf.
     """
     x = lab.put([1.0, 2.0], requires_grad=True)
     copied: Any = x.clone()
     accumulator = copied.grad_fn.next_functions[0][0]
-    seen: list[Any] = []
-    accumulator.register_prehook(lambda grads: seen.append(("before", [g.clone() for g in grads])))
+    observed: list[Any] = []
+    accumulator.register_prehook(lambda grads: observed.append(("before", [g.clone() for g in grads])))
     accumulator.register_hook(
-        lambda inputs, outputs: seen.append(("after", len(inputs), [g.clone() for g in outputs]))
+        lambda inputs, outputs: observed.append(("after", len(inputs), [g.clone() for g in outputs]))
     )
     x.register_hook(lambda grad: grad * 2)
     copied.backward(lab.put([3.0, 4.0]))
-    lab.same("what the accumulator's hooks saw", seen)
+    lab.same("what the accumulator's hooks saw", observed)
     lab.expect("gradient", x.grad, [6.0, 8.0])
 
     first, second, third = (lab.put([1.0], requires_grad=True) for _ in range(3))
     calls: list[str] = []
     first.register_hook(lambda grad: calls.append("first"))
-    kept: Any = third.clone()
-    kept.grad_fn.next_functions[0][0].register_hook(lambda inputs, outputs: calls.append("third"))
-    (first + second + kept).sum().backward(inputs=[second])
+    third_copy: Any = third.clone()
+    third_copy.grad_fn.next_functions[0][0].register_hook(lambda inputs, outputs: calls.append("third"))
+    (first + second + third_copy).sum().backward(inputs=[second])
     lab.same("hooks of leaves that are not among the inputs", calls)
     lab.expect("gradient of the one that is", second.grad, [1.0])
     lab.holds("the others have none", first.grad is None and third.grad is None)
@@ -42,8 +44,8 @@ def hooks_of_accumulators(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def hooks_of_inputs_of_grad(lab: Lab) -> None:
-    """grad runs the tensor hooks of its inputs, but neither the hooks of the nodes that made them nor
-    anything below; backward with inputs= accumulates, and so runs those of accumulators.
+    """grad runs the tensor hooks of its inputs, but neither the hooks of the nodes that created them nor
+    hooks further down. backward with inputs= accumulates and therefore runs the hooks of accumulators.
     """
     a = lab.put([1.0, 2.0], requires_grad=True)
     b: Any = a * 2
@@ -70,8 +72,8 @@ def hooks_of_inputs_of_grad(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def hooks_beside_missing_gradients(lab: Lab) -> None:
-    """Hooks on a Function's results are called with gradients, never with None, also if its backward gives
-    None for an input that needs no gradient.
+    """Hooks on a Function's results are called with gradients and never with None. This also holds if the
+    backward returns None for an input that does not require grad.
     """
     needs: list[Any] = []
 
@@ -86,22 +88,22 @@ def hooks_beside_missing_gradients(lab: Lab) -> None:
             return grad_x, None
 
     x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0])
-    left, right = Both.apply(x, y)
+    first, second = Both.apply(x, y)
     lab.same("which inputs need gradients", needs)
-    seen: list[Any] = []
-    left.register_hook(lambda grad: seen.append(("left", grad.clone())))
-    right.register_hook(lambda grad: seen.append(("right", grad.clone())))
-    (left + right * 2).sum().backward()
-    lab.same("hooks", sorted(name for name, _ in seen))
-    lab.same("gradients seen", dict(seen))
+    hook_gradients: list[Any] = []
+    first.register_hook(lambda grad: hook_gradients.append(("left", grad.clone())))
+    second.register_hook(lambda grad: hook_gradients.append(("right", grad.clone())))
+    (first + second * 2).sum().backward()
+    lab.same("hooks", sorted(name for name, _ in hook_gradients))
+    lab.same("gradients seen", dict(hook_gradients))
     lab.expect("gradient", x.grad, [1.0, 1.0])
     lab.holds("the input that needs none has none", y.grad is None)
 
 
 @behaviour("autograd", sees=("value",))
 def retained_gradients_of_changed_tensors(lab: Lab) -> None:
-    """A tensor whose gradient is retained keeps that of its latest version, also if it is one of several
-    results or is changed through a view.
+    """A tensor with retain_grad has the gradient of its latest version, also if it is one of several results
+    or is changed through a view.
     """
     x = lab.put([2.0, 3.0], requires_grad=True)
     b: Any = x.clone()
@@ -123,12 +125,12 @@ def retained_gradients_of_changed_tensors(lab: Lab) -> None:
             return first * 2 + second * 3
 
     x.grad = None
-    left, right = Halves.apply(x)
-    left.retain_grad()
-    right.retain_grad()
-    left.mul_(2)
-    (left + right * 5).sum().backward()
-    lab.same("several results", [left.grad, right.grad, x.grad])
+    doubled, tripled = Halves.apply(x)
+    doubled.retain_grad()
+    tripled.retain_grad()
+    doubled.mul_(2)
+    (doubled + tripled * 5).sum().backward()
+    lab.same("several results", [doubled.grad, tripled.grad, x.grad])
     x.grad = None
     variance, mean = torch.var_mean(x, dim=0)
     variance.retain_grad()
@@ -150,7 +152,7 @@ def retained_gradients_of_changed_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def one_hook_for_several_leaves(lab: Lab) -> None:
-    """A post-accumulate hook may be set on any number of leaves: each backward calls it once for each, with
+    """A post-accumulate hook may be registered on several leaves. Each backward calls it once per leaf, with
     that leaf.
     """
     first, second = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
@@ -171,8 +173,8 @@ def one_hook_for_several_leaves(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def what_grad_leaves_out(lab: Lab) -> None:
-    """grad and backward with inputs= run no node that leads to none of the inputs, through changes in place
-    of views too.
+    """grad and backward with inputs= do not run nodes that lead to none of the inputs, also in graphs with
+    in-place writes through views.
     """
     runs: list[str] = []
 
@@ -213,9 +215,9 @@ def what_grad_leaves_out(lab: Lab) -> None:
         )
         lab.raises(f"backward, {name}", lambda: make().sum().backward(), KeyError, match="not to")
         runs.clear()
-    shards = [lab.put([float(place), 1.0], requires_grad=True) for place in range(4)]
-    middle = [leaf * (place + 1) + leaf * leaf for place, leaf in enumerate(shards)]
-    loss = sum((part * (place + 1)).sum() for place, part in enumerate(middle))
+    shards = [lab.put([float(index), 1.0], requires_grad=True) for index in range(4)]
+    middle = [leaf * (index + 1) + leaf * leaf for index, leaf in enumerate(shards)]
+    loss = sum((part * (index + 1)).sum() for index, part in enumerate(middle))
     upper = torch.autograd.grad(loss, middle)  # type: ignore[arg-type]
     for start in (0, 2):
         part = slice(start, start + 2)

@@ -13,39 +13,41 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def tensor_hooks(lab: Lab) -> None:
-    """A hook sees the gradient of its tensor, may replace it, and is gone after remove."""
+    """A hook receives the gradient of its tensor and may replace it. After remove it is not called."""
     x = lab.integers(2, 3, requires_grad=True)
     y = lab.integers(2, 3, requires_grad=True)
     z = x * y
-    seen: list[torch.Tensor] = []
-    handle = z.register_hook(lambda grad: seen.append(grad.clone()))
+    hook_gradients: list[torch.Tensor] = []
+    handle = z.register_hook(lambda grad: hook_gradients.append(grad.clone()))
     z.sum().backward(retain_graph=True)
-    lab.expect("seen gradient", seen[0], [[1.0] * 3] * 2)
+    lab.expect("seen gradient", hook_gradients[0], [[1.0] * 3] * 2)
     lab.same("gradients with a hook that only looks", (x.grad, y.grad))
     second = z.register_hook(lambda grad: grad * 2)
     x.grad = y.grad = None
     z.sum().backward(retain_graph=True)
     lab.same("gradients with a hook that doubles", (x.grad, y.grad))
-    lab.same("number of times the first was called", len(seen))
+    lab.same("number of times the first was called", len(hook_gradients))
     second.remove()
     handle.remove()
     x.grad = y.grad = None
     z.sum().backward()
-    lab.same("gradients after removal", (x.grad, y.grad, len(seen)))
+    lab.same("gradients after removal", (x.grad, y.grad, len(hook_gradients)))
     leaf = lab.integers(3, requires_grad=True)
     leaf.register_hook(lambda grad: grad * 10)
     for _ in range(2):
         (leaf * 2).sum().backward()
     lab.expect("gradient of a leaf with a hook, accumulated", leaf.grad, [40.0, 40.0, 40.0])
-    plain = lab.integers(3)
+    without_gradient = lab.integers(3)
     lab.raises(
-        "a hook on a tensor that needs no gradient", lambda: plain.register_hook(lambda g: g), match="require"
+        "a hook on a tensor that needs no gradient",
+        lambda: without_gradient.register_hook(lambda g: g),
+        match="require",
     )
 
 
 @behaviour("autograd", sees=("value", "error"))
 def order_of_hooks(lab: Lab) -> None:
-    """Hooks of one tensor run in the order of registration, each on the previous result; wrong return values
+    """Hooks of one tensor run in the order of registration, each on the previous result. Wrong return values
     are errors.
     """
     x = lab.integers(3, requires_grad=True)
@@ -85,46 +87,48 @@ def order_of_hooks(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def hooks_and_changes_in_place(lab: Lab) -> None:
-    """A hook set before a change in place sees the gradient before it, one set after the change that after
-    it.
+    """A hook registered before an in-place write receives the gradient of the old version. A hook registered
+    after it receives the gradient of the new version.
     """
     x = lab.integers(2, requires_grad=True)
     y = x * 1
-    seen: dict[str, torch.Tensor] = {}
-    y.register_hook(lambda grad: seen.__setitem__("before", grad.clone()))
+    hook_gradients: dict[str, torch.Tensor] = {}
+    y.register_hook(lambda grad: hook_gradients.__setitem__("before", grad.clone()))
     y.retain_grad()
     y.mul_(3)
-    y.register_hook(lambda grad: seen.__setitem__("after", grad.clone()))
+    y.register_hook(lambda grad: hook_gradients.__setitem__("after", grad.clone()))
     (y * 5).sum().backward()
-    lab.expect("before", seen["before"], [15.0, 15.0])
-    lab.expect("after", seen["after"], [5.0, 5.0])
+    lab.expect("before", hook_gradients["before"], [15.0, 15.0])
+    lab.expect("after", hook_gradients["after"], [5.0, 5.0])
     lab.expect("retained, of the tensor as it is now", y.grad, [5.0, 5.0])
     lab.expect("leaf", x.grad, [15.0, 15.0])
 
     base = x * 1
     view = base[0:1]
-    view.register_hook(lambda grad: seen.__setitem__("view", grad.clone()))
-    base.register_hook(lambda grad: seen.__setitem__("base", grad.clone()))
+    view.register_hook(lambda grad: hook_gradients.__setitem__("view", grad.clone()))
+    base.register_hook(lambda grad: hook_gradients.__setitem__("base", grad.clone()))
     base.retain_grad()
     view.mul_(2)
     (base * 7).sum().backward()
-    lab.same("base's hook, set before the view was changed", seen["base"])
+    lab.same("base's hook, set before the view was changed", hook_gradients["base"])
     lab.expect("retained gradient of the base", base.grad, [7.0, 7.0])
 
     many = (x * 1).expand(2, 2).clone()
     parts = many.unbind(0)
     copies = [part * 1 for part in parts]
-    for place, part in enumerate(copies):
-        part.register_hook(lambda grad, place=place: seen.__setitem__(f"part {place}", grad.clone()))
-        part.mul_(place + 2)
+    for index, part in enumerate(copies):
+        part.register_hook(
+            lambda grad, index=index: hook_gradients.__setitem__(f"part {index}", grad.clone())
+        )
+        part.mul_(index + 2)
     (copies[0] + copies[1]).sum().backward()
-    lab.same("hooks of several", [seen["part 0"], seen["part 1"]])
+    lab.same("hooks of several", [hook_gradients["part 0"], hook_gradients["part 1"]])
 
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def retained_gradients(lab: Lab) -> None:
-    """retain_grad keeps the gradient of a non-leaf tensor, added up, as hooks left it; on a leaf it does
-    nothing.
+    """retain_grad retains the accumulated gradient of a non-leaf tensor after all its hooks. On a leaf it
+    does nothing.
     """
     x = lab.integers(3, requires_grad=True)
     h = x * 3
@@ -156,31 +160,31 @@ def retained_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def hooks_after_accumulation(lab: Lab) -> None:
-    """A post-accumulate hook of a leaf runs after .grad was added to, in order; it must return None and can
-    only be set on a leaf.
+    """Post-accumulate hooks of a leaf run in order, after the gradient was added to .grad. They must return
+    None and can be registered on leaves only.
     """
     x = lab.integers(3, requires_grad=True)
-    seen: list[Any] = []
-    handle = x.register_post_accumulate_grad_hook(lambda t: seen.append(("first", t.grad.clone())))
-    x.register_hook(lambda grad: seen.append(("tensor hook", grad.clone())))
+    calls: list[Any] = []
+    handle = x.register_post_accumulate_grad_hook(lambda t: calls.append(("first", t.grad.clone())))
+    x.register_hook(lambda grad: calls.append(("tensor hook", grad.clone())))
 
     def step(t: Any) -> None:
-        seen.append(("second", t is x))
+        calls.append(("second", t is x))
         with torch.no_grad():
             t.sub_(t.grad, alpha=2)
         t.grad = None
 
     x.register_post_accumulate_grad_hook(step)
     (x * 3).sum().backward()
-    lab.same("what was called", seen)
+    lab.same("what was called", calls)
     lab.same("leaf after its step", x.detach())
     lab.holds("the gradient was dropped by the hook", x.grad is None)
     handle.remove()
-    seen.clear()
+    calls.clear()
     (x * 3).sum().backward()
-    lab.same("after removal", seen)
+    lab.same("after removal", calls)
     torch.autograd.grad((x * 3).sum(), x)
-    lab.same("grad() does not accumulate", len(seen))
+    lab.same("grad() does not accumulate", len(calls))
     lab.raises(
         "on a tensor that is not a leaf",
         lambda: (x * 1).register_post_accumulate_grad_hook(print),
@@ -189,7 +193,7 @@ def hooks_after_accumulation(lab: Lab) -> None:
     second = lab.integers(2, requires_grad=True)
     second.register_post_accumulate_grad_hook(lambda t: 5)
     lab.raises("a hook that returns something", lambda: second.sum().backward(), RuntimeError, TypeError)
-    gone = lab.integers(2, requires_grad=True)
+    deleted = lab.integers(2, requires_grad=True)
 
     class Hook:
         def __call__(self, t: torch.Tensor) -> None:
@@ -197,20 +201,20 @@ def hooks_after_accumulation(lab: Lab) -> None:
 
     hook = Hook()
     watch = weakref.ref(hook)
-    gone.register_post_accumulate_grad_hook(hook)
+    deleted.register_post_accumulate_grad_hook(hook)
     del hook
     lab.holds("the tensor keeps its hook", watch() is not None)
-    del gone
+    del deleted
     lab.holds("the hook goes with its tensor", lab.gone(watch))
 
 
 @behaviour("autograd", sees=("value",))
 def optimizer_in_backward(lab: Lab) -> None:
-    """With a post-accumulate hook per parameter that steps and clears, a backward trains as the ordinary loop
-    does.
+    """If a post-accumulate hook of each parameter steps and clears its gradient, a backward trains like the
+    ordinary loop.
     """
     weight, data = lab.integers(4, 3), lab.integers(5, 3)
-    shown = []
+    trained = []
     for fused in (False, True):
         parameter = weight.clone().requires_grad_()
         optimizer = torch.optim.SGD([parameter], lr=0.5)
@@ -224,14 +228,14 @@ def optimizer_in_backward(lab: Lab) -> None:
                 optimizer.step()
                 optimizer.zero_grad()
         lab.holds("gradients were cleared", parameter.grad is None)
-        shown.append(lab.same(f"parameter, in backward: {fused}", parameter.detach().clone()))
-    lab.holds("both ways agree", torch.equal(shown[0], shown[1]))
+        trained.append(lab.same(f"parameter, in backward: {fused}", parameter.detach().clone()))
+    lab.holds("both ways agree", torch.equal(trained[0], trained[1]))
 
 
 @behaviour("autograd", sees=("value", "error"))
 def hooks_of_several_tensors(lab: Lab) -> None:
-    """register_multi_grad_hook calls its hook once all of its tensors have gradients, or with mode any at the
-    first of them.
+    """register_multi_grad_hook calls its hook once when all of its tensors have gradients, or, with mode any,
+    at the first gradient.
     """
     a, b, c = (lab.integers(2, requires_grad=True) for _ in range(3))
     calls: list[Any] = []
@@ -267,16 +271,16 @@ def hooks_of_several_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def hooks_without_gradient_flow(lab: Lab) -> None:
-    """Hooks of tensors that no gradient reaches are not called; hooks at a given gradient are, with that
-    gradient.
+    """Hooks of tensors that no gradient reaches are not called. Hooks of the tensor on which backward is
+    called receive the passed gradient.
     """
     x = lab.integers(3, requires_grad=True)
     calls: list[Any] = []
     y, unused = x * 2, x * 3
     unused.register_hook(lambda grad: calls.append("unused"))
     y.register_hook(lambda grad: calls.append(grad.clone()))
-    given = lab.put([1.0, 2.0, 3.0])
-    y.backward(given)
+    seed_gradient = lab.put([1.0, 2.0, 3.0])
+    y.backward(seed_gradient)
     lab.same("calls", calls)
     lab.expect("gradient", x.grad, [2.0, 4.0, 6.0])
     calls.clear()

@@ -18,14 +18,14 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", sees=("value", "error"))
 def data_of_tensors(lab: Lab) -> None:
-    """.data is the tensor without its graph, may be replaced by a tensor of the same kind, and keeps hooks
-    and requires_grad.
+    """.data is the tensor without its graph and can be replaced by a tensor of the same kind. The tensor's
+    requires_grad flag is preserved.
     """
     x = lab.integers(2, 3, requires_grad=True)
-    held = x.data
-    lab.same("what it is", [held.requires_grad, held.is_leaf])
-    lab.shares("tensor and data", x, held)
-    held.mul_(2)
+    data = x.data
+    lab.same("what it is", [data.requires_grad, data.is_leaf])
+    lab.shares("tensor and data", x, data)
+    data.mul_(2)
     lab.same("written through", x.detach())
     lab.same("no version is counted", x._version)
     x.data = lab.integers(4)
@@ -41,23 +41,23 @@ def data_of_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value",))
 def leaves_saved(lab: Lab) -> None:
-    """Leaves, parameters and their requires_grad pass through pickle and torch.save; results with a graph are
-    leaves afterwards.
+    """Leaves, parameters and their requires_grad flag are preserved by pickle and torch.save, and gradients
+    are not saved. A deep copy of a result with a graph is refused.
     """
     x = lab.integers(3, requires_grad=True)
     for name, copied in {
         "pickle": pickle.loads(pickle.dumps(x)),
-        "saved": torch.load(_saved(x), weights_only=True),
-        "parameter": torch.load(_saved(torch.nn.Parameter(x.detach())), weights_only=True),
+        "saved": torch.load(_saved_to_buffer(x), weights_only=True),
+        "parameter": torch.load(_saved_to_buffer(torch.nn.Parameter(x.detach())), weights_only=True),
     }.items():
         lab.same(name, [copied.requires_grad, copied.is_leaf, copied.detach()])
     (x * 2).sum().backward()
-    buffer = torch.load(_saved(x), weights_only=True)
+    buffer = torch.load(_saved_to_buffer(x), weights_only=True)
     lab.holds("gradients are not saved", buffer.grad is None)
     lab.raises("a deep copy of a result", lambda: copy.deepcopy(x * 2), match="leaf|leaves|graph")
 
 
-def _saved(value: Any) -> io.BytesIO:
+def _saved_to_buffer(value: Any) -> io.BytesIO:
     buffer = io.BytesIO()
     torch.save(value, buffer)
     buffer.seek(0)
@@ -66,7 +66,7 @@ def _saved(value: Any) -> io.BytesIO:
 
 @behaviour("autograd", sees=("value",))
 def small_graphs(lab: Lab) -> None:
-    """Isolated results, powers in either order, leaves that are returned and unused outputs have the right
+    """Isolated results, powers in either operand, returned leaves and unused outputs have the correct
     gradients.
     """
     x: Any = lab.put([1.0, 2.0, 3.0], requires_grad=True)
@@ -96,33 +96,35 @@ def small_graphs(lab: Lab) -> None:
     lab.expect("a leaf that came back", x.grad, [6.0] * 3)
     lab.expect("beside it", y.grad, [2.0] * 3)
     with torch.no_grad():
-        plain = x * 2
-    total = plain.requires_grad_() * 3
+        new_leaf = x * 2
+    total = new_leaf.requires_grad_() * 3
     total.sum().backward()
-    lab.expect("a leaf made without gradients", plain.grad, [3.0] * 3)
+    lab.expect("a leaf made without gradients", new_leaf.grad, [3.0] * 3)
     lab.holds("its maker got nothing more", torch.equal(x.grad.cpu(), torch.full((3,), 6.0)))
 
 
 @behaviour("autograd", level="training", sees=("value",))
 def module_hooks_in_double_backward(lab: Lab) -> None:
-    """Full backward hooks of modules see gradients of inputs and outputs, once for each backward, and leave
-    no cycles.
+    """Full backward hooks of modules receive the gradients of inputs and outputs for each backward, and
+    create no reference cycles.
     """
     module = torch.nn.Linear(2, 2, bias=False)
     with torch.no_grad():
         module.weight.copy_(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     module = lab.to(module)
-    seen: list[Any] = []
+    hook_gradients: list[Any] = []
 
-    def look(module: Any, given: Any, got: Any) -> None:
-        seen.append([[t.detach().clone() for t in given], [t.detach().clone() for t in got]])
+    def look(module: Any, grad_input: Any, grad_output: Any) -> None:
+        hook_gradients.append(
+            [[t.detach().clone() for t in grad_input], [t.detach().clone() for t in grad_output]]
+        )
 
     module.register_full_backward_hook(look)
     x = lab.integers(1, 2, requires_grad=True)
     out = module(x)
     (first,) = torch.autograd.grad((out * out).sum(), x, create_graph=True)
     first.sum().backward()
-    lab.same("what the hook saw first", seen[0])
+    lab.same("what the hook saw first", hook_gradients[0])
     lab.same("gradient of the weight", module.weight.grad)
     watch = weakref.ref(module)
     del module, out, first
@@ -132,8 +134,8 @@ def module_hooks_in_double_backward(lab: Lab) -> None:
 
 @behaviour("forward-ad", sees=("value", "error"))
 def functions_with_tangents(lab: Lab) -> None:
-    """A Function's jvp gives its tangents: with saved tensors, numbers among arguments, views, in place, and
-    None.
+    """A Function's jvp computes its tangents: with saved tensors, numbers among the arguments, views,
+    in-place writes, and None.
     """
 
     class Product(Function):
@@ -201,8 +203,8 @@ def functions_with_tangents(lab: Lab) -> None:
         lab.same("in place", [*forward.unpack_dual(Doubled.apply(a * 1))])
         lab.raises("a forward that does nothing needs a view of its tangent", lambda: Through.apply(a))
         lab.raises("no jvp", lambda: Without.apply(a), NotImplementedError, RuntimeError)
-        left, flat = Split.apply(a)
-        lab.same("beside one that has none", [*forward.unpack_dual(left)])
+        doubled, flat = Split.apply(a)
+        lab.same("beside one that has none", [*forward.unpack_dual(doubled)])
         lab.holds("one that has none", forward.unpack_dual(flat).tangent is None)
         leaf = lab.integers(3, requires_grad=True)
         dual = forward.make_dual(leaf, lab.integers(3))

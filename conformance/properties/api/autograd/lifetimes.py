@@ -1,4 +1,4 @@
-"""Lifetimes of graphs: cycles of references, hooks, changed views and anomaly metadata."""
+"""Lifetimes of graphs: reference cycles, hooks, modified views and anomaly metadata."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from conformance.process_control.garbage_collector import collector_off
 
 
 class _Token:
-    """Something that a weak reference can watch."""
+    """An object for weak references."""
 
 
-class _Same(Function):
+class _Identity(Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> Any:
         return x * 1
@@ -29,10 +29,10 @@ class _Same(Function):
 
 
 @behaviour("autograd", sees=("value",))
-@collector_off()  # garbage is left to calls of gc.collect, so that none goes unseen
+@collector_off()  # only gc.collect collects, so that each collection is explicit
 def cycles_within_graphs(lab: Lab) -> None:
-    """The garbage collector frees cycles that lead through a graph only once nothing holds the graph, and
-    leaves a live graph whole.
+    """The garbage collector frees cycles that lead through a graph only when the graph is unreachable. A live
+    graph stays intact.
     """
 
     def through_a_list() -> torch.Tensor:
@@ -83,32 +83,34 @@ def cycles_within_graphs(lab: Lab) -> None:
 
             def build(custom: bool, on_tensor: bool, calls: list[int]) -> tuple[torch.Tensor, Any]:
                 x = lab.put([1.0], requires_grad=True)
-                middle = _Same.apply(x) if custom else x.clone()
+                middle = _Identity.apply(x) if custom else x.clone()
                 node: Any = middle.grad_fn
                 token = _Token()
 
-                def hook(*given: Any, node: Any = node, token: Any = token) -> None:
+                def hook(*arguments: Any, node: Any = node, token: Any = token) -> None:
                     calls.append(1)
 
                 (middle if on_tensor else node).register_hook(hook)
                 return middle * 2, weakref.ref(token)
 
             end, watch = build(custom, on_tensor, calls)
-            what = f"a hook on {'a result' if on_tensor else 'the node'} of {name}"
+            label = f"a hook on {'a result' if on_tensor else 'the node'} of {name}"
             end.backward(retain_graph=True)
             gc.collect(0)
             end.backward(retain_graph=True)
-            lab.same(f"{what} that holds its node is called", len(calls))
-            lab.holds(f"{what} lives with its graph", watch() is not None)
+            lab.same(f"{label} that holds its node is called", len(calls))
+            lab.holds(f"{label} lives with its graph", watch() is not None)
             del end
             lab.collect()
-            lab.holds(f"{what} is freed with its graph", lab.gone(watch))
+            lab.holds(f"{label} is freed with its graph", lab.gone(watch))
 
 
 @behaviour("autograd", sees=("value",))
 @collector_off()
 def graphs_of_changed_views_are_freed(lab: Lab) -> None:
-    """A view that was changed in place keeps its base's graph as long as a result needs it, and no longer."""
+    """A view that was changed in place keeps the graph of its base alive as long as a result needs it, and no
+    longer.
+    """
     x = lab.put([[1.0, -2.0], [3.0, -4.0]], requires_grad=True)
 
     def changed() -> Any:
@@ -125,10 +127,10 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
     x.grad = None
     part = x[0].clone().view(-1)
     part.relu_()
-    kept = part.clone()
+    result = part.clone()
     del part
     lab.collect()
-    kept.sum().backward()
+    result.sum().backward()
     lab.expect("a changed view that only its result needs", x.grad, [[1.0, 0.0], [0.0, 0.0]])
     parent = lab.put([1.0, 2.0], requires_grad=True)
     base: Any = parent * 1
@@ -159,8 +161,8 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
 @behaviour("autograd", sees=("value",))
 @collector_off()
 def metadata_of_nodes_is_freed(lab: Lab) -> None:
-    """Metadata that is put into a node lives while the node does, also if anomaly detection links nodes to
-    those that they come from.
+    """Metadata of a node lives as long as the node, also if anomaly detection links nodes to the nodes that
+    created them.
     """
     x = lab.put([1.0, 2.0], requires_grad=True)
 
@@ -184,7 +186,7 @@ def metadata_of_nodes_is_freed(lab: Lab) -> None:
             del first
             lab.collect()
             lab.holds(f"it is freed after a backward, anomaly {anomaly}", lab.gone(watch))
-    result: Any = _Same.apply(x * 2)
+    result: Any = _Identity.apply(x * 2)
     node = result.grad_fn
     del result
     lab.collect()

@@ -1,4 +1,4 @@
-"""Modes: no_grad, enable_grad, set_grad_enabled and inference mode."""
+"""Modes: no_grad, enable_grad, set_grad_enabled and inference_mode."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", level="training", sees=("value",))
 def modes_without_gradients(lab: Lab) -> None:
-    """no_grad, enable_grad and set_grad_enabled nest, are undone by exceptions too, and report
-    their state.
+    """no_grad, enable_grad and set_grad_enabled can be nested and report their state. The previous mode is
+    restored, also after exceptions.
     """
     x = lab.integers(3, requires_grad=True)
-    seen = []
+    states = []
     with torch.no_grad():
         y = x * 2
-        seen += [torch.is_grad_enabled(), y.requires_grad, y.is_leaf]
+        states += [torch.is_grad_enabled(), y.requires_grad, y.is_leaf]
         with torch.enable_grad():
             z = x * 3
-            seen += [torch.is_grad_enabled(), z.requires_grad]
+            states += [torch.is_grad_enabled(), z.requires_grad]
             with torch.set_grad_enabled(False):
-                seen.append((x * 1).requires_grad)
-        seen.append(torch.is_grad_enabled())
+                states.append((x * 1).requires_grad)
+        states.append(torch.is_grad_enabled())
     try:
         with torch.no_grad():
             raise KeyError
     except KeyError:
-        seen.append(torch.is_grad_enabled())
+        states.append(torch.is_grad_enabled())
     torch.set_grad_enabled(False)
     try:
-        seen += [torch.is_grad_enabled(), (x * 2).requires_grad]
+        states += [torch.is_grad_enabled(), (x * 2).requires_grad]
     finally:
         torch.set_grad_enabled(True)
-    lab.same("flags", seen)
+    lab.same("flags", states)
     z.sum().backward()
     lab.expect("gradient of what was made with gradients", x.grad, [3.0, 3.0, 3.0])
     with torch.no_grad():
@@ -56,8 +56,8 @@ def modes_without_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "warning"))
 def modes_as_decorators(lab: Lab) -> None:
-    """The modes decorate functions, methods and classes' constructors, with and without parentheses, each
-    call anew.
+    """The modes decorate functions, methods and constructors of classes, with and without parentheses, and
+    apply to each call.
     """
     x = lab.integers(3, requires_grad=True)
 
@@ -117,22 +117,24 @@ def modes_as_decorators(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def modes_of_generators(lab: Lab) -> None:
-    """A decorated generator runs in its mode whenever it is resumed, and its caller in the caller's."""
+    """A decorated generator runs in its own mode each time it is resumed, and its caller in the caller's
+    mode.
+    """
     x = lab.integers(2, requires_grad=True)
-    seen: list[Any] = []
+    states: list[Any] = []
 
     @torch.no_grad()
     def without() -> Generator[Any, Any, None]:
         try:
-            for place in range(3):
-                seen.append(("inside", torch.is_grad_enabled()))
-                sent = yield x * place
-                seen.append(("sent", sent))
+            for factor in range(3):
+                states.append(("inside", torch.is_grad_enabled()))
+                sent = yield x * factor
+                states.append(("sent", sent))
         except KeyError:
-            seen.append(("caught", torch.is_grad_enabled()))
+            states.append(("caught", torch.is_grad_enabled()))
             yield x * 10
         finally:
-            seen.append(("end", torch.is_grad_enabled()))
+            states.append(("end", torch.is_grad_enabled()))
 
     @torch.enable_grad()
     def within() -> Iterator[Any]:
@@ -141,7 +143,7 @@ def modes_of_generators(lab: Lab) -> None:
         yield (x * 1).requires_grad
 
     for product in without():
-        seen.append((product.requires_grad, torch.is_grad_enabled(), (x * 1).requires_grad))
+        states.append((product.requires_grad, torch.is_grad_enabled(), (x * 1).requires_grad))
     coroutine = without()
     first = next(coroutine)
     coroutine.send("word")
@@ -149,44 +151,44 @@ def modes_of_generators(lab: Lab) -> None:
     lab.same("values", [first, caught])
     coroutine.close()
     with torch.no_grad():
-        seen.append(list(within()))
-        seen.append(torch.is_grad_enabled())
+        states.append(list(within()))
+        states.append(torch.is_grad_enabled())
     broken = without()
     next(broken)
     try:
         broken.throw(ValueError("out"))
     except ValueError:
-        seen.append(("raised", torch.is_grad_enabled()))
-    lab.same("what was seen", seen)
+        states.append(("raised", torch.is_grad_enabled()))
+    lab.same("what was seen", states)
 
 
 @behaviour("autograd", sees=("value",))
 def modes_of_threads(lab: Lab) -> None:
-    """The grad mode belongs to a thread: a new thread starts with gradients on, whatever the mode of its
+    """The grad mode is local to a thread. A new thread starts with gradients enabled, for any mode of its
     parent.
     """
     x = lab.integers(2, requires_grad=True)
-    seen: list[Any] = []
+    states: list[Any] = []
 
     def work() -> None:
-        seen.append((x * 2).requires_grad)
+        states.append((x * 2).requires_grad)
         torch.set_grad_enabled(False)
-        seen.append((x * 2).requires_grad)
+        states.append((x * 2).requires_grad)
 
     with torch.no_grad():
         thread = threading.Thread(target=work)
         thread.start()
         thread.join(60)
-    seen.append((x * 2).requires_grad)
-    lab.same("needs", seen)
+    states.append((x * 2).requires_grad)
+    lab.same("needs", states)
     (x * 2).sum().backward()
     lab.expect("gradient", x.grad, [2.0, 2.0])
 
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def inference_mode(lab: Lab) -> None:
-    """Tensors made in inference mode are inference tensors: they have no version and no graph, and are
-    refused if a graph is recorded.
+    """Tensors created in inference mode are inference tensors: they have no version and no graph, and cannot
+    be saved for a backward.
     """
     outside = lab.integers(3, requires_grad=True)
     with torch.inference_mode():
@@ -219,8 +221,8 @@ def inference_mode(lab: Lab) -> None:
     lab.raises(
         "saved for backward", lambda: outside * inferred, match="[Ii]nference tensors? cannot be saved"
     )
-    plain = lab.integers(3)
-    lab.same("plain computation outside", (plain * inferred).is_inference())
+    normal = lab.integers(3)
+    lab.same("plain computation outside", (normal * inferred).is_inference())
     lab.same("nothing saved", (outside + inferred).requires_grad)
     copied = inferred.clone()
     lab.same("a clone is a normal tensor", copied.is_inference())
@@ -230,29 +232,29 @@ def inference_mode(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def normal_tensors_in_inference_mode(lab: Lab) -> None:
-    """In inference mode normal tensors can be changed in place and viewed; such views may not be changed with
-    a graph.
+    """In inference mode, normal tensors can be changed in place and viewed. A view of a tensor with a graph
+    must not be changed outside.
     """
-    plain, leaf = lab.integers(2, 3), lab.integers(2, 3, requires_grad=True)
+    normal, leaf = lab.integers(2, 3), lab.integers(2, 3, requires_grad=True)
     hidden = leaf * 1
     with torch.inference_mode():
-        before = plain._version
-        plain.add_(1)
-        stepped = plain._version - before
-        view = plain[0]
+        before = normal._version
+        normal.add_(1)
+        stepped = normal._version - before
+        view = normal[0]
         view.mul_(2)
         hidden_view = hidden.view(-1)
         indirect = hidden_view[0:3]
         out = torch.empty(2, 3, device=lab.device)
-        torch.add(plain, plain, out=out)
-    lab.same("changed", plain)
+        torch.add(normal, normal, out=out)
+    lab.same("changed", normal)
     lab.same("version", stepped)
     lab.same(
-        "flags", [plain.is_inference(), view.is_inference(), out.is_inference(), hidden_view.is_inference()]
+        "flags", [normal.is_inference(), view.is_inference(), out.is_inference(), hidden_view.is_inference()]
     )
     lab.same("out", out)
     view.add_(1)
-    lab.same("a view of a plain tensor may be changed outside", plain)
+    lab.same("a view of a plain tensor may be changed outside", normal)
     lab.raises("a view of a tracked one", lambda: hidden_view.mul_(2), match="inference mode")
     lab.raises("a view of that view", lambda: indirect.mul_(2), match="inference mode")
     lab.same("it can be read", (hidden_view * 2).requires_grad)
@@ -275,28 +277,33 @@ def normal_tensors_in_inference_mode(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def mixing_inference_tensors(lab: Lab) -> None:
-    """Outside, inference tensors may be read and viewed, and are refused as outputs of recorded operators."""
+    """Outside of inference mode, inference tensors can be read and viewed. Changing them, or saving them for
+    a backward, is refused.
+    """
     with torch.inference_mode():
-        held = lab.integers(2, 3).clone()
-    lab.holds("it is an inference tensor", held.is_inference())
-    plain, leaf = lab.integers(2, 3), lab.integers(2, 3, requires_grad=True)
-    lab.same("sum with a plain tensor", plain + held)
+        inferred = lab.integers(2, 3).clone()
+    lab.holds("it is an inference tensor", inferred.is_inference())
+    normal, leaf = lab.integers(2, 3), lab.integers(2, 3, requires_grad=True)
+    lab.same("sum with a plain tensor", normal + inferred)
     lab.same(
-        "of what kind", [(plain + held).is_inference(), held[0].is_inference(), held.view(-1).is_inference()]
+        "of what kind",
+        [(normal + inferred).is_inference(), inferred[0].is_inference(), inferred.view(-1).is_inference()],
     )
-    plain.add_(held)
-    lab.same("into a plain tensor", plain)
+    normal.add_(inferred)
+    lab.same("into a plain tensor", normal)
     tracked = leaf * 1
-    tracked.add_(held)
+    tracked.add_(inferred)
     tracked.sum().backward()
     lab.expect("gradient through a sum in place", leaf.grad, [[1.0] * 3] * 2)
-    lab.raises("product in place", lambda: (leaf * 1).mul_(held), match="[Ii]nference")
-    lab.raises("changed from outside", lambda: held.add_(plain), match="[Ii]nference")
-    lab.raises("a view changed from outside", lambda: held[0].add_(1), match="[Ii]nference")
+    lab.raises("product in place", lambda: (leaf * 1).mul_(inferred), match="[Ii]nference")
+    lab.raises("changed from outside", lambda: inferred.add_(normal), match="[Ii]nference")
+    lab.raises("a view changed from outside", lambda: inferred[0].add_(1), match="[Ii]nference")
     with torch.inference_mode():
-        held.add_(1)
-        held[0].mul_(2)
-        both = held + leaf
-    lab.same("changed inside", held)
+        inferred.add_(1)
+        inferred[0].mul_(2)
+        both = inferred + leaf
+    lab.same("changed inside", inferred)
     lab.same("both kinds inside", [both.is_inference(), both.requires_grad])
-    lab.raises("made into a leaf", lambda: torch.nn.Parameter(held).sum().backward(), match="[Ii]nference")
+    lab.raises(
+        "made into a leaf", lambda: torch.nn.Parameter(inferred).sum().backward(), match="[Ii]nference"
+    )

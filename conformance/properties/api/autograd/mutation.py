@@ -1,4 +1,4 @@
-"""allow_mutation_on_saved_tensors: saved tensors may be changed, and backward sees them as they were."""
+"""allow_mutation_on_saved_tensors: saved tensors may be changed, and backward uses their original values."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", sees=("value",))
 def changes_that_are_allowed(lab: Lab) -> None:
-    """Within allow_mutation_on_saved_tensors backward uses saved tensors as they were, however these were
-    changed.
+    """Within allow_mutation_on_saved_tensors, backward uses the original values of saved tensors, for every
+    kind of later change.
     """
     x = lab.integers(2, 3, low=1, requires_grad=True)
 
@@ -19,20 +19,20 @@ def changes_that_are_allowed(lab: Lab) -> None:
         lab.same(name, torch.autograd.grad(out.sum(), x)[0])
 
     with torch.autograd.graph.allow_mutation_on_saved_tensors():
-        held = x.clone()
-        out = held**2
-        held.sin_()
+        saved = x.clone()
+        out = saved**2
+        saved.sin_()
         grad("changed in place", out)
 
-        held = x.clone()
-        out = held**2
-        held.zero_()
-        held.add_(5)
+        saved = x.clone()
+        out = saved**2
+        saved.zero_()
+        saved.add_(5)
         grad("changed twice", out)
 
-        held = x.clone()
-        out = held**2
-        held[0].zero_()
+        saved = x.clone()
+        out = saved**2
+        saved[0].zero_()
         grad("through a view", out)
 
         base = x.clone()
@@ -41,45 +41,45 @@ def changes_that_are_allowed(lab: Lab) -> None:
         base.mul_(3)
         grad("the base of a saved view", out)
 
-        held = x.clone()
-        first = held**2
-        held.mul_(2)
-        second = held**2
-        held.mul_(2)
+        saved = x.clone()
+        first = saved**2
+        saved.mul_(2)
+        second = saved**2
+        saved.mul_(2)
         grad("two versions of it", first + second)
 
-        held = x.clone()
-        out = held**2 + held**3 + held * held
-        held.zero_()
+        saved = x.clone()
+        out = saved**2 + saved**3 + saved * saved
+        saved.zero_()
         grad("saved many times", out)
 
-        held = x.clone()
-        out = held**2
-        torch.sin(x.detach(), out=held.detach())
+        saved = x.clone()
+        out = saved**2
+        torch.sin(x.detach(), out=saved.detach())
         grad("by out=", out)
 
         with torch.no_grad():
-            held = x.clone().requires_grad_()
-        out = (held.t() @ held.detach()).sum()
+            saved = x.clone().requires_grad_()
+        out = (saved.t() @ saved.detach()).sum()
         with torch.no_grad():
-            held.mul_(3)
-        lab.same("a transposed one", torch.autograd.grad(out, held)[0])
+            saved.mul_(3)
+        lab.same("a transposed one", torch.autograd.grad(out, saved)[0])
 
-        held = x.clone()
-        out = held**2
+        saved = x.clone()
+        out = saved**2
         del out
-        held.mul_(2)
-        lab.same("saved no longer", held.detach())
+        saved.mul_(2)
+        lab.same("saved no longer", saved.detach())
 
 
 @behaviour("autograd", sees=("value",))
 def allowed_changes_twice_differentiated(lab: Lab) -> None:
-    """Second derivatives through tensors that were changed are those of the values at the time."""
+    """Second derivatives through changed tensors use the values at the time of saving."""
     x = lab.integers(3, low=1, requires_grad=True)
     with torch.autograd.graph.allow_mutation_on_saved_tensors():
-        held = x.clone()
-        out = held**3
-        held.zero_()
+        saved = x.clone()
+        out = saved**3
+        saved.zero_()
         (first,) = torch.autograd.grad(out.sum(), x, create_graph=True)
         lab.same("first", first.detach())
         (second,) = torch.autograd.grad(first.sum(), x)
@@ -90,16 +90,18 @@ def allowed_changes_twice_differentiated(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def allowed_changes_end_with_their_context(lab: Lab) -> None:
-    """After the context, backward through what was changed raises, as does a context within another."""
+    """After the context, a backward through its graphs raises. A context inside another one raises, too."""
     x = lab.integers(3, low=1, requires_grad=True)
     with torch.autograd.graph.allow_mutation_on_saved_tensors() as context:
-        held = x.clone()
-        out = held**2
-        held.zero_()
-        kept = (x.clone() * 2) ** 2
+        saved = x.clone()
+        out = saved**2
+        saved.zero_()
+        unchanged = (x.clone() * 2) ** 2
     lab.holds("there is a context", context is not None)
     lab.raises("outside", lambda: out.sum().backward(), AssertionError, RuntimeError)
-    lab.raises("even if nothing was changed", lambda: kept.sum().backward(), AssertionError, RuntimeError)
+    lab.raises(
+        "even if nothing was changed", lambda: unchanged.sum().backward(), AssertionError, RuntimeError
+    )
 
     def nested() -> None:
         allowed = torch.autograd.graph.allow_mutation_on_saved_tensors
@@ -107,8 +109,8 @@ def allowed_changes_end_with_their_context(lab: Lab) -> None:
             pass
 
     lab.raises("nested", nested, match="allow_mutation_on_saved_tensors")
-    held = x.clone()
-    out = held**2
-    held.zero_()
+    saved = x.clone()
+    out = saved**2
+    saved.zero_()
     lab.raises("without any", lambda: out.sum().backward(), match="inplace operation")
     lab.same("leaf", x.detach() * 1)

@@ -1,4 +1,4 @@
-"""Nodes of the graph: hooks on them, edges between them, and gradients with respect to them."""
+"""Nodes of the graph: hooks on nodes, edges between nodes, and gradients with respect to edges."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", sees=("value",))
 def hooks_of_nodes(lab: Lab) -> None:
-    """A node's hook sees gradients of inputs and outputs and may replace the former; a pre-hook replaces the
-    latter.
+    """A hook of a node receives the gradients of its inputs and outputs and may replace the gradients of the
+    inputs. A pre-hook replaces the gradients of the outputs.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
-    seen: list[Any] = []
+    hook_gradients: list[Any] = []
     z: Any = x * y
     handle = z.grad_fn.register_hook(
-        lambda inputs, outputs: seen.append([[t.clone() for t in inputs], [t.clone() for t in outputs]])
+        lambda inputs, outputs: hook_gradients.append(
+            [[t.clone() for t in inputs], [t.clone() for t in outputs]]
+        )
     )
     z.sum().backward(retain_graph=True)
-    lab.same("what a hook sees", seen)
+    lab.same("what a hook sees", hook_gradients)
     handle.remove()
     x.grad = y.grad = None
     change = z.grad_fn.register_hook(lambda inputs, outputs: tuple(t * 2 for t in inputs))
@@ -34,7 +36,7 @@ def hooks_of_nodes(lab: Lab) -> None:
     before.remove()
     x.grad = y.grad = None
     z.sum().backward()
-    lab.same("gradients without", (x.grad, y.grad, len(seen)))
+    lab.same("gradients without", (x.grad, y.grad, len(hook_gradients)))
     order: list[str] = []
     w: Any = x * 2
     w.register_hook(lambda grad: order.append("tensor"))
@@ -46,29 +48,29 @@ def hooks_of_nodes(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def node_hooks_with_several_outputs(lab: Lab) -> None:
-    """The pre-hook of a node with several outputs receives one gradient for each, None or zeros for unused
-    ones.
+    """The pre-hook of a node with several outputs receives one gradient for each output, None or zeros for an
+    unused output.
     """
     x = lab.integers(4, 3, requires_grad=True)
-    seen: list[Any] = []
+    hook_gradients: list[Any] = []
     first, second = x.unbind(0)[:2]
     node: Any = first.grad_fn
     lab.holds("outputs of one call have one node", second.grad_fn is node)
     lab.same("places of outputs", [first.output_nr, second.output_nr])
 
     def look(grads: Any) -> None:
-        seen.append([None if g is None else g.clone() for g in grads])
+        hook_gradients.append([None if g is None else g.clone() for g in grads])
 
     node.register_prehook(look)
     (first * 2 + second * 3).sum().backward()
-    lab.same("number of gradients", len(seen[0]))
-    lab.same("those that were used", seen[0][:2])
+    lab.same("number of gradients", len(hook_gradients[0]))
+    lab.same("those that were used", hook_gradients[0][:2])
     lab.same("gradient", x.grad)
 
 
 @behaviour("autograd", sees=("value", "error"))
 def gradients_to_edges(lab: Lab) -> None:
-    """grad and backward accept edges of the graph in place of tensors, even after the tensor was changed in
+    """grad and backward accept edges of the graph in place of tensors, also after the tensor was changed in
     place.
     """
     x = lab.integers(3, requires_grad=True)
@@ -119,8 +121,8 @@ def gradients_to_edges(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def walking_the_graph(lab: Lab) -> None:
-    """next_functions lead from a result to the leaves' accumulators; nodes are Nodes with names
-    and metadata.
+    """next_functions lead from a result to the accumulators of the leaves. Nodes are instances of Node with
+    names and metadata.
     """
     x, y = lab.integers(2, requires_grad=True), lab.integers(2, requires_grad=True)
     z: Any = (x * y + x).exp()
@@ -136,7 +138,7 @@ def walking_the_graph(lab: Lab) -> None:
             leaves.append("x" if node.variable is x else "y" if node.variable is y else "?")
     lab.same("names", names)
     lab.same("leaves", sorted(leaves))
-    lab.same("places", [place for _, place in z.grad_fn.next_functions])
+    lab.same("places", [input_nr for _, input_nr in z.grad_fn.next_functions])
     lab.holds("a leaf has no node", x.grad_fn is None and x.is_leaf and not z.is_leaf)
     lab.holds("a constant leads nowhere", (x + lab.integers(2)).grad_fn.next_functions[1][0] is None)  # type: ignore[union-attr]
     node = z.grad_fn
@@ -150,48 +152,52 @@ def walking_the_graph(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def the_node_that_runs(lab: Lab) -> None:
-    """In a hook the current graph task has a number and an execution order; outside of backward
-    it has none.
+    """In a hook, the current graph task has an id. Outside of a backward it has no id, and its execution
+    order cannot be queried.
     """
     identity = torch._C._current_graph_task_id
     x = lab.integers(2, requires_grad=True)
-    seen: list[int] = []
+    tasks: list[int] = []
     y = x * 2
-    y.register_hook(lambda grad: seen.append(identity()))
+    y.register_hook(lambda grad: tasks.append(identity()))
     z = y * 3
-    z.register_hook(lambda grad: seen.append(identity()))
+    z.register_hook(lambda grad: tasks.append(identity()))
     lab.same("outside", identity())
     z.sum().backward()
-    lab.holds("one task runs one backward", len(set(seen)) == 1 and seen[0] != -1)
+    lab.holds("one task runs one backward", len(set(tasks)) == 1 and tasks[0] != -1)
     lab.same("outside again", identity())
     lab.expect("gradient", x.grad, [6.0, 6.0])
     (x * 2).sum().backward()
     w = x * 2
-    w.register_hook(lambda grad: seen.append(identity()))
+    w.register_hook(lambda grad: tasks.append(identity()))
     w.sum().backward()
-    lab.holds("the next backward is another task", seen[-1] != seen[0])
+    lab.holds("the next backward is another task", tasks[-1] != tasks[0])
     lab.raises("the order outside", lambda: torch._C._current_graph_task_execution_order(), match="backward")  # type: ignore[attr-defined]
 
 
 @behaviour("autograd", sees=("value",))
 def shared_nodes_add_up(lab: Lab) -> None:
-    """When paths of a graph meet, gradients are added without changing tensors that others hold."""
+    """If paths of a graph meet, their gradients are added without changing a gradient that the caller or a
+    hook holds.
+    """
     x = lab.integers(3, requires_grad=True)
-    held: list[torch.Tensor] = []
+    hook_gradients: list[torch.Tensor] = []
     a, b = x * 1, x * 1
-    a.register_hook(lambda grad: held.append(grad))
-    b.register_hook(lambda grad: held.append(grad))
-    given = lab.put([1.0, 2.0, 3.0])
-    torch.autograd.backward((a, b, a + b, a * 2), (given, given, given, given))
-    lab.expect("given gradient is left alone", given, [1.0, 2.0, 3.0])
+    a.register_hook(lambda grad: hook_gradients.append(grad))
+    b.register_hook(lambda grad: hook_gradients.append(grad))
+    seed_gradient = lab.put([1.0, 2.0, 3.0])
+    torch.autograd.backward(
+        (a, b, a + b, a * 2), (seed_gradient, seed_gradient, seed_gradient, seed_gradient)
+    )
+    lab.expect("given gradient is left alone", seed_gradient, [1.0, 2.0, 3.0])
     lab.expect("sum", x.grad, [6.0, 12.0, 18.0])
-    lab.same("those that hooks held", held)
+    lab.same("those that hooks held", hook_gradients)
     x.grad = None
     diamond = x * 2
-    left, right = diamond + 1, diamond * 3
+    upper, lower = diamond + 1, diamond * 3
     for _ in range(4):
-        left, right = left + right, left - right
-    (left * 2 + right).sum().backward()
+        upper, lower = upper + lower, upper - lower
+    (upper * 2 + lower).sum().backward()
     lab.same("a diamond", x.grad)
     strided = lab.integers(3, 2, requires_grad=True)
     out = strided.t().contiguous().sum() + strided.expand(4, 3, 2).sum() + strided.sum(0).sum()

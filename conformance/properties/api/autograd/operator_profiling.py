@@ -1,4 +1,4 @@
-"""The profiler's account of operators: names, counts, shapes, and ranges that the user marked."""
+"""The profiler's records of operators: names, counts, shapes, and ranges that the user marked."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-def _counts(taken: Any, *names: str) -> list[int]:
-    counts = {event.key: event.count for event in taken.key_averages()}
+def _operator_counts(profiled: Any, *names: str) -> list[int]:
+    counts = {event.key: event.count for event in profiled.key_averages()}
     return [counts.get(name, 0) for name in names]
 
 
 @behaviour("autograd", sees=("value",))
 def profiles_of_operators(lab: Lab) -> None:
-    """A profile lists the operators that the user called, each call of them, forward and backward, and
-    changes no result.
-    """
+    """A profile lists each operator call of the user, in forward and backward, and changes no result."""
     x, y = lab.integers(3, 4, requires_grad=True), lab.integers(4, 3, requires_grad=True)
     names = ("aten::mm", "aten::mul", "aten::sum")
-    with profile(activities=[ProfilerActivity.CPU]) as taken:
+    with profile(activities=[ProfilerActivity.CPU]) as forward_profile:
         for _ in range(3):
             out = torch.mm(x, y) * 2
         loss = out.sum()
-    # A device may call them for other operators too.
-    for name, count, due in zip(names, _counts(taken, *names), (3, 3, 1), strict=True):
-        lab.holds(f"each call of {name} is listed", count >= due)
+    # A device may also call these operators inside other operators.
+    for name, count, expected in zip(
+        names, _operator_counts(forward_profile, *names), (3, 3, 1), strict=True
+    ):
+        lab.holds(f"each call of {name} is listed", count >= expected)
     lab.same("value", loss.detach())
     with profile(activities=[ProfilerActivity.CPU]) as both:
-        again = torch.mm(x, y).sum()
-        again.backward()
+        product_sum = torch.mm(x, y).sum()
+        product_sum.backward()
     nodes = [event for event in both.events() if event.name == "MmBackward0"]
     forward = [event for event in both.events() if event.name == "aten::mm" and event.sequence_nr >= 0]
     lab.same("nodes of the backward", len(nodes))
@@ -44,36 +44,36 @@ def profiles_of_operators(lab: Lab) -> None:
     lab.same("gradients", [x.grad, y.grad])
     with profile(activities=[ProfilerActivity.CPU]) as nothing:
         pass
-    lab.same("a profile of nothing", _counts(nothing, *names))
+    lab.same("a profile of nothing", _operator_counts(nothing, *names))
     lab.same("afterwards", torch.mm(x, y).detach())
-    table = taken.key_averages().table(sort_by="cpu_time_total", row_limit=5)
+    table = forward_profile.key_averages().table(sort_by="cpu_time_total", row_limit=5)
     lab.holds("a profile is shown as a table", "Name" in table and "CPU total" in table)
 
 
 @behaviour("autograd", sees=("value",))
 def shapes_in_profiles(lab: Lab) -> None:
-    """With record_shapes each call is listed with the shapes of its inputs, and averages can be grouped by
-    them.
+    """With record_shapes, each call is listed with the shapes of its inputs, and averages can be grouped by
+    these shapes.
     """
     layers = lab.to(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)))
     with torch.no_grad():
         for parameter in layers.parameters():
             parameter.fill_(1)
     x = lab.integers(5, 4)
-    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as taken:
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiled:
         out = layers(layers(x)[:, :1].expand(5, 4))
-    shapes = [event.input_shapes for event in taken.events() if event.name == "aten::linear"]
+    shapes = [event.input_shapes for event in profiled.events() if event.name == "aten::linear"]
     lab.same("shapes of each call", shapes)
-    groups = taken.key_averages(group_by_input_shape=True)
+    groups = profiled.key_averages(group_by_input_shape=True)
     lab.same("groups", sorted((e.count, str(e.input_shapes)) for e in groups if e.key == "aten::linear"))
-    lab.same("without groups", _counts(taken, "aten::linear"))
+    lab.same("without groups", _operator_counts(profiled, "aten::linear"))
     lab.same("value", out.detach())
 
 
 @behaviour("autograd", sees=("value",))
 def marked_ranges_in_profiles(lab: Lab) -> None:
-    """record_function marks a range by its name, as a context and a decorator, nested and on other threads;
-    without a profile it does nothing.
+    """record_function marks a named range, as a context and as a decorator, also when nested and on other
+    threads. Without a profiler it has no effect.
     """
     x = lab.integers(3, requires_grad=True)
 
@@ -89,14 +89,14 @@ def marked_ranges_in_profiles(lab: Lab) -> None:
                     out = decorated(out)
         return out
 
-    plain = run()
-    with profile(activities=[ProfilerActivity.CPU]) as taken:
+    unprofiled = run()
+    with profile(activities=[ProfilerActivity.CPU]) as trace:
         profiled = run()
         profiled.sum().backward()
-    lab.same("values", [plain.detach(), profiled.detach(), x.grad])
-    lab.same("counts", _counts(taken, "outer", "inner", "decorated"))
+    lab.same("values", [unprofiled.detach(), profiled.detach(), x.grad])
+    lab.same("counts", _operator_counts(trace, "outer", "inner", "decorated"))
     parents = {}
-    for event in taken.events():
+    for event in trace.events():
         if event.name in ("inner", "decorated"):
             parents[event.name] = event.cpu_parent.name
     lab.same("what they are within", parents)
@@ -108,7 +108,7 @@ def marked_ranges_in_profiles(lab: Lab) -> None:
             worker.start()
             worker.join(60)
             crossing.__exit__(None, None, None)
-        kept = x * 2
-    lab.same("ranges that cross, in the older profile", _counts(older, "crossing", "started later"))
-    lab.same("value in the older profile", kept.detach())
+        doubled = x * 2
+    lab.same("ranges that cross, in the older profile", _operator_counts(older, "crossing", "started later"))
+    lab.same("value in the older profile", doubled.detach())
     lab.holds("it prints as its table", str(older) == older.table())

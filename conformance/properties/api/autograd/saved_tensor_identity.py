@@ -1,4 +1,6 @@
-"""Saved tensors seen from nodes: their identity, versions, and what hooks are not called for."""
+"""Saved tensors read from nodes: their identity and versions, and cases in which packing hooks are not
+called.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", sees=("value", "error"))
 def identity_of_saved_tensors(lab: Lab) -> None:
-    """A saved leaf or result of another node comes back as the very tensor; a node's own result as another
-    tensor of the same memory and version.
+    """A saved leaf, or a saved result of another node, is unpacked as the same object. A node's own result is
+    unpacked as a different tensor with the same memory and version.
     """
     a = lab.integers(3, low=1, requires_grad=True)
     b: Any = a * a
@@ -36,25 +38,25 @@ def identity_of_saved_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def saved_tensors_that_were_detached(lab: Lab) -> None:
-    """Detaching a tensor in place is an error for a graph that saved it as an input, and none for that which
-    it is a result of.
+    """Detaching a tensor in place is an error for a graph that saved it as an input. An ordinary detach is
+    not.
     """
     x = lab.put([1.0, 2.0], requires_grad=True)
-    held = x.clone()
-    square: Any = held**2
-    held.detach_()
+    saved = x.clone()
+    square: Any = saved**2
+    saved.detach_()
     lab.raises("backward", lambda: square.sum().backward(), match="detached")
-    held = x.clone()
-    square = held**2
-    held.detach()
+    saved = x.clone()
+    square = saved**2
+    saved.detach()
     square.sum().backward()
     lab.expect("gradient after an ordinary detach", x.grad, [2.0, 4.0])
 
 
 @behaviour("autograd", sees=("value",))
 def numbers_are_not_packed(lab: Lab) -> None:
-    """Hooks of saved tensors are not called for Python numbers, and do not touch the versions of what they
-    pack.
+    """Hooks of saved tensors are not called for Python numbers. They do not affect the versions of the
+    tensors that they pack.
     """
 
     def refuse(thing: Any) -> Any:
@@ -79,20 +81,20 @@ def numbers_are_not_packed(lab: Lab) -> None:
             before = t._version
             t = t * 1
             t.add_(0)
-            versions.append((before, held._version))
+            versions.append((before, saved._version))
             return grad * 3 * t**2
 
-    held = x.clone()
+    saved = x.clone()
     packed: list[torch.Tensor] = []
 
     def pack(t: torch.Tensor) -> int:
         packed.append(t.detach().clone())
         return len(packed) - 1
 
-    with saved_tensors_hooks(pack, lambda place: packed[place]):
-        cubed = Cube.apply(held)
+    with saved_tensors_hooks(pack, lambda index: packed[index]):
+        cubed = Cube.apply(saved)
     with torch.no_grad():
-        held.mul_(4)
+        saved.mul_(4)
     x.grad = None
     cubed.sum().backward()
     lab.expect("gradient of the values at the time", x.grad, [3.0, 12.0])
@@ -101,8 +103,8 @@ def numbers_are_not_packed(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def hooks_entered_in_backward(lab: Lab) -> None:
-    """Hooks of saved tensors that are entered or left while a backward unpacks do not apply to what comes
-    after it.
+    """Hooks of saved tensors that are entered or left while a backward unpacks do not apply after that
+    backward.
     """
     calls: list[str] = []
 
@@ -136,22 +138,22 @@ def hooks_entered_in_backward(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float32", "int64"), sees=("value",))
 def versions_of_resized_tensors(lab: Lab) -> None:
-    """resize_ and resize_as_ count as a change in place if they change the size, and as none if they do
-    not.
+    """resize_ and resize_as_ increase the version if they change the size, and do not if the size stays the
+    same.
     """
-    x, other = lab.integers(1), lab.integers(3)
-    shown = [x._version]
+    x, larger = lab.integers(1), lab.integers(3)
+    versions = [x._version]
     x.resize_(1, 2)
-    shown.append(x._version)
-    x.resize_as_(other)
-    shown.append(x._version)
+    versions.append(x._version)
+    x.resize_as_(larger)
+    versions.append(x._version)
     x.resize_(3)
-    shown.append(x._version)
-    x.resize_as_(other)
-    shown.append(x._version)
-    lab.expect("versions", torch.tensor(shown), torch.tensor([0, 1, 2, 2, 2]), host=True)
+    versions.append(x._version)
+    x.resize_as_(larger)
+    versions.append(x._version)
+    lab.expect("versions", torch.tensor(versions), torch.tensor([0, 1, 2, 2, 2]), host=True)
     x.fill_(3)
     lab.same("value", x)
-    held = x
-    x.data = other
-    lab.same("a tensor with other data", [held is x, x])
+    same_object = x
+    x.data = larger
+    lab.same("a tensor with other data", [same_object is x, x])

@@ -1,4 +1,4 @@
-"""Tensors that graphs save for the backward pass, and hooks that pack them otherwise."""
+"""Tensors that graphs save for the backward, and hooks that pack them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def changes_of_saved_tensors(lab: Lab) -> None:
-    """Backward through a saved tensor that was changed in place since is an error; changes of what was not
-    saved are fine.
+    """A backward through a saved tensor that was changed in place afterwards is an error. Changing a tensor
+    that was not saved is allowed.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     for name, make in {
@@ -27,65 +27,65 @@ def changes_of_saved_tensors(lab: Lab) -> None:
         "quotient": lambda t: t.detach() / t,
         "power": lambda t: t**3,
     }.items():
-        held = x * 1
-        out = make(held)
-        changed = out if name == "exponential" else held
+        saved = x * 1
+        out = make(saved)
+        changed = out if name == "exponential" else saved
         changed.add_(1)
         lab.raises(f"backward of a changed {name}", lambda: out.sum().backward(), match="inplace operation")
-    held = x * 1
-    out = held * held
-    view = held[0:1]
+    saved = x * 1
+    out = saved * saved
+    view = saved[0:1]
     view.zero_()
     lab.raises("a change through a view", lambda: out.sum().backward(), match="inplace operation")
-    held = x * 1
-    out = held + held
-    held.mul_(5)
+    saved = x * 1
+    out = saved + saved
+    saved.mul_(5)
     out.sum().backward()
     lab.expect("a sum saves nothing", x.grad, [2.0, 2.0, 2.0])
     x.grad = None
-    held = x * 1
-    out = held * held
+    saved = x * 1
+    out = saved * saved
     with torch.no_grad():
-        held.zero_()
+        saved.zero_()
     lab.raises("a change without gradients", lambda: out.sum().backward(), match="inplace operation")
-    held = x * 1
-    out = held * held
-    held.detach().zero_()
+    saved = x * 1
+    out = saved * saved
+    saved.detach().zero_()
     lab.raises("a change of what was detached", lambda: out.sum().backward(), match="inplace operation")
-    held = x * 1
-    out = held * held
-    held.data.mul_(2)
+    saved = x * 1
+    out = saved * saved
+    saved.data.mul_(2)
     out.sum().backward()
     lab.same("a change through .data goes unseen", x.grad)
 
 
 @behaviour("autograd", sees=("value",))
 def version_counters(lab: Lab) -> None:
-    """A tensor's version counts in-place changes, and is shared with views and detached tensors, not with
-    .data or clones.
+    """A tensor's version counts its in-place writes. Views and detached tensors share it, and .data and
+    clones do not.
     """
     x = lab.integers(2, 3)
-    shown = [x._version]
+    versions = [x._version]
     x.add_(1)
-    shown.append(x._version)
+    versions.append(x._version)
     view, flat = x[0], x.view(-1)
     view.mul_(2)
-    shown += [x._version, view._version, flat._version]
+    versions += [x._version, view._version, flat._version]
     flat[0] = 9
-    shown += [x._version, view._version]
-    kept = x.detach()
-    kept.zero_()
-    shown += [x._version, kept._version]
+    versions += [x._version, view._version]
+    detached = x.detach()
+    detached.zero_()
+    versions += [x._version, detached._version]
     x.data.add_(1)
     copied = x.clone()
     copied.add_(1)
-    shown += [x._version, copied._version]
+    versions += [x._version, copied._version]
     torch.add(x, x, out=x)
-    shown.append(x._version)
+    versions.append(x._version)
     with torch.no_grad():
         x.fill_(3)
-    shown.append(x._version)
-    lab.same("versions", shown)
+    versions.append(x._version)
+    lab.same("versions", versions)
     lab.same("value", x)
     before = x._version
     torch.autograd.graph.increment_version(x)
@@ -99,8 +99,8 @@ def version_counters(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value",))
 def packing_hooks(lab: Lab) -> None:
-    """Within saved_tensors_hooks everything that is saved passes through pack once and through unpack at each
-    use; the inner pair wins.
+    """Within saved_tensors_hooks, every saved tensor passes through pack once and through unpack at each use.
+    The innermost pair applies.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     calls: list[str] = []
@@ -121,8 +121,8 @@ def packing_hooks(lab: Lab) -> None:
         with hooks("inner", 3):
             z = x**3
         w = x * x
-    plain = x * x
-    for name, out in {"outer": y, "inner": z, "outer again": w, "without": plain}.items():
+    unhooked = x * x
+    for name, out in {"outer": y, "inner": z, "outer again": w, "without": unhooked}.items():
         lab.same(f"gradient {name}", torch.autograd.grad(out.sum(), x, retain_graph=True)[0])
         lab.same(f"calls {name}", sorted(calls))
     with hooks("same", 1), hooks("same", 1):
@@ -139,8 +139,8 @@ def packing_hooks(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def misused_packing_hooks(lab: Lab) -> None:
-    """Errors of pack and unpack come through; pack may not change its tensor, unpack must give one; they can
-    be disabled.
+    """Errors of pack and unpack propagate. pack must not change its tensor, and unpack must return a tensor.
+    Packing hooks can be disabled.
     """
     x = lab.integers(3, low=1, requires_grad=True)
 
@@ -157,8 +157,8 @@ def misused_packing_hooks(lab: Lab) -> None:
     lab.raises("pack fails", lambda: with_hooks(refuse, lambda t: t), Refused, match="not this one")
     squared = with_hooks(lambda t: t, refuse)
     lab.raises("unpack fails", lambda: squared.sum().backward(), Refused)
-    word = with_hooks(lambda t: "word", lambda t: t)
-    lab.raises("unpack gives a word", lambda: word.sum().backward(), TypeError)
+    not_a_tensor = with_hooks(lambda t: "word", lambda t: t)
+    lab.raises("unpack gives a word", lambda: not_a_tensor.sum().backward(), TypeError)
 
     def changed() -> None:
         with saved_tensors_hooks(lambda t: t.add_(1), lambda t: t):
@@ -182,8 +182,8 @@ def misused_packing_hooks(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def packing_elsewhere(lab: Lab) -> None:
-    """Saved tensors may be kept in files, as numbers or on the host, views and transposed ones too, to the
-    same gradients.
+    """Saved tensors, also views and transposed ones, can be stored in files, as numbers or on the host, with
+    the same gradients.
     """
     x = lab.integers(3, 4, requires_grad=True)
     y = lab.integers(4, 3, requires_grad=True)
@@ -191,8 +191,8 @@ def packing_elsewhere(lab: Lab) -> None:
     def loss() -> torch.Tensor:
         return ((x @ y).pow(2).t()[1:] * x[:, :2].t().sum()).sum() + (x.t() * 3 * y).sum()
 
-    plain = torch.autograd.grad(loss(), (x, y))
-    lab.same("plain", plain)
+    expected = torch.autograd.grad(loss(), (x, y))
+    lab.same("plain", expected)
     with tempfile.TemporaryDirectory() as folder:
         count = [0]
 
@@ -226,8 +226,8 @@ def packing_elsewhere(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def hooks_of_one_saved_tensor(lab: Lab) -> None:
-    """A saved tensor can be given its own hooks, once, while its graph lives; unpacking gives what pack
-    returned for it.
+    """A saved tensor can have its own hooks, registered once while its graph is alive. The backward uses the
+    tensor that they unpack.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     for name, make, slot in (
@@ -257,8 +257,8 @@ def hooks_of_one_saved_tensor(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def what_nodes_show_of_saved(lab: Lab) -> None:
-    """Nodes show what they saved: tensors, sizes, numbers, lists, None; after backward the
-    tensors are gone.
+    """Nodes expose their saved tensors, sizes, numbers, lists and None. After a backward the tensors are
+    freed.
     """
     x = lab.integers(2, 3, 4, 4, requires_grad=True)
     y: Any = x.sum(1, keepdim=True)
@@ -284,7 +284,9 @@ def what_nodes_show_of_saved(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def memory_of_graphs(lab: Lab) -> None:
-    """Graphs keep only the tensors that backward needs, and free them after backward, or with the result."""
+    """Graphs retain only the tensors that the backward needs. They free them after the backward, or with the
+    result.
+    """
 
     class Bag:
         pass
@@ -296,28 +298,28 @@ def memory_of_graphs(lab: Lab) -> None:
 
     x = lab.integers(3, low=1, requires_grad=True)
     a = x * 2
-    seen = watched(a)
+    reference = watched(a)
     total = a + 1
     del a
-    lab.holds("a summand is not kept", lab.gone(seen))
+    lab.holds("a summand is not kept", lab.gone(reference))
     a = x * 2
-    seen = watched(a)
+    reference = watched(a)
     square = a * a
     del a
-    lab.holds("a factor is kept", seen() is not None)
+    lab.holds("a factor is kept", reference() is not None)
     (square + total).sum().backward()
-    lab.holds("it is let go after backward", lab.gone(seen))
+    lab.holds("it is let go after backward", lab.gone(reference))
     lab.same("gradient", x.grad)
     a = x * 2
-    seen = watched(a)
+    reference = watched(a)
     square = a * a
     del a, square
-    lab.holds("or with the result", lab.gone(seen))
+    lab.holds("or with the result", lab.gone(reference))
     constant = x * 3
-    seen = watched(constant)
+    reference = watched(constant)
     indexed = constant[torch.tensor([0], device=lab.device)]
     del constant
-    lab.holds("indexing keeps sizes, not the tensor", lab.gone(seen))
+    lab.holds("indexing keeps sizes, not the tensor", lab.gone(reference))
     indexed.sum().backward()
     lab.same("gradient of indexing", x.grad)
 
@@ -337,7 +339,7 @@ class _Intermediate(Function):
 
 @behaviour("autograd", sees=("value",))
 def packing_hooks_and_functions(lab: Lab) -> None:
-    """The pair of hooks applies to save_for_backward too, to inputs and to what forward made."""
+    """Packing hooks apply to save_for_backward, for inputs and for tensors that forward created."""
     x = lab.integers(3, requires_grad=True)
     packed: list[torch.Tensor] = []
 
@@ -345,13 +347,13 @@ def packing_hooks_and_functions(lab: Lab) -> None:
         packed.append(t.detach().clone())
         return len(packed) - 1
 
-    with saved_tensors_hooks(pack, lambda place: packed[place]):
+    with saved_tensors_hooks(pack, lambda index: packed[index]):
         out = _Intermediate.apply(x)
     lab.same("packed", packed)
     out.sum().backward()
     lab.same("gradient", x.grad)
     same = x * 1
-    with saved_tensors_hooks(pack, lambda place: packed[place]):
+    with saved_tensors_hooks(pack, lambda index: packed[index]):
         out = same * same
     same.add_(1)
     out.sum().backward()

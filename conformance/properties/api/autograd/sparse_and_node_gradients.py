@@ -1,4 +1,6 @@
-"""Gradients of rare calls: sparse ones of gather, of a parameter that shrinks, and nodes that are called."""
+"""Gradients of rare calls: sparse gradients of gather, a parameter that shrinks, and direct calls of
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", capabilities=("sparse",), sees=("value",))
 def sparse_gradients_of_gather(lab: Lab) -> None:
-    """gather with sparse_grad gives a sparse gradient of the values of the dense one, also if the input, the
-    index or both have no dimensions.
+    """gather with sparse_grad gives a sparse gradient with the values of the dense gradient, also if the
+    input, the index or both have no dimensions.
     """
     scalar, row, table = lab.integers(1)[0], lab.integers(5), lab.integers(5, 4)
     zero = lab.put(0)
@@ -26,59 +28,59 @@ def sparse_gradients_of_gather(lab: Lab) -> None:
         "an index in each column": (table, 0, lab.put([[0, 4, 1, 2]])),
         "an index in no place": (table, 0, torch.empty(0, 4, dtype=torch.int64, device=lab.device)),
     }
-    for name, (given, dim, index) in cases.items():
-        found: list[Any] = []
+    for name, (start, dim, index) in cases.items():
+        gradients: list[Any] = []
         for sparse in (False, True):
-            leaf = given.clone().requires_grad_()
+            leaf = start.clone().requires_grad_()
             result = torch.gather(leaf, dim, index, sparse_grad=sparse)
             result.backward(torch.ones_like(result) * 3)
-            found.append(leaf.grad)
-        lab.same(f"layouts, {name}", [gradient.layout for gradient in found])
-        dense = found[1].to_dense() if found[1].layout is torch.sparse_coo else found[1]
+            gradients.append(leaf.grad)
+        lab.same(f"layouts, {name}", [gradient.layout for gradient in gradients])
+        dense = gradients[1].to_dense() if gradients[1].layout is torch.sparse_coo else gradients[1]
         lab.same(f"gradient, {name}", dense)
-        lab.holds(f"it is the dense one, {name}", torch.equal(dense, found[0]))
+        lab.holds(f"it is the dense one, {name}", torch.equal(dense, gradients[0]))
 
 
 @behaviour("autograd", capabilities=("autograd",), sees=("value",))
 def gradients_of_a_parameter_that_shrinks(lab: Lab) -> None:
-    """A parameter that is set to a part of itself has gradients of its new size; advanced indexing has
-    them in any memory format.
+    """A parameter that is set to a part of itself has gradients of its new size. Advanced indexing has
+    correct gradients in any memory format.
     """
-    held: Any = torch.nn.Parameter(torch.ones(16, device=lab.device))
+    parameter: Any = torch.nn.Parameter(torch.ones(16, device=lab.device))
     for round in range(2):
         with torch.no_grad():
-            held.set_(held[1:])
-            held.grad = None
-        torch.cat((held, held)).sum().backward()
-        lab.expect(f"round {round}", held.grad * 1, [2.0] * (15 - round))
-    for shape, places, format in itertools.product(
+            parameter.set_(parameter[1:])
+            parameter.grad = None
+        torch.cat((parameter, parameter)).sum().backward()
+        lab.expect(f"round {round}", parameter.grad * 1, [2.0] * (15 - round))
+    for shape, positions, format in itertools.product(
         ((2, 8, 1, 2),), ([0, 1, 1], [1, 0, 0]), (torch.contiguous_format, torch.channels_last)
     ):
         leaf: Any = lab.integers(*shape).contiguous(memory_format=format).requires_grad_()
-        index = lab.put(places)
+        index = lab.put(positions)
         (leaf[:, index] * 2).sum().backward()
-        due = torch.zeros(shape)
-        for place in places:
-            due[:, place] += 2
-        lab.expect(f"indexed by {places}, {format}", leaf.grad * 1, due)
+        expected = torch.zeros(shape)
+        for position in positions:
+            expected[:, position] += 2
+        lab.expect(f"indexed by {positions}, {format}", leaf.grad * 1, expected)
     leaf = lab.integers(2, 3, requires_grad=True)
     index = lab.integers(2, 8, 1, 2, low=0, high=2, dtype=torch.int64)
     for format in (torch.contiguous_format, torch.channels_last):
-        placed = index.contiguous(memory_format=format)
-        (gradient,) = torch.autograd.grad(leaf[placed].sum(), leaf)
+        formatted_index = index.contiguous(memory_format=format)
+        (gradient,) = torch.autograd.grad(leaf[formatted_index].sum(), leaf)
         lab.same(f"indexed by four dimensions, {format}", gradient)
 
 
 @behaviour("autograd", capabilities=("autograd",), sees=("error",))
 def nodes_called_wrongly(lab: Lab) -> None:
-    """A node of a graph takes its gradients by position, as many as its function has results, and refuses
-    words and other numbers of them.
+    """A node accepts its gradients by position, one for each result of its function. It refuses keywords and
+    other numbers of gradients.
     """
     leaf = lab.integers(2, 2, requires_grad=True)
     for name, result in {"a power": leaf.pow(5), "a reshape": leaf.reshape(4), "a sum": leaf.sum()}.items():
         node: Any = result.grad_fn
-        given = torch.ones_like(result)
-        lab.same(f"{name}, called well", [type(part).__name__ for part in (node(given),)])
-        lab.raises(f"{name}, two gradients", lambda n=node, g=given: n(g, g), TypeError)  # type: ignore[misc]
-        lab.raises(f"{name}, by word", lambda n=node, g=given: n(g, grad=g), TypeError)  # type: ignore[misc]
+        gradient = torch.ones_like(result)
+        lab.same(f"{name}, called well", [type(part).__name__ for part in (node(gradient),)])
+        lab.raises(f"{name}, two gradients", lambda n=node, g=gradient: n(g, g), TypeError)  # type: ignore[misc]
+        lab.raises(f"{name}, by word", lambda n=node, g=gradient: n(g, grad=g), TypeError)  # type: ignore[misc]
         lab.raises(f"{name}, none", lambda n=node: n(), TypeError, RuntimeError)  # type: ignore[misc]

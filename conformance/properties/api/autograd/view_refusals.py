@@ -1,4 +1,4 @@
-"""Views that may not be changed in place, and views that outlive the graph of their base."""
+"""Views that must not be changed in place, and views that outlive the graph of their base."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-class _View(Function):
+class _ViewFunction(Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> Any:
         return x.view_as(x)
@@ -23,33 +23,33 @@ class _View(Function):
 
 @behaviour("autograd", sees=("value", "error"))
 def refused_writes_to_plain_views(lab: Lab) -> None:
-    """Writing what needs gradients into a view of a plain tensor is refused if a Function or an operator of
-    several results made the view, and works otherwise.
+    """Let a view have a base that does not require grad. Writing a tensor that requires grad into it is
+    refused if a Function, or an operator with several results, created the view. Otherwise it is allowed.
     """
     put = lab.put([5.0], requires_grad=True)
     for name, make, text in (
-        ("a Function's view", _View.apply, "custom Function"),
+        ("a Function's view", _ViewFunction.apply, "custom Function"),
         ("one of several views", lambda t: t.unbind()[0], "multiple views"),
     ):
-        for what, write in {"sum": lambda t: t.add_(put), "copy": lambda t: t.copy_(put)}.items():
+        for operation, write in {"sum": lambda t: t.add_(put), "copy": lambda t: t.copy_(put)}.items():
             view = make(lab.put([[1.0, 2.0]]))
-            lab.raises(f"{what} into {name}", lambda: write(view), match=text)
-    plain = lab.put([[1.0, 2.0]])
-    plain.select(1, 0).copy_(put)
-    lab.same("an ordinary view", plain.detach())
-    (plain * lab.put([[3.0, 4.0]])).sum().backward()
+            lab.raises(f"{operation} into {name}", lambda: write(view), match=text)
+    base = lab.put([[1.0, 2.0]])
+    base.select(1, 0).copy_(put)
+    lab.same("an ordinary view", base.detach())
+    (base * lab.put([[3.0, 4.0]])).sum().backward()
     lab.expect("gradient through it", put.grad, [3.0])
 
 
 @behaviour("autograd", sees=("value", "error"))
 def views_changed_to_other_views(lab: Lab) -> None:
-    """A view whose shape is changed in place is refused writes for the same reasons as before: made under
-    no_grad, one of several, or made by a Function.
+    """A view whose shape is changed in place refuses writes for the same reasons as before: it was created
+    under no_grad, is one of several views, or was created by a Function.
     """
     makers: dict[str, Any] = {
         "one": lambda t: t.view_as(t),
         "one of several": lambda t: t.unbind()[0],
-        "a Function's": _View.apply,
+        "a Function's": _ViewFunction.apply,
     }
     texts = {"one": None, "one of several": "multiple views", "a Function's": "custom Function"}
     for name, make in makers.items():
@@ -59,24 +59,24 @@ def views_changed_to_other_views(lab: Lab) -> None:
                 with torch.set_grad_enabled(graph):
                     view = make(base)
                 text = texts[name] if graph else "no_grad mode"
-                what = f"{name}, graph {graph}, needs {needs}"
+                label = f"{name}, graph {graph}, needs {needs}"
                 if needs and text is not None:
-                    lab.raises(f"write to {what}", lambda: view.add_(1), match=text)
+                    lab.raises(f"write to {label}", lambda: view.add_(1), match=text)
                     with torch.no_grad():
                         view.mul_(2)
-                        lab.same(f"a write to {what} without gradients", view)
+                        lab.same(f"a write to {label} without gradients", view)
                         view.unsqueeze_(0)
-                    lab.raises(f"write to {what} of another shape", lambda: view.add_(1), match=text)
+                    lab.raises(f"write to {label} of another shape", lambda: view.add_(1), match=text)
                 else:
                     view.unsqueeze_(0)
                     view.add_(1)
-                    lab.same(f"{what} of another shape", [view.detach(), base.detach()])
+                    lab.same(f"{label} of another shape", [view.detach(), base.detach()])
 
 
 @behaviour("autograd", sees=("value",))
 def views_outlive_their_base(lab: Lab) -> None:
-    """Detaching a base, or reading a changed view's node under no_grad, leaves the graph of the view as it
-    is.
+    """Detaching a base in place, or reading the node of a changed view under no_grad, does not change the
+    graph of the view.
     """
     x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
     z = x * 2

@@ -1,4 +1,4 @@
-"""Changes in place of views and of their bases, seen by the gradients of both."""
+"""In-place writes into views and bases, and the gradients of both."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", level="training", sees=("value", "alias"))
 def gradients_through_changed_views(lab: Lab) -> None:
-    """A change in place of a view is part of its base's graph: gradients of base, view and what was put in
-    are right.
+    """An in-place write into a view is part of the graph of its base. The gradients of base, view and written
+    values are correct.
     """
     x = lab.integers(2, 3, requires_grad=True)
     put = lab.integers(3, requires_grad=True)
@@ -40,8 +40,8 @@ def gradients_through_changed_views(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "alias"))
 def views_of_changed_bases(lab: Lab) -> None:
-    """A view made before its base was changed in place has the base's new value and gradient, at any depth of
-    views.
+    """A view created before its base was changed in place has the base's new value and gradient, at any depth
+    of views.
     """
     x = lab.integers(2, 4, requires_grad=True)
     base = x * 1
@@ -74,23 +74,25 @@ def views_of_changed_bases(lab: Lab) -> None:
     turned.mul_(2)
     (turned * turned.detach()).sum().backward()
     lab.same("gradient of a transposed base", x.grad)
-    plain = lab.integers(2, 4)
-    held = plain[1]
-    held.add_(lab.integers(4, requires_grad=True) * 1)
+    no_grad_base = lab.integers(2, 4)
+    no_grad_row = no_grad_base[1]
+    no_grad_row.add_(lab.integers(4, requires_grad=True) * 1)
     lab.same(
         "a change makes a base need gradients",
-        [plain.requires_grad, plain[0].requires_grad, held.requires_grad],
+        [no_grad_base.requires_grad, no_grad_base[0].requires_grad, no_grad_row.requires_grad],
     )
-    rest = lab.integers(4)
-    inner = rest.view(2, 2)
+    unchanged = lab.integers(4)
+    inner = unchanged.view(2, 2)
     with torch.no_grad():
         inner.add_(x[:, :2])
-    lab.same("not without gradients", [rest.requires_grad, inner.requires_grad])
+    lab.same("not without gradients", [unchanged.requires_grad, inner.requires_grad])
 
 
 @behaviour("autograd", sees=("value",))
 def writes_by_index(lab: Lab) -> None:
-    """Assignments by index, mask and slice pass gradients to what they keep and to what they put in."""
+    """Assignments by index, mask and slice pass gradients to the values that they keep and to the values that
+    they write.
+    """
     x, y = lab.integers(4, 3, requires_grad=True), lab.integers(4, 3, requires_grad=True)
     where = lab.put([2, 0])
     mask = lab.put([[True, False, True]] * 4)
@@ -109,16 +111,16 @@ def writes_by_index(lab: Lab) -> None:
         "broadcast": lambda t: t.__setitem__((slice(None), 1), y[0, 0]),
     }.items():
         x.grad = y.grad = None
-        held = x * 1
-        write(held)
-        lab.same(f"value after {name}", held.detach())
-        (held * weights).sum().backward()
+        written = x * 1
+        write(written)
+        lab.same(f"value after {name}", written.detach())
+        (written * weights).sum().backward()
         lab.same(f"gradients of {name}", [x.grad, y.grad])
 
 
 @behaviour("autograd", sees=("value",))
 def reads_by_index(lab: Lab) -> None:
-    """Gradients of reads by index, mask and slice add up for an element that was read more than once."""
+    """Gradients of reads by index, mask and slice accumulate for an element that is read more than once."""
     x = lab.integers(4, 5, requires_grad=True)
     twice = lab.put([1, 1, 3, 1])
     columns = lab.put([[0, 4], [4, 4]])
@@ -151,8 +153,8 @@ def reads_by_index(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def several_views_at_once(lab: Lab) -> None:
-    """Views of split, chunk and unbind may not be changed with gradients; those of unsafe_split and copies
-    may.
+    """Views returned by split, chunk and unbind must not be changed while gradients are recorded. Results of
+    unsafe_split and copies may be changed.
     """
     x = lab.integers(4, 2, requires_grad=True)
     for name, make in {
@@ -161,15 +163,15 @@ def several_views_at_once(lab: Lab) -> None:
         "unbind": lambda t: t.unbind(0),
         "split_with_sizes": lambda t: t.split_with_sizes([1, 3]),
     }.items():
-        held = x * 1
-        lab.raises(f"in place on one of {name}", lambda: make(held)[0].mul_(2), match="multiple views")
-        lab.raises(f"on a view of one of {name}", lambda: make(held)[0].view(-1).mul_(2))
-        parts = make(held)
-        held.mul_(2)
+        base = x * 1
+        lab.raises(f"in place on one of {name}", lambda: make(base)[0].mul_(2), match="multiple views")
+        lab.raises(f"on a view of one of {name}", lambda: make(base)[0].view(-1).mul_(2))
+        parts = make(base)
+        base.mul_(2)
         lab.raises(f"reading the graph of {name} after a change", lambda: parts[0].grad_fn)
-        plain = x.detach().clone()
-        make(plain)[0].mul_(2)
-        lab.same(f"without gradients {name} may", plain)
+        no_grad_base = x.detach().clone()
+        make(no_grad_base)[0].mul_(2)
+        lab.same(f"without gradients {name} may", no_grad_base)
     for name, make in {
         "unsafe_split": lambda t: t.unsafe_split(2),
         "unsafe_chunk": lambda t: t.unsafe_chunk(2),
@@ -189,8 +191,8 @@ def several_views_at_once(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def leaves_in_place(lab: Lab) -> None:
-    """A leaf that needs gradients may not be changed in place, nor through a view; one that needs none comes
-    to require them.
+    """A leaf that requires grad must not be changed in place, directly or through a view. A tensor that does
+    not require grad requires it after such a write by a tensor that does.
     """
     leaf = lab.integers(2, 3, requires_grad=True)
     for name, change in {
@@ -209,10 +211,10 @@ def leaves_in_place(lab: Lab) -> None:
         torch.add(leaf, 1, out=into)
         leaf.add_(1)
     lab.same("without gradients both work", [into, leaf.detach()])
-    plain = lab.integers(2, 3)
-    plain.mul_(leaf)
-    lab.same("need after a product in place", [plain.requires_grad, plain.is_leaf])
-    plain.sum().backward()
+    product = lab.integers(2, 3)
+    product.mul_(leaf)
+    lab.same("need after a product in place", [product.requires_grad, product.is_leaf])
+    product.sum().backward()
     lab.same("gradient of the factor", leaf.grad)
     whole = lab.integers(2, 3, dtype=torch.int64)
     whole.add_(1)
@@ -222,7 +224,9 @@ def leaves_in_place(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def changes_of_dtype_views(lab: Lab) -> None:
-    """Writing to a real view of a complex tensor, or the reverse, preserves the gradients of both."""
+    """Writes into a real view of a complex tensor, and into a complex view of a real tensor, preserve the
+    gradients of both.
+    """
     z = lab.integers(3, dtype=torch.complex64, requires_grad=True)
     base = z * 1
     real = torch.view_as_real(base)
@@ -246,16 +250,16 @@ def changes_of_dtype_views(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def gradients_past_changes(lab: Lab) -> None:
-    """Chains of changes in place, detached halves and changed outputs give the gradients of the same steps
-    without them.
+    """Chains of in-place writes give the gradients of the same steps out of place. A write through a detached
+    view is not recorded.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
     a = x * 1
     a.mul_(y).add_(x).mul_(2).sub_(y)
-    plain = (x * y + x) * 2 - y
-    lab.holds("values agree", torch.equal(a.detach().cpu(), plain.detach().cpu()))
+    expected = (x * y + x) * 2 - y
+    lab.holds("values agree", torch.equal(a.detach().cpu(), expected.detach().cpu()))
     lab.same("chain", torch.autograd.grad(a.sum(), (x, y)))
-    lab.same("plain", torch.autograd.grad(plain.sum(), (x, y)))
+    lab.same("plain", torch.autograd.grad(expected.sum(), (x, y)))
     base = (x * 1).expand(2, 3).clone()
     half = base[0].detach()
     half.zero_()
@@ -278,9 +282,9 @@ def gradients_past_changes(lab: Lab) -> None:
     w.unsqueeze_(0).squeeze_(0)
     w.sum().backward()
     lab.same("of shapes changed in place", x.grad)
-    held = x.clone()
-    held.t_()
+    cleared = x.clone()
+    cleared.t_()
     with torch.no_grad():
-        held.zero_()
-    held.sum().backward()
+        cleared.zero_()
+    cleared.sum().backward()
     lab.same("a change without gradients is not recorded", x.grad)

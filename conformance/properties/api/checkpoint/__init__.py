@@ -1,1 +1,1 @@
-"""Behaviours of area ``checkpoint``: recomputation in backward passes."""
+"""Behaviours of area ``checkpoint``: recomputation in the backward."""

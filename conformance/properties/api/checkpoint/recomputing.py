@@ -1,4 +1,6 @@
-"""torch.utils.checkpoint: forward twice, memory once, the gradients of the plain call."""
+"""torch.utils.checkpoint: the function runs again in the backward and gives the gradients of the ordinary
+call.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-def _count(log: list[int], function: Callable[..., Any]) -> Callable[..., Any]:
+def _counting(log: list[int], function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         log.append(1)
         return function(*args, **kwargs)
@@ -23,27 +25,27 @@ def _count(log: list[int], function: Callable[..., Any]) -> Callable[..., Any]:
 
 @behaviour("checkpoint", level="training", sees=("value",))
 def recomputation(lab: Lab) -> None:
-    """A checkpointed call gives the values and gradients of the plain one, running its function once more in
-    backward.
+    """A checkpointed call gives the values and gradients of the ordinary call, and runs its function again in
+    the backward.
     """
     x, y = lab.integers(3, 4, requires_grad=True), lab.integers(4, 3, requires_grad=True)
 
     def block(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return (a @ b).pow(2) * 2
 
-    plain = torch.autograd.grad(block(x, y).sum(), (x, y))
-    lab.same("plain", plain)
+    expected = torch.autograd.grad(block(x, y).sum(), (x, y))
+    lab.same("plain", expected)
     for reentrant in (False, True):
         log: list[int] = []
         x.grad = y.grad = None
-        out = checkpoint(_count(log, block), x, y, use_reentrant=reentrant)
+        out = checkpoint(_counting(log, block), x, y, use_reentrant=reentrant)
         lab.same(f"value, reentrant {reentrant}", out.detach())
         lab.same(f"calls before backward, reentrant {reentrant}", len(log))
         out.sum().backward()
         lab.same(f"calls after, reentrant {reentrant}", len(log))
         lab.same(f"gradients, reentrant {reentrant}", [x.grad, y.grad])
     log = []
-    out = checkpoint(_count(log, block), x, y, use_reentrant=False)
+    out = checkpoint(_counting(log, block), x, y, use_reentrant=False)
     lab.same("grad() too", torch.autograd.grad(out.sum(), (x, y)))
     with torch.no_grad():
         lab.same("without gradients", checkpoint(block, x, y, use_reentrant=False).requires_grad)
@@ -51,8 +53,8 @@ def recomputation(lab: Lab) -> None:
 
 @behaviour("checkpoint", level="training", sees=("value",))
 def random_state_of_recomputation(lab: Lab) -> None:
-    """Recomputation sees the random numbers of the forward, and leaves the generators as they are, unless
-    preserve_rng_state is off.
+    """Recomputation draws the random numbers of the forward and leaves the generators unchanged, unless
+    preserve_rng_state is False.
     """
     x: Any = lab.floats(64, requires_grad=True)
     for reentrant in (False, True):
@@ -97,8 +99,8 @@ def random_state_of_recomputation(lab: Lab) -> None:
 
 @behaviour("checkpoint", sees=("value",))
 def arguments_of_checkpoints(lab: Lab) -> None:
-    """Keywords, None, numbers, nested and unused arguments pass through, and so do results that are not
-    tensors.
+    """Keywords, None, numbers, nested and unused arguments are passed to the function, and results that are
+    not tensors are returned.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
 
@@ -122,9 +124,9 @@ def arguments_of_checkpoints(lab: Lab) -> None:
     lab.same("a detached result", [detached[0].requires_grad, detached[1].requires_grad])
     detached[0].sum().backward()
     lab.same("gradient beside it", x.grad)
-    plain = lab.integers(3)
+    without_gradient = lab.integers(3)
     inside = torch.nn.Parameter(lab.integers(3))
-    checkpoint(lambda a: a * inside, plain, use_reentrant=False).sum().backward()
+    checkpoint(lambda a: a * inside, without_gradient, use_reentrant=False).sum().backward()
     lab.same("a parameter that is not an argument", inside.grad)
     once = checkpoint(lambda a: a, x, use_reentrant=False)
     once.sum().backward()
@@ -133,8 +135,8 @@ def arguments_of_checkpoints(lab: Lab) -> None:
 
 @behaviour("checkpoint", sees=("value", "warning", "error"))
 def misuse_of_checkpoints(lab: Lab) -> None:
-    """Unknown keywords and a recomputation that saves otherwise are errors; an implicit use_reentrant warns
-    or is False.
+    """Unknown keywords, and a recomputation that saves different tensors, are errors. A reentrant checkpoint
+    without an input that requires grad warns.
     """
     x = lab.integers(4, requires_grad=True)
     lab.raises(
@@ -148,8 +150,8 @@ def misuse_of_checkpoints(lab: Lab) -> None:
 
     def shrinks(a: torch.Tensor) -> torch.Tensor:
         calls.append(1)
-        held = a * 1 if len(calls) % 2 else (a * 1)[:2]
-        return held * held
+        scaled = a * 1 if len(calls) % 2 else (a * 1)[:2]
+        return scaled * scaled
 
     out = checkpoint(fewer, x, use_reentrant=False)
     lab.raises(
@@ -190,8 +192,8 @@ def misuse_of_checkpoints(lab: Lab) -> None:
 
 @behaviour("checkpoint", sees=("value",))
 def nested_checkpoints(lab: Lab) -> None:
-    """Checkpoints within checkpoints give the plain gradients, with each level recomputed as often as it is
-    needed.
+    """Nested checkpoints give the gradients of the ordinary call, also for second derivatives and retained
+    graphs.
     """
     x = lab.integers(3, low=1, requires_grad=True)
 
@@ -229,7 +231,7 @@ def nested_checkpoints(lab: Lab) -> None:
 
 @behaviour("checkpoint", sees=("value",))
 def early_stop(lab: Lab) -> None:
-    """Recomputation stops once everything that was saved is available, unless early stop is off."""
+    """Recomputation stops when every saved tensor is available, unless early stop is disabled."""
     x = lab.integers(3, requires_grad=True)
     log: list[str] = []
 
@@ -255,13 +257,13 @@ def early_stop(lab: Lab) -> None:
 
 @behaviour("checkpoint", sees=("value",))
 def sequences_of_checkpoints(lab: Lab) -> None:
-    """checkpoint_sequential gives the values and gradients of the sequence, in any number of segments."""
+    """checkpoint_sequential gives the values and gradients of the sequence, for any number of segments."""
     layers = [lambda a: a * 2, lambda a: a * a, lambda a: a + 1, lambda a: a * 3]
     x = lab.integers(3, requires_grad=True)
-    plain = x
+    expected = x
     for layer in layers:
-        plain = layer(plain)
-    lab.same("plain gradient", torch.autograd.grad(plain.sum(), x)[0])
+        expected = layer(expected)
+    lab.same("plain gradient", torch.autograd.grad(expected.sum(), x)[0])
     for segments in (1, 2, 4):
         for reentrant in (False, True):
             out = checkpoint_sequential(layers, segments, x, use_reentrant=reentrant)
@@ -278,7 +280,9 @@ def sequences_of_checkpoints(lab: Lab) -> None:
 
 @behaviour("checkpoint", sees=("value",))
 def contexts_of_checkpoints(lab: Lab) -> None:
-    """context_fn gives one context for the forward and one for the recomputation; both see autocast."""
+    """context_fn provides one context for the forward and one for the recomputation. Both run under the same
+    autocast setting.
+    """
     x = lab.integers(3, requires_grad=True)
     log: list[str] = []
 
@@ -311,8 +315,8 @@ def contexts_of_checkpoints(lab: Lab) -> None:
     out.float().sum().backward()
     lab.same("modes seen", modes)
     lab.same("gradient under autocast", square.grad)
-    again = lab.integers(3, requires_grad=True)
+    leaf = lab.integers(3, requires_grad=True)
     with torch.autograd.graph.save_on_cpu():
-        out = checkpoint(lambda a: (a * a) * 2, again, use_reentrant=False)
+        out = checkpoint(lambda a: (a * a) * 2, leaf, use_reentrant=False)
     out.sum().backward()
-    lab.same("with saved tensors on the host", again.grad)
+    lab.same("with saved tensors on the host", leaf.grad)

@@ -1,4 +1,4 @@
-"""Tensors that checkpoints keep and recompute: saved ones read one by one, memory, hooks and identity."""
+"""Tensors that checkpoints save and recompute: reads of saved tensors, memory, hooks and identity."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("checkpoint", sees=("value", "error"))
 def reading_recomputed_tensors(lab: Lab) -> None:
-    """Each read of a saved tensor outside of a backward recomputes it, and so does the backward, after which
-    it is gone.
+    """Each read of a saved tensor outside of a backward recomputes it, and so does the backward. After the
+    backward it is freed.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     runs: list[int] = []
 
     out: Any = checkpoint(lambda a: (runs.append(1), (a * 0).exp())[1], x, use_reentrant=False)  # type: ignore[func-returns-value]
-    shown = [len(runs)]
+    run_counts = [len(runs)]
     for _ in range(2):
         lab.expect("the saved result", out.grad_fn._saved_result, [1.0, 1.0, 1.0])
-        shown.append(len(runs))
+        run_counts.append(len(runs))
     out.sum().backward()
-    shown.append(len(runs))
-    lab.same("runs", shown)
+    run_counts.append(len(runs))
+    lab.same("runs", run_counts)
     lab.raises("after backward", lambda: out.grad_fn._saved_result, match="already been freed")
     lab.same("gradient", x.grad)
 
 
 @behaviour("checkpoint", sees=("value",))
 def tensors_kept_by_checkpoints(lab: Lab) -> None:
-    """A checkpointed call keeps no tensor of its own between forward and backward, one that is not
-    checkpointed does; an input that a Function saves comes back as itself.
+    """A checkpointed call retains no intermediate tensor between forward and backward, unlike an ordinary
+    call. An input that a Function saves is unpacked as the same object.
     """
     x = lab.integers(3, low=1, requires_grad=True)
 
@@ -52,14 +52,14 @@ def tensors_kept_by_checkpoints(lab: Lab) -> None:
         watched.append(weakref.ref(token))
         return middle * middle
 
-    plain = block(x)
+    ordinary_result = block(x)
     lab.holds("a plain call keeps what it saved", watched[-1]() is not None)
     out = checkpoint(block, x, use_reentrant=False)
     lab.holds("a checkpointed one does not", lab.gone(watched[-1]))
-    for name, result in {"plain": plain, "checkpointed": out}.items():
+    for name, result in {"plain": ordinary_result, "checkpointed": out}.items():
         lab.same(f"gradient, {name}", torch.autograd.grad(result.sum(), x)[0])
 
-    got: list[torch.Tensor] = []
+    saved_inputs: list[torch.Tensor] = []
 
     class Saves(Function):
         @staticmethod
@@ -70,13 +70,13 @@ def tensors_kept_by_checkpoints(lab: Lab) -> None:
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
             (b,) = ctx.saved_tensors
-            got.append(b)
+            saved_inputs.append(b)
             return grad * b, None
 
     factor = lab.integers(3)
     x.grad = None
     checkpoint(Saves.apply, x, factor, use_reentrant=False).sum().backward()
-    lab.holds("an input that was saved is the same tensor", got[0] is factor)
+    lab.holds("an input that was saved is the same tensor", saved_inputs[0] is factor)
     lab.same("gradient through a Function", x.grad)
 
     class Three(Function):
@@ -92,21 +92,23 @@ def tensors_kept_by_checkpoints(lab: Lab) -> None:
             return grad * w, grad * y, grad * z
 
     inputs = [lab.integers(3, requires_grad=True) for _ in range(3)]
-    kept = torch.autograd.grad(Three.apply(*inputs).sum(), inputs)
-    again = torch.autograd.grad(checkpoint(Three.apply, *inputs, use_reentrant=False).sum(), inputs)
-    lab.same("results that a Function saved", [kept, again])
+    expected_gradients = torch.autograd.grad(Three.apply(*inputs).sum(), inputs)
+    recomputed_gradients = torch.autograd.grad(
+        checkpoint(Three.apply, *inputs, use_reentrant=False).sum(), inputs
+    )
+    lab.same("results that a Function saved", [expected_gradients, recomputed_gradients])
 
 
 @behaviour("checkpoint", sees=("value",))
 def hooks_of_shared_parameters(lab: Lab) -> None:
-    """The hook of a tensor that is used both inside and outside of a checkpoint runs once, with the sum; a
-    reentrant checkpoint may run a backward of its own within.
+    """If a tensor is used inside and outside of a checkpoint, its hook runs once, with the sum of the
+    gradients. A checkpointed function may run a backward inside.
     """
     weight, x = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
-    seen: list[torch.Tensor] = []
-    weight.register_hook(lambda grad: seen.append(grad.clone()))
+    hook_gradients: list[torch.Tensor] = []
+    weight.register_hook(lambda grad: hook_gradients.append(grad.clone()))
     checkpoint(lambda a: weight * a, weight * x, use_reentrant=False).sum().backward()
-    lab.same("what the hook saw", seen)
+    lab.same("what the hook saw", hook_gradients)
     lab.same("gradients", [weight.grad, x.grad])
     y = lab.integers(3, requires_grad=True)
 
@@ -126,7 +128,7 @@ def hooks_of_shared_parameters(lab: Lab) -> None:
 
 @behaviour("checkpoint", sees=("warning",))
 def checkpoints_want_a_choice(lab: Lab) -> None:
-    """Leaving use_reentrant out warns and works, in checkpoint and checkpoint_sequential; stating it does
+    """checkpoint and checkpoint_sequential without use_reentrant warn and work. With use_reentrant they do
     not warn.
     """
     x = lab.integers(3, requires_grad=True)

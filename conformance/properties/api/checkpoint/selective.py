@@ -1,4 +1,4 @@
-"""Selective checkpointing: a policy says which results of operators are kept."""
+"""Selective checkpointing: a policy chooses the operators whose results are saved."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 class _Counts(TorchDispatchMode):
-    """Count how often each operator ran."""
+    """A mode that counts the calls of each operator."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,14 +32,14 @@ class _Counts(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def _contexts(policy: Any) -> Any:
+def _context_function(policy: Any) -> Any:
     return functools.partial(create_selective_checkpoint_contexts, policy)
 
 
 @behaviour("checkpoint", sees=("value",))
 def kept_results(lab: Lab) -> None:
-    """Operators whose results a policy keeps are not run again in backward; gradients stay those of the plain
-    call.
+    """Operators whose results a policy saves do not run again in the backward. The gradients are the
+    gradients of the ordinary call.
     """
     x, y = lab.integers(4, 4, requires_grad=True), lab.integers(4, 4, requires_grad=True)
 
@@ -47,7 +47,7 @@ def kept_results(lab: Lab) -> None:
         return torch.mm(torch.mm(a, b).relu(), b).sin().cos() * 1
 
     lab.close("plain", torch.autograd.grad(block(x, y).sum(), (x, y)), roundings=256, matrix=True)
-    kept = {
+    policies = {
         "none": lambda ctx, op, *a, **k: CheckpointPolicy.PREFER_RECOMPUTE,
         "products": lambda ctx, op, *a, **k: (
             CheckpointPolicy.MUST_SAVE if op is aten.mm.default else CheckpointPolicy.PREFER_RECOMPUTE
@@ -55,8 +55,8 @@ def kept_results(lab: Lab) -> None:
         "all": lambda ctx, op, *a, **k: CheckpointPolicy.MUST_SAVE,
         "a list": [aten.mm.default],
     }
-    for name, policy in kept.items():
-        out = checkpoint(block, x, y, use_reentrant=False, context_fn=_contexts(policy))
+    for name, policy in policies.items():
+        out = checkpoint(block, x, y, use_reentrant=False, context_fn=_context_function(policy))
         with _Counts() as counter:
             gradients = torch.autograd.grad(out.sum(), (x, y))
         lab.close(f"gradients, kept: {name}", gradients, roundings=256, matrix=True)
@@ -67,22 +67,24 @@ def kept_results(lab: Lab) -> None:
 
 @behaviour("checkpoint", sees=("value",))
 def policies_with_state(lab: Lab) -> None:
-    """A policy may hold state, can tell the forward from recomputation, and may change its choices."""
+    """A policy may have state, can distinguish the forward from the recomputation, and may change its
+    choices.
+    """
     x = lab.integers(3, 3, requires_grad=True)
-    asked: list[tuple[bool, str]] = []
+    decisions: list[tuple[bool, str]] = []
 
     class Policy:
         def __init__(self) -> None:
-            self.seen = {False: 0, True: 0}
+            self.product_counts = {False: 0, True: 0}
 
         def __call__(self, ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
             if op is not aten.mm.default:
                 return CheckpointPolicy.PREFER_RECOMPUTE
-            self.seen[ctx.is_recompute] += 1
-            asked.append((ctx.is_recompute, op.overloadpacket.__name__))
+            self.product_counts[ctx.is_recompute] += 1
+            decisions.append((ctx.is_recompute, op.overloadpacket.__name__))
             return (
                 CheckpointPolicy.MUST_SAVE
-                if self.seen[ctx.is_recompute] % 2
+                if self.product_counts[ctx.is_recompute] % 2
                 else CheckpointPolicy.MUST_RECOMPUTE
             )
 
@@ -93,14 +95,14 @@ def policies_with_state(lab: Lab) -> None:
     with _Counts() as counter:
         out.sum().backward()
     lab.same("gradient", x.grad)
-    lab.same("asked", asked)
+    lab.same("asked", decisions)
     lab.same("products in backward", counter.counts.get("mm", 0))
 
 
 @behaviour("checkpoint", sees=("value", "error"))
 def limits_of_selection(lab: Lab) -> None:
-    """Kept results may not be changed in place unless allowed; several results and values that are not
-    tensors can be kept.
+    """Saved results must not be changed in place unless this is allowed. Several results, and values that are
+    not tensors, can be saved.
     """
     x = lab.integers(4, 4, requires_grad=True)
 
@@ -108,9 +110,9 @@ def limits_of_selection(lab: Lab) -> None:
         return CheckpointPolicy.MUST_SAVE
 
     def changes(a: torch.Tensor) -> torch.Tensor:
-        held = a * 2
-        held.add_(1)
-        return held * held
+        doubled = a * 2
+        doubled.add_(1)
+        return doubled * doubled
 
     def run(**options: Any) -> Any:
         contexts = functools.partial(create_selective_checkpoint_contexts, save_all, **options)
@@ -124,20 +126,20 @@ def limits_of_selection(lab: Lab) -> None:
         parts = values.unbind(0)
         return (torch.stack(parts[:2]) * a[0]).sum()
 
-    out = checkpoint(several, x, use_reentrant=False, context_fn=_contexts(save_all))
+    out = checkpoint(several, x, use_reentrant=False, context_fn=_context_function(save_all))
     lab.same("several results", torch.autograd.grad(out, x)[0])
 
     def number(a: torch.Tensor) -> torch.Tensor:
         return a * a.detach().sum().item() * a
 
-    out = checkpoint(number, x, use_reentrant=False, context_fn=_contexts(save_all))
+    out = checkpoint(number, x, use_reentrant=False, context_fn=_context_function(save_all))
     lab.same("a number read within", torch.autograd.grad(out.sum(), x)[0])
-    out = checkpoint(lambda a: a.sin().cos(), x, use_reentrant=False, context_fn=_contexts(save_all))
+    out = checkpoint(lambda a: a.sin().cos(), x, use_reentrant=False, context_fn=_context_function(save_all))
     torch.autograd.grad(out.sum(), x, retain_graph=True)
     lab.raises(
         "a second recomputation", lambda: torch.autograd.grad(out.sum(), x), match="extra time|already"
     )
-    wrong = _contexts([torch.sin])
+    wrong = _context_function([torch.sin])
     lab.raises(
         "a list of functions",
         lambda: checkpoint(torch.neg, x, use_reentrant=False, context_fn=wrong),

@@ -1,4 +1,4 @@
-"""torch.cond: one of two branches, by a predicate that is a Python bool or a tensor."""
+"""torch.cond: runs one of two branches, chosen by a predicate that is a Python bool or a tensor."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import torch
 from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.control_flow.loops import equal, map_over
+from conformance.properties.api.control_flow.loops import map_over, trees_are_equal
 
 
 def choose(*args: Any) -> Any:
-    """torch.cond; tests break it here."""
+    """Call torch.cond. Tests replace this function by a faulty one."""
     return torch.cond(*args)
 
 
-def truth(lab: Lab, value: bool) -> torch.Tensor:
-    """A predicate as a tensor on the device."""
+def predicate(lab: Lab, value: bool) -> torch.Tensor:
+    """Return a predicate as a tensor on the device."""
     return lab.put(value)
 
 
 @behaviour("control-flow", level="training", sees=())
 def cond_chooses(lab: Lab) -> None:
-    """cond gives what the chosen branch gives, for a Python bool, a tensor and a predicate computed from the
-    inputs.
+    """cond gives the result of the chosen branch, for a Python bool, a tensor and a predicate computed from
+    the inputs.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
 
@@ -36,12 +36,16 @@ def cond_chooses(lab: Lab) -> None:
     def less(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return a - b * 3
 
-    for value, due in ((True, x * 2 + y), (False, x - y * 3)):
-        lab.expect(f"a tensor that is {value}", choose(truth(lab, value), more, less, (x, y)), due.cpu())
+    for value, expected in ((True, x * 2 + y), (False, x - y * 3)):
         lab.expect(
-            f"one of one element, {value}", choose(truth(lab, value).view(1), more, less, (x, y)), due.cpu()
+            f"a tensor that is {value}", choose(predicate(lab, value), more, less, (x, y)), expected.cpu()
         )
-        lab.expect(f"a Python {value}", choose(value, more, less, (x, y)), due.cpu())
+        lab.expect(
+            f"one of one element, {value}",
+            choose(predicate(lab, value).view(1), more, less, (x, y)),
+            expected.cpu(),
+        )
+        lab.expect(f"a Python {value}", choose(value, more, less, (x, y)), expected.cpu())
     for number in (-100.0, 100.0):
         lab.same(f"computed, {number}", choose((x + number).sum() > 0, more, less, (x, y)))
     for depth in range(3):
@@ -50,8 +54,8 @@ def cond_chooses(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def cond_takes_trees(lab: Lab) -> None:
-    """Operands and results of cond may be tuples, lists and dicts, unused ones included, and branches may
-    close over tensors, modules and numbers, and nest.
+    """Operands and results of cond may be tuples, lists and dicts, and operands may be unused. Branches may
+    close over tensors, modules and numbers, and may be nested.
     """
     x, y = lab.integers(3), lab.integers(3)
     layer = lab.to(torch.nn.Linear(3, 3))
@@ -60,7 +64,7 @@ def cond_takes_trees(lab: Lab) -> None:
         layer.bias.fill_(1)
     factor = 3
     for value in (True, False):
-        pred = truth(lab, value)
+        pred = predicate(lab, value)
         tree = {"p": x, "q": (y, [x + 1])}
         lab.same(
             f"a tree, {value}",
@@ -99,20 +103,23 @@ def cond_takes_trees(lab: Lab) -> None:
 
 @behaviour("control-flow", level="training", capabilities=("autograd",), sees=())
 def cond_differentiates(lab: Lab) -> None:
-    """The gradient of cond is that of the chosen branch, zero for what it does not use, also when nested, for
-    trees, closed-over tensors and modules, and for only some of the operands.
+    """The gradient of cond is the gradient of the chosen branch, and zero for operands that the branch does
+    not use. This holds for nested branches, trees, closed-over tensors and modules, and if only some operands
+    require grad.
     """
 
-    def shown(name: str, call: Callable[..., Any], plain: Callable[..., Any], *inputs: torch.Tensor) -> None:
-        kept = [tensor for tensor in inputs if tensor.requires_grad]
-        gradients = torch.autograd.grad(call().sum(), kept, allow_unused=True)
-        due = torch.autograd.grad(plain().sum(), kept, allow_unused=True)
+    def compare_gradients(
+        name: str, call: Callable[..., Any], reference: Callable[..., Any], *inputs: torch.Tensor
+    ) -> None:
+        differentiable = [tensor for tensor in inputs if tensor.requires_grad]
+        gradients = torch.autograd.grad(call().sum(), differentiable, allow_unused=True)
+        expected = torch.autograd.grad(reference().sum(), differentiable, allow_unused=True)
         filled = [
-            [torch.zeros_like(k) if g is None else g for g, k in zip(each, kept, strict=True)]
-            for each in (gradients, due)
+            [torch.zeros_like(k) if g is None else g for g, k in zip(each, differentiable, strict=True)]
+            for each in (gradients, expected)
         ]
         lab.same(name, filled[0])
-        lab.holds(f"{name}: that of the branch", equal(*filled))
+        lab.holds(f"{name}: that of the branch", trees_are_equal(*filled))
 
     layer = lab.to(torch.nn.Linear(3, 3))
     with torch.no_grad():
@@ -121,33 +128,33 @@ def cond_differentiates(lab: Lab) -> None:
     for value in (True, False):
         for needs in ((True, True), (True, False), (False, True)):
             x, y = (lab.integers(3, requires_grad=need) for need in needs)
-            pred = truth(lab, value)
+            pred = predicate(lab, value)
 
-            def taken(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            def true_branch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
                 return a * a * b
 
-            def refused(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            def false_branch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
                 return a + b * b
 
-            chosen = taken if value else refused
-            shown(
+            chosen = true_branch if value else false_branch
+            compare_gradients(
                 f"{value}, {needs}",
-                lambda pred=pred, x=x, y=y, taken=taken, refused=refused: choose(
-                    pred, taken, refused, (x, y)
+                lambda pred=pred, x=x, y=y, true_branch=true_branch, false_branch=false_branch: choose(
+                    pred, true_branch, false_branch, (x, y)
                 ),
                 lambda x=x, y=y, chosen=chosen: chosen(x, y),
                 x,
                 y,
             )
         x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
-        shown(
+        compare_gradients(
             f"before and after, {value}",
             lambda x=x, y=y, pred=pred: choose(pred, lambda a, b: a * b, lambda a, b: a - b, (x * x, y)) * x,
             lambda x=x, y=y, value=value: (x * x * y if value else x * x - y) * x,
             x,
             y,
         )
-        shown(
+        compare_gradients(
             f"nested, {value}",
             lambda x=x, pred=pred: choose(
                 pred,
@@ -158,7 +165,7 @@ def cond_differentiates(lab: Lab) -> None:
             lambda x=x, value=value: x * x if value else x * 5,
             x,
         )
-        shown(
+        compare_gradients(
             f"a tree, {value}",
             lambda x=x, y=y, pred=pred: choose(
                 pred, lambda t: t["p"] * t["q"][0], lambda t: t["p"] * 7, ({"p": x, "q": [y]},)
@@ -167,14 +174,14 @@ def cond_differentiates(lab: Lab) -> None:
             x,
             y,
         )
-        shown(
+        compare_gradients(
             f"closed over, {value}",
             lambda x=x, y=y, pred=pred: choose(pred, lambda a: a * y, lambda a: a * 2 + y * y, (x,)),
             lambda x=x, y=y, value=value: x * y if value else x * 2 + y * y,
             x,
             y,
         )
-        shown(
+        compare_gradients(
             f"a module, {value}",
             lambda x=x, pred=pred: choose(pred, lambda a: layer(a), lambda a: a * 2, (x,)),
             lambda x=x, value=value: layer(x) if value else x * 2,
@@ -186,10 +193,10 @@ def cond_differentiates(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def cond_refuses(lab: Lab) -> None:
-    """cond refuses predicates that are not boolean, branches that are not functions, operands that are not
-    tensors, and branches whose results differ in number, structure, dtype or rank.
+    """cond refuses predicates that are not boolean, branches that are not functions, and operands that are
+    not tensors. It refuses branches whose results differ in number, structure, dtype or rank.
     """
-    x, pred = lab.integers(3), truth(lab, True)
+    x, pred = lab.integers(3), predicate(lab, True)
     wrong: dict[str, Callable[[], Any]] = {
         "a word": lambda: choose("yes", torch.sin, torch.cos, (x,)),
         "several truths": lambda: choose(x > 0, torch.sin, torch.cos, (x,)),
@@ -207,16 +214,16 @@ def cond_refuses(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def cond_under_vmap(lab: Lab) -> None:
-    """vmap over cond gives each element the branch of its own predicate, and the whole batch one branch if
-    the predicate is shared.
+    """vmap over cond runs for each element the branch of its own predicate. If the predicate is shared, it
+    runs one branch for the whole batch.
     """
     x, y = lab.integers(4, 3), lab.integers(4, 3)
 
-    def one(a: torch.Tensor) -> Any:
+    def choose_by_sum(a: torch.Tensor) -> Any:
         return choose(a.sum() > 0, lambda b: b * 2, lambda b: b - 10, (a,))
 
-    due = torch.where((x.sum(1) > 0)[:, None], x * 2, x - 10)
-    lab.expect("by the data", torch.vmap(one)(x), due.cpu())
+    references = torch.where((x.sum(1) > 0)[:, None], x * 2, x - 10)
+    lab.expect("by the data", torch.vmap(choose_by_sum)(x), references.cpu())
     lab.same(
         "two operands", torch.vmap(lambda a, b: choose(a.sum() > b.sum(), torch.add, torch.mul, (a, b)))(x, y)
     )
@@ -224,14 +231,14 @@ def cond_under_vmap(lab: Lab) -> None:
         "closed over", torch.vmap(lambda a, b: choose(a[0] > 0, lambda c: c + b, lambda c: c * b, (a,)))(x, y)
     )
     for value in (True, False):
-        pred = truth(lab, value)
+        pred = predicate(lab, value)
         lab.same(
             f"one truth for all, {value}",
             torch.vmap(lambda a, pred=pred: choose(pred, lambda b: b * 2, lambda b: b - 10, (a,)))(x),
         )
     shared = lab.integers(3)
     for value in (True, False):
-        pred = truth(lab, value)
+        pred = predicate(lab, value)
         # Dynamo would treat the sizes of an earlier call as dynamic. cond under vmap rejects dynamic sizes.
         torch_testing_internals.reset_dynamo()
         pairs = torch.vmap(
@@ -239,7 +246,7 @@ def cond_under_vmap(lab: Lab) -> None:
                 pred, lambda b: (b + shared, b - shared), lambda b: (b * 2, b - 10), (a,)
             )
         )(x)
-        due = [x + shared, x - shared] if value else [x * 2, x - 10]  # type: ignore[assignment]
-        for place, (result, expected) in enumerate(zip(pairs, due, strict=True)):
-            lab.expect(f"result {place} of two, {value}", result, expected.cpu())
-    lab.same("twice", torch.vmap(torch.vmap(one))(torch.stack([x, y])))
+        references = [x + shared, x - shared] if value else [x * 2, x - 10]  # type: ignore[assignment]
+        for index, (result, expected) in enumerate(zip(pairs, references, strict=True)):
+            lab.expect(f"result {index} of two, {value}", result, expected.cpu())
+    lab.same("twice", torch.vmap(torch.vmap(choose_by_sum))(torch.stack([x, y])))

@@ -12,16 +12,17 @@ from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.control_flow import branches, graphs
-from conformance.properties.api.control_flow.branches import truth
-from conformance.properties.api.control_flow.loops import ERRORS, equal, map_over, scan, while_loop
+from conformance.properties.api.control_flow.branches import predicate
+from conformance.properties.api.control_flow.loops import ERRORS, map_over, scan, trees_are_equal, while_loop
 
 
 @behaviour("control-flow", level="full", sees=())
 def writes_of_branches_are_refused(lab: Lab) -> None:
-    """cond refuses branches that write to an operand, directly, through a view or in a nested branch, and
-    branches that return an operand or a view of one, called plainly, under functionalize and in a graph.
+    """cond refuses branches that write to an operand, directly, through a view or in a nested branch. It
+    refuses branches that return an operand, a view of it, or one tensor twice. This holds in eager calls,
+    under functionalize and in a graph.
     """
-    x, y, pred = lab.integers(3), lab.integers(3), truth(lab, True)
+    x, y, pred = lab.integers(3), lab.integers(3), predicate(lab, True)
 
     def total(a: torch.Tensor) -> torch.Tensor:
         return a.sum()
@@ -64,8 +65,8 @@ def writes_of_branches_are_refused(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def writes_of_loops_are_refused(lab: Lab) -> None:
-    """map, scan and while_loop refuse functions that write to what they are given, that return it or a view
-    of it, or that return one tensor twice.
+    """map, scan and while_loop refuse functions that write to their arguments, that return an argument or a
+    view of it, or that return one tensor twice.
     """
     xs, row, zero = lab.integers(4, 3), lab.integers(3), lab.put(0)
 
@@ -78,7 +79,7 @@ def writes_of_loops_are_refused(lab: Lab) -> None:
     def looped(body: Callable[..., Any]) -> Callable[[], Any]:
         return lambda: while_loop(lambda i, a, b: i < 3, body, (zero, row, row + 1))
 
-    def again(value: torch.Tensor) -> Any:
+    def twice(value: torch.Tensor) -> Any:
         return value, value
 
     wrong: dict[str, Callable[[], Any]] = {
@@ -90,11 +91,11 @@ def writes_of_loops_are_refused(lab: Lab) -> None:
         "scan, a write to the carry": scanned(lambda c, v: (c.add_(v), v + 1), row),
         "scan, the input as output": scanned(lambda c, v: (c + v, v), row),
         "scan, the input as carry": scanned(lambda c, v: (v, c + v), row),
-        "scan, one carry twice": scanned(lambda c, v: (again(c[0] + v), c[1] + v), (row, row + 1)),
-        "scan, the carry as output too": scanned(lambda c, v: again(c + v), row),
+        "scan, one carry twice": scanned(lambda c, v: (twice(c[0] + v), c[1] + v), (row, row + 1)),
+        "scan, the carry as output too": scanned(lambda c, v: twice(c + v), row),
         "while_loop, a write": looped(lambda i, a, b: (i + 1, a.add_(1), b + 1)),
         "while_loop, the state": looped(lambda i, a, b: (i + 1, a, b + 1)),
-        "while_loop, one tensor twice": looped(lambda i, a, b: (i + 1, *again(a + b))),
+        "while_loop, one tensor twice": looped(lambda i, a, b: (i + 1, *twice(a + b))),
     }
     for name, call in wrong.items():
         lab.raises(name, call, *ERRORS)
@@ -102,15 +103,15 @@ def writes_of_loops_are_refused(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
 def writes_inside_are_kept_inside(lab: Lab) -> None:
-    """Functions of control flow may write to tensors that they made; under functionalize, their graphs then
-    have no operator that writes, and give the same results.
+    """Functions of control flow may write to tensors that they create. Under functionalize, their graphs
+    contain no operator that writes, and give the same results.
     """
     x, row, zero = lab.integers(4, 3), lab.integers(3), lab.put(0)
 
     def work(a: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
-        made = a + r
-        made.view(-1).add_(4)
-        return made * r
+        added = a + r
+        added.view(-1).add_(4)
+        return added * r
 
     functions: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
         "cond": lambda a, r: torch.cond(a.sum() > 3, work, lambda a, r: (a - r).mul_(2), (a, r)),
@@ -126,7 +127,7 @@ def writes_inside_are_kept_inside(lab: Lab) -> None:
     for name, function in functions.items():
         torch_testing_internals.reset_dynamo()
         graph = graphs.traced(functionalize(function), x, row, sizes="fake", closures=True)
-        results, due = [graph(x, row), graph(-x, row)], [function(x, row), function(-x, row)]
+        results, expected = [graph(x, row), graph(-x, row)], [function(x, row), function(-x, row)]
         lab.same(name, results)
-        lab.holds(f"{name}: as the function", equal(results, due))
+        lab.holds(f"{name}: as the function", trees_are_equal(results, expected))
         lab.same(f"operators that write, {name}", torch_testing_internals.writing_operators(graph))

@@ -1,4 +1,6 @@
-"""Graphs of functions with control flow: traced with values, without them, with open sizes, and compiled."""
+"""Graphs of functions with control flow: traced with values, fake tensors and dynamic shapes, and
+compiled.
+"""
 
 from __future__ import annotations
 
@@ -11,100 +13,133 @@ from torch.func import functionalize
 from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.control_flow.loops import associative_scan, equal, map_over, scan, while_loop
+from conformance.properties.api.control_flow.loops import (
+    associative_scan,
+    map_over,
+    scan,
+    trees_are_equal,
+    while_loop,
+)
 
 Function = Callable[..., Any]
 
 
 def traced(function: Function, *inputs: Any, sizes: str, closures: bool = False) -> Function:
-    """The graph of a function; tests break it here."""
+    """Return the graph of a function. Tests replace this function by a faulty one."""
     graph: Function = torch_testing_internals.graph_of(function, *inputs, sizes=sizes, closures=closures)
     return graph
 
 
-def check(
-    lab: Lab, name: str, function: Function, *calls: tuple[torch.Tensor, ...], open_sizes: bool = False
+def compare_graphs(
+    lab: Lab, name: str, function: Function, *calls: tuple[torch.Tensor, ...], dynamic: bool = False
 ) -> None:
-    """Graphs of a function, traced on the first of ``calls``, give on each what the function gives."""
-    ways = [("traced", function, "real"), ("functionalized", functionalize(function), "fake")]
-    if open_sizes:
-        ways.append(("traced", function, "symbolic"))
-    for word, changed, sizes in ways:
+    """Compare graphs of a function, traced on the first of ``calls``, with the function on all of ``calls``.
+
+    ``dynamic`` adds a graph with dynamic shapes.
+    """
+    variants = [("traced", function, "real"), ("functionalized", functionalize(function), "fake")]
+    if dynamic:
+        variants.append(("traced", function, "symbolic"))
+    for variant, changed, sizes in variants:
         graph = traced(changed, *calls[0], sizes=sizes)
         results = [graph(*inputs) for inputs in calls]
-        lab.same(f"{name}, {word}, {sizes}", results)
-        as_the_function(lab, f"{name}, {word}, {sizes}", results, function, *calls)
+        lab.same(f"{name}, {variant}, {sizes}", results)
+        expect_results_of_function(lab, f"{name}, {variant}, {sizes}", results, function, *calls)
 
 
-def as_the_function(
+def expect_results_of_function(
     lab: Lab, name: str, results: Sequence[Any], function: Function, *calls: tuple[Any, ...]
 ) -> None:
-    """The CPU's results of a graph, to which the target's are held, are those of the function itself.
+    """Expect on the CPU that the results of a graph are the results of the function.
 
-    On the target that is left out: each call of a function with control flow compiles it anew, and what it
-    gives there is seen by the behaviours of that control flow.
+    The target's results are compared with the CPU's results, so this check is skipped on the target. A call
+    of a function with control flow compiles it, which takes long, and other behaviours cover such calls on
+    the target.
     """
     lab.holds(
         f"{name}: as the function",
-        lab.on_target or equal(results, [function(*inputs) for inputs in calls]),
+        lab.on_target or trees_are_equal(results, [function(*inputs) for inputs in calls]),
     )
 
 
-def one(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """A branch."""
+def product_branch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Return ``a * b + a``, as one branch of a cond."""
     return a * b + a
 
 
-def other(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The other branch."""
+def difference_branch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Return ``a - b``, as the other branch of a cond."""
     return a - b
 
 
 @behaviour("control-flow", level="full", sees=())
 def graphs_of_cond(lab: Lab) -> None:
-    """A graph with cond takes the branch of each call's own predicate: plain, one after the other, with
+    """A graph with cond runs the branch of each call's own predicate: for one cond, for two in sequence, with
     writes inside and under functionalize.
     """
     yes, no = lab.put(True), lab.put(False)
     x, y = lab.integers(3, 2), lab.integers(3, 2)
     calls = ((yes, x, y), (no, x, y), (yes, y, x), (no, y, x))
-    check(lab, "plain", lambda p, a, b: torch.cond(p, one, other, (a, b)), *calls, open_sizes=True)
-    # Not nested: torch 2.13 refuses that in a process that has traced other functions before.
-    check(lab, "by the data", lambda a, b: torch.cond(a.sum() > b.sum(), one, other, (a, b)), (x, y), (y, x))
-    check(
+    compare_graphs(
+        lab,
+        "plain",
+        lambda p, a, b: torch.cond(p, product_branch, difference_branch, (a, b)),
+        *calls,
+        dynamic=True,
+    )
+    # Not nested: torch 2.13 refuses a nested cond in a process that has traced other functions before.
+    compare_graphs(
+        lab,
+        "by the data",
+        lambda a, b: torch.cond(a.sum() > b.sum(), product_branch, difference_branch, (a, b)),
+        (x, y),
+        (y, x),
+    )
+    compare_graphs(
         lab,
         "two of them",
-        lambda p, a, b: torch.cond(p, one, other, (torch.cond(p, other, one, (a, b)), b)),
+        lambda p, a, b: torch.cond(
+            p,
+            product_branch,
+            difference_branch,
+            (torch.cond(p, difference_branch, product_branch, (a, b)), b),
+        ),
         *calls,
     )
     written = lambda a, b: a.clone().view(-1).add_(1).view(3, 2) * b  # noqa: E731
-    check(lab, "writes inside", lambda p, a, b: torch.cond(p, written, other, (a, b)), *calls)
+    compare_graphs(
+        lab, "writes inside", lambda p, a, b: torch.cond(p, written, difference_branch, (a, b)), *calls
+    )
 
 
 @behaviour("control-flow", level="full", sees=())
 def graphs_of_loops(lab: Lab) -> None:
-    """Graphs with map, scan and while_loop, over trees and with cond inside, give what the loops give."""
+    """Graphs with map, scan and while_loop, over trees and with cond inside, give the results of the
+    loops.
+    """
     x, y = lab.integers(3, 2, low=1, high=5), lab.integers(3, 2, low=1, high=5)
     row, col = lab.integers(2), lab.integers(2)
     calls = ((x, row), (y, col))
-    check(lab, "map", lambda a, r: map_over(lambda v, r: v * r + 1, a, r), *calls, open_sizes=True)
-    check(
+    compare_graphs(lab, "map", lambda a, r: map_over(lambda v, r: v * r + 1, a, r), *calls, dynamic=True)
+    compare_graphs(
         lab, "map of a list", lambda a, r: map_over(lambda p, r: [p[0] + r, p[1] * r], [a, a * 2], r), *calls
     )
-    check(
+    compare_graphs(
         lab,
         "map of a dict",
         lambda a, r: map_over(lambda d, r: {"s": d["x"] * r, "t": d["y"] + r}, {"x": a, "y": a * 2}, r),
         *calls,
     )
-    check(
+    compare_graphs(
         lab,
         "map of cond",
-        lambda a, r: map_over(lambda v, r: torch.cond(v.sum() > r.sum(), one, other, (v, r)), a, r),
+        lambda a, r: map_over(
+            lambda v, r: torch.cond(v.sum() > r.sum(), product_branch, difference_branch, (v, r)), a, r
+        ),
         *calls,
     )
-    check(lab, "scan", lambda a, r: scan(lambda c, v: (c + v, c * v), r, a, dim=0), *calls)
-    check(
+    compare_graphs(lab, "scan", lambda a, r: scan(lambda c, v: (c + v, c * v), r, a, dim=0), *calls)
+    compare_graphs(
         lab,
         "while_loop",
         lambda a, r: while_loop(
@@ -118,7 +153,7 @@ def graphs_of_loops(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def compiled_control_flow(lab: Lab) -> None:
-    """Functions with control flow, compiled whole without a graph break, give their eager results."""
+    """Functions with control flow, compiled without a graph break, give their eager results."""
     x, y = lab.integers(4, 2, low=1, high=4), lab.integers(4, 2, low=1, high=4)
     zero = lab.put(0)
     layer = lab.to(torch.nn.Linear(2, 2))
@@ -126,7 +161,7 @@ def compiled_control_flow(lab: Lab) -> None:
         layer.weight.copy_(lab.integers(2, 2))
         layer.bias.fill_(1)
     functions: dict[str, Function] = {
-        "cond": lambda a, b: torch.cond(a.sum() > b.sum(), one, other, (a, b)),
+        "cond": lambda a, b: torch.cond(a.sum() > b.sum(), product_branch, difference_branch, (a, b)),
         "while_loop over a layer": lambda a, b: while_loop(
             lambda i, v: i < 2, lambda i, v: (i + 1, layer(v)), (zero, a + b)
         ),
@@ -141,12 +176,12 @@ def compiled_control_flow(lab: Lab) -> None:
             compiled_function = compiled(function, backend)
             with torch.no_grad():
                 for inputs in ((x, y), (y, x)):
-                    result, due = compiled_function(*inputs), function(*inputs)
+                    result, expected = compiled_function(*inputs), function(*inputs)
                     lab.same(f"{name} by {backend}", result)
-                    lab.holds(f"{name} by {backend}: as eagerly", equal(result, due))
+                    lab.holds(f"{name} by {backend}: as eagerly", trees_are_equal(result, expected))
     torch_testing_internals.reset_dynamo()
 
 
 def compiled(function: Function, backend: str) -> Function:
-    """torch.compile; tests break it here."""
+    """Return the function compiled by torch.compile. Tests replace this function by a faulty one."""
     return torch.compile(function, backend=backend, fullgraph=True)

@@ -1,5 +1,5 @@
-"""Gradients of scan, map, cond and while_loop through layers and parts under no_grad, and whole numbers as
-state.
+"""Gradients of scan, map, cond and while_loop through layers and no_grad regions, and Python integers in the
+state of while_loop.
 """
 
 from __future__ import annotations
@@ -13,43 +13,55 @@ from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.control_flow import branches, graphs
-from conformance.properties.api.control_flow.branches import truth
+from conformance.properties.api.control_flow.branches import predicate
 from conformance.properties.api.control_flow.loops import (
     ERRORS,
     associative_scan,
-    equal,
-    folded,
     map_over,
     scan,
+    scan_by_loop,
+    trees_are_equal,
     while_loop,
 )
 
 
-def compare(lab: Lab, name: str, results: Any, due: Any, inputs: list[torch.Tensor]) -> None:
-    """Results equal the due ones, and so do the gradients of the squares of those that must have some."""
-    kept = [index for index, each in enumerate(due) if each.requires_grad]
-    lab.holds(f"{name}: what must have gradients has", all(results[index].requires_grad for index in kept))
-    gradients, expected = (
+def compare_with_loop(
+    lab: Lab, name: str, results: Any, expected_results: Any, inputs: list[torch.Tensor]
+) -> None:
+    """Compare results, and the gradients of the sum of their squares, with the expected results.
+
+    Only results whose expected tensor requires grad are differentiated.
+    """
+    differentiable = [index for index, tensor in enumerate(expected_results) if tensor.requires_grad]
+    lab.holds(
+        f"{name}: what must have gradients has", all(results[index].requires_grad for index in differentiable)
+    )
+    gradients, expected_gradients = (
         torch.autograd.grad(
-            torch.stack([(kind[index] * kind[index]).sum() for index in kept]).sum(),
+            torch.stack([(outputs[index] * outputs[index]).sum() for index in differentiable]).sum(),
             inputs,
             allow_unused=True,
         )
-        for kind in (results, due)
+        for outputs in (results, expected_results)
     )
-    filled, filled_due = (
-        [torch.zeros_like(i) if g is None else g for g, i in zip(found, inputs, strict=True)]
-        for found in (gradients, expected)
+    filled, filled_expected = (
+        [torch.zeros_like(i) if g is None else g for g, i in zip(gradient_list, inputs, strict=True)]
+        for gradient_list in (gradients, expected_gradients)
     )
-    values, values_due = ([each.detach() for each in kind] for kind in (results, due))
+    values, expected_values = (
+        [tensor.detach() for tensor in outputs] for outputs in (results, expected_results)
+    )
     lab.same(name, [values, filled])
-    lab.holds(f"{name}: as by a loop", equal(values, values_due) and equal(filled, filled_due))
+    lab.holds(
+        f"{name}: as by a loop",
+        trees_are_equal(values, expected_values) and trees_are_equal(filled, filled_expected),
+    )
 
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
 def scan_differentiates_parts(lab: Lab) -> None:
-    """The gradient of scan is that of the loop if its step is a stack of layers, returns one value as carry
-    and output, or makes the carry under no_grad.
+    """The gradient of scan is the gradient of the loop. The step may be a stack of layers, return one value
+    as carry and output, or compute the carry or the output under no_grad.
     """
     xs, start = lab.integers(3, 2, requires_grad=True), lab.integers(2, requires_grad=True)
     weights = [lab.integers(2, 2, low=-1, high=2, requires_grad=True) for _ in range(2)]
@@ -79,21 +91,21 @@ def scan_differentiates_parts(lab: Lab) -> None:
         ("one value twice", both, [xs, start]),
         ("no_grad for the output", no_grad_output, [xs, start]),
     ):
-        compare(lab, name, scan(step, start, xs, dim=0), folded(step, start, xs), used)
+        compare_with_loop(lab, name, scan(step, start, xs, dim=0), scan_by_loop(step, start, xs), used)
     constant = start.detach()
-    compare(
+    compare_with_loop(
         lab,
         "no_grad for the carry",
         scan(no_grad_carry, constant, xs, dim=0),
-        folded(no_grad_carry, constant, xs),
+        scan_by_loop(no_grad_carry, constant, xs),
         [xs],
     )
 
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
 def loops_differentiate_parts(lab: Lab) -> None:
-    """The gradients of map, while_loop and cond are those of the plain program for nested lists, for results
-    of which only some need one, and for a module of one's own.
+    """The gradients of map, while_loop and cond are the gradients of the equivalent program: for nested
+    lists, for results of which only some require grad, and for a user-defined module.
     """
     a, b = lab.integers(3, 2, requires_grad=True), lab.integers(3, 1, requires_grad=True)
     y = lab.integers(2)
@@ -103,9 +115,11 @@ def loops_differentiate_parts(lab: Lab) -> None:
         return [[p * q], r * y]
 
     result = map_over(listed, [[a, b], a * a], y)
-    due = [[a * b], a * a * y]
-    compare(lab, "map of nested lists", [result[0][0], result[1]], [due[0][0], due[1]], [a, b])  # type: ignore[index]
-    compare(
+    expected = [[a * b], a * a * y]
+    compare_with_loop(
+        lab, "map of nested lists", [result[0][0], result[1]], [expected[0][0], expected[1]], [a, b]
+    )  # type: ignore[index]
+    compare_with_loop(
         lab,
         "map with a result that needs none",
         map_over(lambda x, y: (x[0] * x[0] + y, y * 2), [a, lab.integers(3, 2)], y),
@@ -114,7 +128,7 @@ def loops_differentiate_parts(lab: Lab) -> None:
     )
     weight = lab.integers(2, requires_grad=True)
     powers = while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, v * weight), (lab.put(0), a))
-    compare(lab, "while_loop", powers[1:], [a * weight * weight], [a, weight])
+    compare_with_loop(lab, "while_loop", powers[1:], [a * weight * weight], [a, weight])
 
     class Module(torch.nn.Module):
         def __init__(self, weight: torch.Tensor) -> None:
@@ -126,30 +140,30 @@ def loops_differentiate_parts(lab: Lab) -> None:
 
     module = Module(lab.integers(2))
     for value in (True, False):
-        chosen = branches.choose(truth(lab, value), module, lambda v: (v + 4).abs(), (a,))
-        plain = module(a) if value else (a + 4).abs()
-        compare(lab, f"cond with a module, {value}", [chosen], [plain], [a, module.weight])
+        chosen = branches.choose(predicate(lab, value), module, lambda v: (v + 4).abs(), (a,))
+        reference = module(a) if value else (a + 4).abs()
+        compare_with_loop(lab, f"cond with a module, {value}", [chosen], [reference], [a, module.weight])
         c = lab.integers(3, 2, requires_grad=True)
         chosen = branches.choose(
-            truth(lab, value),
+            predicate(lab, value),
             lambda t: {"p": [t["q"][0] * 2, (t["r"] * t["r"],)]},
             lambda t: {"p": [t["r"] * 3, (t["q"][0] * t["r"],)]},
             ({"q": [a], "r": c},),
         )
-        plain_tree = [a * 2, c * c] if value else [c * 3, a * c]
-        compare(
+        reference_tree = [a * 2, c * c] if value else [c * 3, a * c]
+        compare_with_loop(
             lab,
             f"cond with a tree of results, {value}",
             [chosen["p"][0], chosen["p"][1][0]],
-            plain_tree,
+            reference_tree,
             [a, c],
         )
 
 
 @behaviour("control-flow", level="full", sees=())
 def while_loop_counts(lab: Lab) -> None:
-    """The state of while_loop may have whole numbers of Python, alone and in trees, which it gives back,
-    plainly and compiled.
+    """The state of while_loop may contain Python integers, alone and in trees. They are returned in eager
+    calls, compiled calls and exported programs.
     """
     x, row = lab.integers(4, 3), lab.integers(3)
 
@@ -164,22 +178,22 @@ def while_loop_counts(lab: Lab) -> None:
         )
         return (state["n"][0], state["k"], last)
 
-    for name, function, numbers, due in (
+    for name, function, numbers, expected in (
         ("a number", plain, (2,), x * row * row),
         ("a tree", tree, (3, 8), x + row * 7),
     ):
         torch_testing_internals.reset_dynamo()
-        for word, call in (("plain", function), ("compiled", graphs.compiled(function, "eager"))):
+        for variant, call in (("plain", function), ("compiled", graphs.compiled(function, "eager"))):
             *counts, last = call(x, row)
-            lab.same(f"{name}, {word}: numbers", [int(count) for count in counts])
-            lab.holds(f"{name}, {word}: the numbers due", tuple(map(int, counts)) == numbers)
-            lab.expect(f"{name}, {word}", last, due.cpu())
-        program = torch.export.export(_Module(function), (x, row)).module()
+            lab.same(f"{name}, {variant}: numbers", [int(count) for count in counts])
+            lab.holds(f"{name}, {variant}: the numbers due", tuple(map(int, counts)) == numbers)
+            lab.expect(f"{name}, {variant}", last, expected.cpu())
+        program = torch.export.export(_FunctionModule(function), (x, row)).module()
         *counts, last = program(x, row)
         lab.same(f"{name}, exported", [[int(count) for count in counts], last])
 
 
-class _Module(torch.nn.Module):
+class _FunctionModule(torch.nn.Module):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function
@@ -190,8 +204,8 @@ class _Module(torch.nn.Module):
 
 @behaviour("control-flow", level="full", sees=())
 def scan_agrees_with_associative_scan(lab: Lab) -> None:
-    """scan with a function's result as carry and output gives what associative_scan gives with that function,
-    started with the first element.
+    """If a scan returns a function's result as carry and output and starts with the first element, it gives
+    the result of associative_scan with that function.
     """
     xs = lab.integers(5, 3, low=-2, high=3)
     functions: dict[str, Callable[..., Any]] = {"add": torch.add, "mul": torch.mul, "max": torch.maximum}
@@ -202,9 +216,9 @@ def scan_agrees_with_associative_scan(lab: Lab) -> None:
             return new, new.clone()
 
         outputs = scan(step, xs[0].clone(), xs[1:].clone(), dim=0)[1]
-        due = associative_scan(combine, xs, 0, combine_mode="generic")
+        expected = associative_scan(combine, xs, 0, combine_mode="generic")
         lab.same(name, outputs)
-        lab.holds(f"{name}: the same by both", torch.equal(outputs, due[1:]))
+        lab.holds(f"{name}: the same by both", torch.equal(outputs, expected[1:]))
     start = lab.integers(3)
     lab.raises("a number as output", lambda: scan(lambda c, x: (c + x, 0.5), start, xs, dim=0), *ERRORS)
     lab.raises("a number as carry", lambda: scan(lambda c, x: (0.5, c + x), start, xs, dim=0), *ERRORS)

@@ -1,4 +1,4 @@
-"""map, scan, associative_scan and while_loop: loops over tensors, compared with plain Python loops."""
+"""map, scan, associative_scan and while_loop, compared with Python loops."""
 
 from __future__ import annotations
 
@@ -13,32 +13,36 @@ from conformance.torch_testing_internals import control_flow
 
 Function = Callable[..., Any]
 
-#: The type depends on which check of torch notices first.
+#: The error type depends on the check of torch that fails first.
 ERRORS = (RuntimeError, TypeError, ValueError, IndexError)
 
 
 def scan(*args: Any, **kwargs: Any) -> Any:
-    """torch's scan."""
+    """Call torch's scan."""
     return control_flow("scan")(*args, **kwargs)
 
 
 def associative_scan(*args: Any, **kwargs: Any) -> Any:
-    """torch's associative_scan."""
+    """Call torch's associative_scan."""
     return control_flow("associative_scan")(*args, **kwargs)
 
 
 def map_over(*args: Any) -> Any:
-    """torch's map."""
+    """Call torch's map."""
     return control_flow("map")(*args)
 
 
 def while_loop(*args: Any) -> Any:
-    """torch's while_loop."""
+    """Call torch's while_loop."""
     return control_flow("while_loop")(*args)
 
 
-def folded(combine: Function, carry: Any, xs: torch.Tensor, dim: int = 0, *, reverse: bool = False) -> Any:
-    """The documented result of scan, computed by a loop: (last carry, stacked outputs)."""
+def scan_by_loop(
+    combine: Function, carry: Any, xs: torch.Tensor, dim: int = 0, *, reverse: bool = False
+) -> Any:
+    """Return the documented result of scan, computed by a Python loop: the last carry and the stacked
+    outputs.
+    """
     rows = range(xs.shape[dim])
     outputs = []
     for row in reversed(rows) if reverse else rows:
@@ -49,21 +53,21 @@ def folded(combine: Function, carry: Any, xs: torch.Tensor, dim: int = 0, *, rev
     return carry, torch.stack(outputs)
 
 
-def equal(left: Any, right: Any) -> bool:
-    """Compare two trees; the tensors in them must be equal."""
-    if isinstance(left, torch.Tensor):
-        return torch.equal(left, right) and left.dtype == right.dtype
+def trees_are_equal(actual: Any, expected: Any) -> bool:
+    """Return whether two trees of tensors are equal, including dtypes."""
+    if isinstance(actual, torch.Tensor):
+        return torch.equal(actual, expected) and actual.dtype == expected.dtype
     values = (
-        zip(left.values(), right.values(), strict=True)
-        if isinstance(left, dict)
-        else zip(left, right, strict=True)
+        zip(actual.values(), expected.values(), strict=True)
+        if isinstance(actual, dict)
+        else zip(actual, expected, strict=True)
     )
-    return all(equal(mine, theirs) for mine, theirs in values)
+    return all(trees_are_equal(actual_item, expected_item) for actual_item, expected_item in values)
 
 
 @behaviour("control-flow", level="training", sees=())
 def scan_folds(lab: Lab) -> None:
-    """scan gives the last carry and the outputs of each step, stacked in front, forwards and in reverse, over
+    """scan gives the last carry and the outputs of all steps, stacked in front, forwards and in reverse, over
     any dimension.
     """
     xs, start = lab.integers(4, 3), lab.integers(3)
@@ -76,7 +80,7 @@ def scan_folds(lab: Lab) -> None:
         lab.same(f"over rows, reverse {reverse}", result)
         lab.holds(
             f"rows, reverse {reverse}: the same by a loop",
-            equal(result, folded(step, start, xs, reverse=reverse)),
+            trees_are_equal(result, scan_by_loop(step, start, xs, reverse=reverse)),
         )
         along_columns = scan(step, start, xs.T.contiguous(), dim=1, reverse=reverse)
         lab.same(f"over columns, reverse {reverse}", along_columns)
@@ -95,7 +99,7 @@ def scan_folds(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def scan_takes_trees(lab: Lab) -> None:
-    """Carries, inputs and outputs of scan may be tuples and dicts, and closed-over tensors take part."""
+    """Carries, inputs and outputs of scan may be tuples and dicts, and the step may close over tensors."""
     xs, ys = lab.integers(4, 3), lab.integers(4, 3)
     scale = lab.integers(3)
 
@@ -120,7 +124,7 @@ def scan_takes_trees(lab: Lab) -> None:
 
     result = scan(cell, scale, xs, dim=0)
     lab.same("a recurrent cell", result)
-    lab.holds("the cell by a loop", equal(result, folded(cell, scale, xs)))
+    lab.holds("the cell by a loop", trees_are_equal(result, scan_by_loop(cell, scale, xs)))
 
     def outer(total: torch.Tensor, x: torch.Tensor) -> Any:
         inner = scan(lambda c, v: (c + v, c * v), total, x, dim=0)
@@ -135,26 +139,28 @@ def scan_takes_trees(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
 def scan_differentiates(lab: Lab) -> None:
-    """The gradient of scan is that of the loop, for the start, the inputs and closed-over tensors, also for
-    some of them alone.
+    """The gradient of scan is the gradient of the loop, for the start, the inputs and closed-over tensors,
+    also if only some of them require grad.
     """
     for chosen in ((True, True, True), (True, False, False), (False, True, False), (False, False, True)):
         xs, start, weight = lab.integers(3, 2), lab.integers(2), lab.integers(2)
         inputs = [xs, start, weight]
         for tensor, differentiated in zip(inputs, chosen, strict=True):
             tensor.requires_grad_(differentiated)
-        kept = [tensor for tensor, differentiated in zip(inputs, chosen, strict=True) if differentiated]
+        differentiable = [
+            tensor for tensor, differentiated in zip(inputs, chosen, strict=True) if differentiated
+        ]
 
         def step(carry: torch.Tensor, x: torch.Tensor, weight: torch.Tensor = weight) -> Any:
             return carry * weight + x, carry * x
 
         losses = [
             last.sum() + (out * out).sum()
-            for last, out in (scan(step, start, xs, dim=0), folded(step, start, xs))
+            for last, out in (scan(step, start, xs, dim=0), scan_by_loop(step, start, xs))
         ]
-        gradients, due = (torch.autograd.grad(loss, kept) for loss in losses)
+        gradients, expected = (torch.autograd.grad(loss, differentiable) for loss in losses)
         lab.same(f"gradients for {chosen}", gradients)
-        lab.holds(f"gradients for {chosen} are those of the loop", equal(gradients, due))
+        lab.holds(f"gradients for {chosen} are those of the loop", trees_are_equal(gradients, expected))
     with torch.no_grad():
         lab.holds("nothing requires grad under no_grad", not scan(step, start, xs, dim=0)[1].requires_grad)
 
@@ -162,7 +168,7 @@ def scan_differentiates(lab: Lab) -> None:
 @behaviour("control-flow", level="full", sees=())
 def scan_refuses(lab: Lab) -> None:
     """scan refuses steps that do not return a pair, carries whose structure or shape changes, unequal
-    lengths, and inputs that a step writes to or returns unchanged.
+    lengths, and inputs that a step writes or returns unchanged.
     """
     xs, start = lab.integers(4, 3), lab.integers(3)
     wrong: dict[str, Callable[[], Any]] = {
@@ -199,17 +205,17 @@ def associative_scan_folds(lab: Lab) -> None:
                 result = associative_scan(combine, xs, dim, reverse=reverse, combine_mode="generic")
                 source = xs.flip(dim) if reverse else xs
                 rows = [source.select(dim, 0)]
-                for place in range(1, xs.shape[dim]):
-                    rows.append(combine(rows[-1], source.select(dim, place)))
-                due = torch.stack(rows, dim).flip(dim) if reverse else torch.stack(rows, dim)
+                for index in range(1, xs.shape[dim]):
+                    rows.append(combine(rows[-1], source.select(dim, index)))
+                expected = torch.stack(rows, dim).flip(dim) if reverse else torch.stack(rows, dim)
                 lab.same(f"{name} over {dim}, reverse {reverse}", result)
                 lab.holds(
-                    f"{name} over {dim}, reverse {reverse}: the same by a loop", torch.equal(result, due)
+                    f"{name} over {dim}, reverse {reverse}: the same by a loop", torch.equal(result, expected)
                 )
     ys = lab.integers(5, 3, low=-2, high=3)
 
-    def pair(left: Any, right: Any) -> Any:
-        return left[0] * right[0], left[1] * right[0] + right[1]
+    def pair(earlier: Any, later: Any) -> Any:
+        return earlier[0] * later[0], earlier[1] * later[0] + later[1]
 
     result = associative_scan(pair, (xs, ys), 0, combine_mode="generic")
     first, second = [xs[0]], [ys[0]]
@@ -217,7 +223,7 @@ def associative_scan_folds(lab: Lab) -> None:
         first.append(first[-1] * xs[row])
         second.append(second[-1] * xs[row] + ys[row])
     lab.same("pairs", result)
-    lab.holds("pairs by a loop", equal(result, (torch.stack(first), torch.stack(second))))
+    lab.holds("pairs by a loop", trees_are_equal(result, (torch.stack(first), torch.stack(second))))
     tree = associative_scan(
         lambda a, b: {"p": a["p"] + b["p"], "q": [a["q"][0] * b["q"][0]]},
         {"p": xs, "q": [ys]},
@@ -262,8 +268,8 @@ def associative_scan_refuses(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
 def map_maps_rows(lab: Lab) -> None:
-    """map gives what a function gives for each row, stacked, for trees and with further arguments, and its
-    gradient is that of the loop.
+    """map gives the stacked results of a function for each row, for trees and with further arguments. Its
+    gradient is the gradient of the loop.
     """
     xs, y = lab.integers(4, 3), lab.integers(3)
     lab.expect("one", map_over(lambda x: x * 2 + 1, xs), (xs * 2 + 1).cpu())
@@ -278,15 +284,15 @@ def map_maps_rows(lab: Lab) -> None:
         xs, y = lab.integers(4, 3), lab.integers(3)
         xs.requires_grad_(chosen[0])
         y.requires_grad_(chosen[1])
-        kept = [tensor for tensor in (xs, y) if tensor.requires_grad]
+        differentiable = [tensor for tensor in (xs, y) if tensor.requires_grad]
 
         def body(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return x * x * y
 
-        gradients = torch.autograd.grad(map_over(body, xs, y).sum(), kept)
-        due = torch.autograd.grad(torch.stack([body(x, y) for x in xs]).sum(), kept)
+        gradients = torch.autograd.grad(map_over(body, xs, y).sum(), differentiable)
+        expected = torch.autograd.grad(torch.stack([body(x, y) for x in xs]).sum(), differentiable)
         lab.same(f"gradients for {chosen}", gradients)
-        lab.holds(f"gradients for {chosen} are those of the loop", equal(gradients, due))
+        lab.holds(f"gradients for {chosen} are those of the loop", trees_are_equal(gradients, expected))
 
 
 @behaviour("control-flow", level="full", sees=())
@@ -302,8 +308,8 @@ def map_refuses(lab: Lab) -> None:
 
 @behaviour("control-flow", level="training", sees=())
 def while_loop_runs(lab: Lab) -> None:
-    """while_loop runs its body as long as its condition holds, not at all if it never does, over trees of
-    tensors and whole numbers, nested as well.
+    """while_loop runs its body as long as its condition holds, or never if it does not hold at first. The
+    state may be a tree of tensors and integers, and loops may be nested.
     """
     x = lab.integers(3, low=1, high=5)
     zero = lab.put(0)
@@ -336,7 +342,7 @@ def while_loop_runs(lab: Lab) -> None:
 @behaviour("control-flow", level="full", sees=())
 def while_loop_refuses(lab: Lab) -> None:
     """while_loop refuses bodies that write to the state or change its structure, shape or dtype, and
-    conditions that do not give a single boolean.
+    conditions that do not return a single boolean.
     """
     x, zero = lab.integers(3), lab.put(0)
 

@@ -1,4 +1,4 @@
-"""Graphs of control flow within control flow, with open sizes, closed-over tensors and gradients."""
+"""Graphs of nested control flow, with dynamic shapes, closed-over tensors and gradients."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.control_flow import graphs
-from conformance.properties.api.control_flow.graphs import Function, one, other
-from conformance.properties.api.control_flow.loops import equal, map_over, while_loop
+from conformance.properties.api.control_flow.graphs import Function, difference_branch, product_branch
+from conformance.properties.api.control_flow.loops import map_over, trees_are_equal, while_loop
 
 
-def check(
+def compare_graph(
     lab: Lab,
     name: str,
     function: Function,
@@ -24,21 +24,26 @@ def check(
     sizes: str = "symbolic",
     closures: bool = False,
 ) -> None:
-    """The graph of a function, traced on the first of ``calls``, gives on each what the function gives."""
+    """Compare the graph of a function, traced on the first of ``calls``, with the function on all of
+    ``calls``.
+    """
     torch_testing_internals.reset_dynamo()
     graph = graphs.traced(function, *calls[0], sizes=sizes, closures=closures)
     results = [graph(*inputs) for inputs in calls]
     lab.same(f"{name}, {sizes}", results)
-    graphs.as_the_function(lab, f"{name}, {sizes}", results, function, *calls)
+    graphs.expect_results_of_function(lab, f"{name}, {sizes}", results, function, *calls)
 
 
-def truths(lab: Lab, count: int) -> list[list[torch.Tensor]]:
-    """All combinations of predicates; no tensor is in one twice, since a graph takes that for one input."""
+def predicate_combinations(lab: Lab, count: int) -> list[list[torch.Tensor]]:
+    """Return all combinations of ``count`` predicates.
+
+    Each predicate is a tensor of its own, because a graph treats one tensor passed twice as one input.
+    """
     return [[lab.put(value) for value in values] for values in itertools.product((True, False), repeat=count)]
 
 
-def nested(p: Any, q: Any, a: torch.Tensor) -> Any:
-    """A cond in a branch."""
+def nested_cond(p: Any, q: Any, a: torch.Tensor) -> Any:
+    """Return the result of a cond whose first branch contains another cond."""
     return torch.cond(
         p,
         lambda b, q: torch.cond(q, lambda c: c * c, lambda c: c + c, (b,)) + b,
@@ -49,21 +54,23 @@ def nested(p: Any, q: Any, a: torch.Tensor) -> Any:
 
 @behaviour("control-flow", level="full", sees=())
 def graphs_of_nested_cond(lab: Lab) -> None:
-    """A graph with a cond in a branch of another, or with several of them, takes the branches of each call's
-    own predicates, with and without values, and traced anew under functionalize.
+    """A graph with nested conds, or with several conds, runs the branches of each call's own predicates. This
+    holds for traces with and without values, and for a graph that is traced again under functionalize.
     """
     x = lab.integers(3, 2)
-    calls = [(p, q, x) for p, q in truths(lab, 2)]
+    calls = [(p, q, x) for p, q in predicate_combinations(lab, 2)]
     for sizes in ("real", "fake", "symbolic"):
-        check(lab, "nested", nested, *calls, sizes=sizes)
-    check(
+        compare_graph(lab, "nested", nested_cond, *calls, sizes=sizes)
+    compare_graph(
         lab,
         "with a tensor made inside",
-        lambda p, q, a: torch.cond(p, lambda b, q: nested(q, p, b) + torch.ones_like(b), one_less, (a, q)),
+        lambda p, q, a: torch.cond(
+            p, lambda b, q: nested_cond(q, p, b) + torch.ones_like(b), minus_one, (a, q)
+        ),
         *calls,
         sizes="fake",
     )
-    check(
+    compare_graph(
         lab,
         "side by side",
         lambda p, q, a: (
@@ -74,24 +81,24 @@ def graphs_of_nested_cond(lab: Lab) -> None:
     )
     functions = lambda a, b: torch.cond(a.sum() > b.sum(), torch.add, torch.mul, (a, b))  # noqa: E731
     y = lab.integers(3, 2)
-    check(lab, "functions of torch", functions, (x, y), (y, x))
+    compare_graph(lab, "functions of torch", functions, (x, y), (y, x))
     torch_testing_internals.reset_dynamo()
     first = graphs.traced(functions, x, y, sizes="real")
     second = graphs.traced(functionalize(first), x, y, sizes="real")
     results = [second(x, y), second(y, x)]
     lab.same("traced anew", results)
-    graphs.as_the_function(lab, "traced anew", results, functions, (x, y), (y, x))
+    graphs.expect_results_of_function(lab, "traced anew", results, functions, (x, y), (y, x))
 
 
-def one_less(a: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
-    """A branch that takes no notice of its second operand."""
+def minus_one(a: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+    """Return ``a - 1``, as a branch that ignores its second operand."""
     return a - 1
 
 
 @behaviour("control-flow", level="full", sees=())
 def graphs_of_nested_loops(lab: Lab) -> None:
-    """A graph with a while_loop in the body of another, or with trees of state, runs each as often as its own
-    condition holds; a graph with map and cond in one another takes the branches of each call's predicates.
+    """A graph with nested while_loops, or with trees as state, runs each loop as often as its own condition
+    holds. A graph with map and cond inside each other runs the branches of each call's predicates.
     """
     x, row = lab.integers(4, 3), lab.integers(3)
     zero, start = lab.put(0), lab.put(1)
@@ -101,7 +108,7 @@ def graphs_of_nested_loops(lab: Lab) -> None:
         return i + 1, inner[0] * 0, inner[1] * 2
 
     for sizes in ("real", "fake", "symbolic"):
-        check(
+        compare_graph(
             lab,
             "while_loop in while_loop",
             lambda i, j, a: while_loop(lambda i, j, a: i < 3, body, (i, j, a)),
@@ -109,7 +116,7 @@ def graphs_of_nested_loops(lab: Lab) -> None:
             (start, zero, x),
             sizes=sizes,
         )
-    check(
+    compare_graph(
         lab,
         "a tree of state",
         lambda i, a: while_loop(
@@ -122,31 +129,37 @@ def graphs_of_nested_loops(lab: Lab) -> None:
     )
 
     def mapped(p: torch.Tensor, a: torch.Tensor, r: torch.Tensor) -> Any:
-        return map_over(lambda v, p, r: torch.cond(p, one, other, (v, r)), a, p, r)
+        return map_over(lambda v, p, r: torch.cond(p, product_branch, difference_branch, (v, r)), a, p, r)
 
-    check(
+    compare_graph(
         lab,
         "cond in map",
         mapped,
-        *[(p, x[:size, :size], row[:size]) for (p,) in truths(lab, 1) for size in (3, 2)],
+        *[(p, x[:size, :size], row[:size]) for (p,) in predicate_combinations(lab, 1) for size in (3, 2)],
     )
-    check(
+    compare_graph(
         lab,
         "cond in map in cond",
         lambda q, p, a, r: torch.cond(
             q, lambda p, a, r: mapped(p, a, r) * 2, lambda p, a, r: mapped(p, a, r) + 1, (p, a, r)
         ),
-        *[(q, p, x[:3], row) for q, p in truths(lab, 2)],
+        *[(q, p, x[:3], row) for q, p in predicate_combinations(lab, 2)],
         (start > 0, zero > 0, x[:2, :2], row[:2]),
     )
     functional = functionalize(mapped)
-    check(lab, "functionalized", functional, *[(p, x, row) for (p,) in truths(lab, 1)], sizes="fake")
+    compare_graph(
+        lab,
+        "functionalized",
+        functional,
+        *[(p, x, row) for (p,) in predicate_combinations(lab, 1)],
+        sizes="fake",
+    )
 
 
 @behaviour("control-flow", level="full", sees=())
 def control_flow_with_open_sizes(lab: Lab) -> None:
-    """A graph traced with open sizes takes the branch that each call's own size or count asks for, and serves
-    trees of inputs of other sizes.
+    """A graph traced with dynamic shapes runs the branch that each call's own size or count selects, and
+    accepts trees of inputs of other sizes.
     """
     x, row = lab.integers(4, 3, low=1, high=5), lab.integers(3)
 
@@ -154,8 +167,8 @@ def control_flow_with_open_sizes(lab: Lab) -> None:
         return torch.cond(a.shape[0] == 4, lambda b: b + b, lambda b: b * b, (a,))
 
     for rows in (3, 2):
-        check(lab, f"by the size, from {rows}", by_size, (x[:rows],), (x,), (x[:, :2],))
-    check(
+        compare_graph(lab, f"by the size, from {rows}", by_size, (x[:rows],), (x,), (x[:, :2],))
+    compare_graph(
         lab,
         "by a count",
         lambda a: torch.cond(a.nonzero().shape[0] > 3, lambda b: b + b, lambda b: b * b, (a,)),
@@ -168,20 +181,20 @@ def control_flow_with_open_sizes(lab: Lab) -> None:
         size = a.shape[0]
         return torch.cond(p, lambda b: b * size, lambda b: b + size, (a,))
 
-    check(
+    compare_graph(
         lab,
         "with a size in the branches",
         with_size,
-        *[(p, x[:size]) for (p,) in truths(lab, 1) for size in (3, 2)],
+        *[(p, x[:size]) for (p,) in predicate_combinations(lab, 1) for size in (3, 2)],
     )
-    check(
+    compare_graph(
         lab,
         "map of a list",
         lambda a, r: map_over(lambda v, r: [v[0][0] * r, v[1] + r], [[a], a * 2], r),
         (x, row),
         (x[:3, :2], row[:2]),
     )
-    check(
+    compare_graph(
         lab,
         "map of a dict",
         lambda a, r: map_over(
@@ -194,8 +207,8 @@ def control_flow_with_open_sizes(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def graphs_of_closures(lab: Lab) -> None:
-    """A graph with cond keeps the tensors, parameters, buffers and numbers that its branches close over,
-    nested too, and sees later writes to them.
+    """A graph with cond refers to the tensors, parameters, buffers and numbers that its branches close over,
+    also when nested, and uses their values after later writes.
     """
     x = lab.integers(2, 3)
     a, b = lab.integers(2, 3), lab.integers(2, 3)
@@ -215,21 +228,27 @@ def graphs_of_closures(lab: Lab) -> None:
         ),
     }
     for name, function in functions.items():
-        check(lab, name, function, *[(p, v) for (p,) in truths(lab, 1) for v in (x, -x)], closures=True)
+        compare_graph(
+            lab,
+            name,
+            function,
+            *[(p, v) for (p,) in predicate_combinations(lab, 1) for v in (x, -x)],
+            closures=True,
+        )
     torch_testing_internals.reset_dynamo()
     for sizes in ("real", "symbolic"):
         graph = graphs.traced(functions["tensors"], lab.put(True), x, sizes=sizes, closures=True)
         for tensor in (a, b):
             tensor.add_(1)
-        results = [graph(p, x) for (p,) in truths(lab, 1)]
+        results = [graph(p, x) for (p,) in predicate_combinations(lab, 1)]
         lab.same(f"after a write, {sizes}", results)
-        lab.holds(f"after a write, {sizes}: as the function", equal(results, [x + a, x * b]))
+        lab.holds(f"after a write, {sizes}: as the function", trees_are_equal(results, [x + a, x * b]))
 
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
 def graphs_with_gradients(lab: Lab) -> None:
-    """A graph of a function that differentiates cond or map, for tensors and trees, gives the gradients that
-    the function gives, also at other sizes.
+    """A graph of a function that differentiates cond or map, for tensors and trees, gives the gradients of
+    the function, also for other sizes.
     """
 
     def leaves(rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -248,8 +267,8 @@ def graphs_with_gradients(lab: Lab) -> None:
         return gradients
 
     x, row = leaves(4, 3)
-    predicates = [p for (p,) in truths(lab, 1)]
-    check(lab, "cond", of_cond, *[(p, x, row) for p in predicates])
+    predicates = [p for (p,) in predicate_combinations(lab, 1)]
+    compare_graph(lab, "cond", of_cond, *[(p, x, row) for p in predicates])
     torch_testing_internals.reset_dynamo()
     compiled = graphs.compiled(
         lambda p, a, r: torch.cond(p, lambda a, r: a * a * r, lambda a, r: a - r * r, (a, r)), "aot_eager"
@@ -257,13 +276,13 @@ def graphs_with_gradients(lab: Lab) -> None:
     for value, p in zip((True, False), predicates, strict=True):
         gradients = torch.autograd.grad(compiled(p, x, row).sum(), (x, row))
         lab.same(f"cond, compiled, {value}", gradients)
-        lab.holds(f"cond, compiled, {value}: as the function", equal(gradients, of_cond(p, x, row)))
+        lab.holds(f"cond, compiled, {value}: as the function", trees_are_equal(gradients, of_cond(p, x, row)))
     calls = (leaves(4, 3), leaves(3, 2))
-    check(lab, "map", of_map(lambda v, r: v * v * r, lambda a: a), *calls)
-    check(
+    compare_graph(lab, "map", of_map(lambda v, r: v * v * r, lambda a: a), *calls)
+    compare_graph(
         lab, "map of a list", of_map(lambda v, r: [v[0] * r, v[1] + r * r], lambda a: [a * a, a * 2]), *calls
     )
-    check(
+    compare_graph(
         lab,
         "map of a dict",
         of_map(lambda d, r: [d["p"] * r, d["q"] * d["p"]], lambda a: {"p": a, "q": a * 2}),

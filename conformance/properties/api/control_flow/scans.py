@@ -9,27 +9,35 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.control_flow.loops import ERRORS, associative_scan, equal, folded, scan
+from conformance.properties.api.control_flow.loops import (
+    ERRORS,
+    associative_scan,
+    scan,
+    scan_by_loop,
+    trees_are_equal,
+)
 
 
-def running(combine: Callable[..., Any], xs: torch.Tensor) -> torch.Tensor:
-    """The documented result of associative_scan over the first dimension, computed by a loop."""
-    # Of their own storage: operators of control flow refuse inputs that share one.
+def associative_scan_by_loop(combine: Callable[..., Any], xs: torch.Tensor) -> torch.Tensor:
+    """Return the documented result of associative_scan over the first dimension, computed by a Python
+    loop.
+    """
+    # Clones, because operators of control flow refuse inputs that share a storage.
     rows = [xs[0].clone()]
     for row in xs[1:]:
         rows.append(combine(rows[-1], row.clone()))
     return torch.stack(rows)
 
 
-def combined(combine: Callable[..., Any], xs: Any, dim: int = 0) -> Any:
-    """associative_scan for any function."""
+def generic_associative_scan(combine: Callable[..., Any], xs: Any, dim: int = 0) -> Any:
+    """Call associative_scan in the mode for arbitrary functions."""
     return associative_scan(combine, xs, dim, combine_mode="generic")
 
 
 @behaviour("control-flow", level="full", sees=())
 def associative_scan_combines(lab: Lab) -> None:
-    """The function of associative_scan may close over tensors, modules and trees of them, and use loops,
-    expanded tensors, vmap, cond and a scan of its own.
+    """The function of associative_scan may close over tensors, modules and trees of tensors, and may use
+    loops, expanded tensors, vmap, cond and another scan.
     """
     xs, zeros = lab.integers(5, 3), lab.put([0.0, 1.0, 0.0])
     layer = lab.to(torch.nn.Linear(3, 3, bias=False))
@@ -51,9 +59,9 @@ def associative_scan_combines(lab: Lab) -> None:
         return torch.maximum(a, b.amax(-1, keepdim=True).expand(b.shape))
 
     def second_scan(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return a + b + combined(torch.add, a * 0, -1)  # type: ignore[no-any-return]
+        return a + b + generic_associative_scan(torch.add, a * 0, -1)  # type: ignore[no-any-return]
 
-    # Each is associative: sums or maxima, to which what is closed over adds nothing but a factor of 0 or 1.
+    # Each function is associative: a sum or maximum, with closed-over factors of 0 or 1.
     functions: dict[str, Callable[..., Any]] = {
         "a closed-over tensor": lambda a, b: a * zeros + b * zeros,
         "a closed-over tree": lambda a, b: cleared(a) + cleared(b),
@@ -66,10 +74,10 @@ def associative_scan_combines(lab: Lab) -> None:
         "a scan": second_scan,
     }
     for name, function in functions.items():
-        result = combined(function, xs)
+        result = generic_associative_scan(function, xs)
         lab.same(name, result)
-        lab.holds(f"{name}: as by a loop", torch.equal(result, running(function, xs)))
-    pairs = combined(
+        lab.holds(f"{name}: as by a loop", torch.equal(result, associative_scan_by_loop(function, xs)))
+    pairs = generic_associative_scan(
         lambda a, b: {"p": a["p"] * zeros + b["p"] * zeros, "q": torch.maximum(a["q"], b["q"])},
         {"p": xs, "q": xs + 1},
     )
@@ -77,61 +85,76 @@ def associative_scan_combines(lab: Lab) -> None:
     matrices = lab.integers(4, 2, 2, low=-1, high=2)
     turn = lab.put([[0.0, 1.0], [1.0, 0.0]])
     product = lambda a, b: a @ turn @ b  # noqa: E731
-    lab.expect("products", combined(product, matrices), running(product, matrices).cpu())
+    lab.expect(
+        "products",
+        generic_associative_scan(product, matrices),
+        associative_scan_by_loop(product, matrices).cpu(),
+    )
 
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
 def associative_scan_differentiates(lab: Lab) -> None:
-    """The gradient of associative_scan is that of the loop, for inputs and closed-over tensors, for some of
-    the inputs alone, and with a part of the function under no_grad.
+    """The gradient of associative_scan is the gradient of the loop, for inputs and closed-over tensors. This
+    holds if only some inputs require grad, and if a part of the function runs under no_grad.
     """
     xs, ys, weight = lab.integers(4, 3), lab.integers(4, 3), lab.put([1.0, 0.0, 1.0])
 
     def weighted(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return a * weight + b
 
-    # Not for the weight alone: a factor that is 0 or 1 makes the function associative, not its derivative.
+    # The weight is not differentiated: a factor of 0 or 1 makes the function associative, not its derivative.
     x = xs.clone().requires_grad_()
-    gradients, due = (
+    gradients, expected = (
         torch.autograd.grad((each * each).sum(), x)
-        for each in (combined(torch.add, x), running(torch.add, x))
+        for each in (generic_associative_scan(torch.add, x), associative_scan_by_loop(torch.add, x))
     )
     lab.same("a sum", gradients)
-    lab.holds("a sum: as by the loop", equal(gradients, due))
+    lab.holds("a sum: as by the loop", trees_are_equal(gradients, expected))
     factor = torch.ones(3, device=lab.device, requires_grad=True)
-    gradients = torch.autograd.grad(combined(lambda a, b: (a + b) * factor, x)[1].sum(), (x, factor))
-    due = torch.autograd.grad(((x[0] + x[1]) * factor).sum(), (x, factor))
+    gradients = torch.autograd.grad(
+        generic_associative_scan(lambda a, b: (a + b) * factor, x)[1].sum(), (x, factor)
+    )
+    expected = torch.autograd.grad(((x[0] + x[1]) * factor).sum(), (x, factor))
     lab.same("a closed-over factor", gradients)
-    lab.holds("a closed-over factor: as by the loop", equal(gradients, due))
-    left, right = combined(lambda a, b: (a[0] + b[0], torch.maximum(a[1], b[1])), (x, ys))
-    lab.same("of one input alone", torch.autograd.grad((left * left).sum(), x)[0])
-    lab.holds("the other result needs none", not right.requires_grad)
+    lab.holds("a closed-over factor: as by the loop", trees_are_equal(gradients, expected))
+    first_result, second_result = generic_associative_scan(
+        lambda a, b: (a[0] + b[0], torch.maximum(a[1], b[1])), (x, ys)
+    )
+    lab.same("of one input alone", torch.autograd.grad((first_result * first_result).sum(), x)[0])
+    lab.holds("the other result needs none", not second_result.requires_grad)
 
     def half(a: Any, b: Any) -> Any:
         with torch.no_grad():
             second = a[1] + b[1]
         return a[0] + b[0], second
 
-    left, right = combined(half, (x, ys.clone().requires_grad_()))
-    lab.same("beside no_grad", [torch.autograd.grad((left * left).sum(), x)[0], right.detach()])
-    lab.same("weighted", combined(weighted, xs))
+    first_result, second_result = generic_associative_scan(half, (x, ys.clone().requires_grad_()))
+    lab.same(
+        "beside no_grad",
+        [torch.autograd.grad((first_result * first_result).sum(), x)[0], second_result.detach()],
+    )
+    lab.same("weighted", generic_associative_scan(weighted, xs))
 
 
 @behaviour("control-flow", level="full", sees=())
 def associative_scan_refuses_functions(lab: Lab) -> None:
-    """associative_scan refuses functions whose results differ in number or shape from the inputs or depend on
-    Python's view of the data, inputs of different sizes, and a mode for single elements with a function that
-    is not for them.
+    """associative_scan refuses functions whose results differ from the inputs in number or shape, and
+    functions that branch on values. It refuses inputs of different sizes, and combine_mode="pointwise" with a
+    function that is not pointwise.
     """
     xs = lab.integers(4, 3)
     pair = (xs, xs + 1)
     wrong: dict[str, Callable[[], Any]] = {
-        "fewer results": lambda: combined(lambda a, b: (a[0] + b[0],), pair),
-        "another shape": lambda: combined(lambda a, b: (a[0] + b[0], (a[1] + b[1])[None]), pair),
-        "another size in the dimension": lambda: combined(
+        "fewer results": lambda: generic_associative_scan(lambda a, b: (a[0] + b[0],), pair),
+        "another shape": lambda: generic_associative_scan(
+            lambda a, b: (a[0] + b[0], (a[1] + b[1])[None]), pair
+        ),
+        "another size in the dimension": lambda: generic_associative_scan(
             lambda a, b: (a[0] + b[0], a[1] + b[1]), (xs, xs[:, :2]), 1
         ),
-        "a branch by the data": lambda: combined(lambda a, b: a + b if (a.sum() > 0).item() else a, xs),
+        "a branch by the data": lambda: generic_associative_scan(
+            lambda a, b: a + b if (a.sum() > 0).item() else a, xs
+        ),
         "matmul by elements": lambda: associative_scan(
             torch.matmul, torch.ones(3, 2, 2, device=lab.device), 0, combine_mode="pointwise"
         ),
@@ -143,32 +166,37 @@ def associative_scan_refuses_functions(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def scan_under_vmap(lab: Lab) -> None:
-    """vmap over scan gives each element the scan of its own carry and input, batched over other dimensions,
-    with an input or a closed-over tensor for all, with several operators, and nested.
+    """vmap over scan gives for each element the scan of its own carry and input: for batches in other
+    dimensions, with an input or a closed-over tensor shared by all elements, with several operators, and
+    nested.
     """
     xs, start = lab.integers(2, 3, 3), lab.integers(2, 3)
 
     def step(carry: torch.Tensor, x: torch.Tensor) -> Any:
         return carry + x, carry * x
 
-    def one(start: torch.Tensor, xs: torch.Tensor) -> Any:
+    def scan_of_element(start: torch.Tensor, xs: torch.Tensor) -> Any:
         return scan(step, start, xs, dim=0)
 
-    def check(name: str, result: Any, due: list[Any]) -> None:
+    def compare_elements(name: str, result: Any, results_by_loop: list[Any]) -> None:
         lab.same(name, result)
-        expected = [torch.stack(parts) for parts in zip(*due, strict=True)]
-        lab.holds(f"{name}: one by one", equal(result, expected))
+        expected = [torch.stack(parts) for parts in zip(*results_by_loop, strict=True)]
+        lab.holds(f"{name}: one by one", trees_are_equal(result, expected))
 
-    check("both", torch.vmap(one)(start, xs), [folded(step, s, x) for s, x in zip(start, xs, strict=True)])
-    check(
-        "an input for all",
-        torch.vmap(one, in_dims=(0, None))(start, xs[0]),
-        [folded(step, s, xs[0]) for s in start],
+    compare_elements(
+        "both",
+        torch.vmap(scan_of_element)(start, xs),
+        [scan_by_loop(step, s, x) for s, x in zip(start, xs, strict=True)],
     )
-    check(
+    compare_elements(
+        "an input for all",
+        torch.vmap(scan_of_element, in_dims=(0, None))(start, xs[0]),
+        [scan_by_loop(step, s, xs[0]) for s in start],
+    )
+    compare_elements(
         "other dimensions",
-        torch.vmap(one, in_dims=(0, 2))(start, xs.permute(1, 2, 0)),
-        [folded(step, s, x) for s, x in zip(start, xs, strict=True)],
+        torch.vmap(scan_of_element, in_dims=(0, 2))(start, xs.permute(1, 2, 0)),
+        [scan_by_loop(step, s, x) for s, x in zip(start, xs, strict=True)],
     )
     shared = lab.integers(3)
 
@@ -176,10 +204,10 @@ def scan_under_vmap(lab: Lab) -> None:
         new = torch.maximum(carry * shared, x - carry).clamp(-9, 9)
         return new, torch.where(x > 0, new, carry) + x.sum()
 
-    check(
+    compare_elements(
         "several operators",
         torch.vmap(lambda s, x: scan(several, s, x, dim=0))(start, xs),
-        [folded(several, s, x) for s, x in zip(start, xs, strict=True)],
+        [scan_by_loop(several, s, x) for s, x in zip(start, xs, strict=True)],
     )
     weights = lab.integers(2, 3)
 
@@ -192,9 +220,9 @@ def scan_under_vmap(lab: Lab) -> None:
 
     result = scan(mapped, start[0], xs[0], dim=0)
     lab.same("vmap in scan", result)
-    lab.holds("vmap in scan: by hand", equal(result, folded(by_hand, start[0], xs[0])))
-    check(
+    lab.holds("vmap in scan: by hand", trees_are_equal(result, scan_by_loop(by_hand, start[0], xs[0])))
+    compare_elements(
         "vmap of scan of vmap of scan",
         torch.vmap(lambda s, x: scan(mapped, s, x, dim=0))(start, xs),
-        [folded(by_hand, s, x) for s, x in zip(start, xs, strict=True)],
+        [scan_by_loop(by_hand, s, x) for s, x in zip(start, xs, strict=True)],
     )

@@ -12,10 +12,10 @@ from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
 
-def _declared(lab: Lab, *names: str) -> torch.dtype:
-    """The first of these dtypes that the target declares and that holds the lab's numbers.
+def _first_declared_dtype(lab: Lab, *names: str) -> torch.dtype:
+    """Return the first of these dtypes that the target declares and that can represent the lab's numbers.
 
-    Without one, the lab's own dtype.
+    If there is no such dtype, return the lab's own dtype.
     """
     fitting = [getattr(torch, name) for name in names if lab.target.declares(name)]
     return next((dtype for dtype in fitting if dtype.is_complex or not lab.dtype.is_complex), lab.dtype)
@@ -40,7 +40,10 @@ def to_device_and_back(lab: Lab) -> None:
     lab.holds("unless copy=True", moved.to(moved.device, copy=True) is not moved)
     lab.apart("a tensor and its copy", moved, moved.to(moved.device, copy=True))
     lab.same("the copy", moved.to(moved.device, copy=True))
-    wide, narrow = _declared(lab, "complex128", "float64"), _declared(lab, "complex64", "float32")
+    wide, narrow = (
+        _first_declared_dtype(lab, "complex128", "float64"),
+        _first_declared_dtype(lab, "complex64", "float32"),
+    )
     lab.same("with another dtype", host.to(lab.device, wide))
     lab.same("with another dtype to the host", moved.to("cpu", narrow), host=True)
     lab.same("a part", moved[1:, ::2].cpu(), host=True)
@@ -48,13 +51,15 @@ def to_device_and_back(lab: Lab) -> None:
     lab.same("nothing", host[:0].to(lab.device))
     lab.same("a scalar", host[0, 0].to(lab.device))
     lab.same("expanded", host[:1].expand(5, 4).to(lab.device), strides=False)
-    again = moved + torch.zeros_like(moved)
-    lab.same("after work on it", again.cpu(), host=True)
+    computed = moved + torch.zeros_like(moved)
+    lab.same("after work on it", computed.cpu(), host=True)
 
 
 @behaviour("copying", level="core", sees=("value",), dtypes=ALL)
 def copies_between_dtypes(lab: Lab) -> None:
-    """copy_ and to convert between any two dtypes as the CPU does, on the device and between host and device."""
+    """copy_ and to convert between any two dtypes as the CPU does, on the device and between host and
+    device.
+    """
     values = lab.put([0, 1, 3, 100], dtype=lab.dtype)
     for name in ALL:
         if not lab.target.declares(name):
@@ -88,22 +93,22 @@ def copies_of_all_shapes(lab: Lab) -> None:
         def source(tensor: torch.Tensor, side: str = side) -> torch.Tensor:
             return tensor if side == "device" else tensor.cpu()
 
-        def fresh(*shape: int) -> torch.Tensor:
+        def zeros(*shape: int) -> torch.Tensor:
             return torch.zeros(shape, dtype=lab.dtype, device=lab.device)
 
-        lab.same(f"transposed from the {side}", fresh(6, 4).copy_(source(base.t())))
-        lab.same(f"into a transposed from the {side}", fresh(6, 4).t().copy_(source(base)))
-        lab.same(f"a row from the {side}", fresh(4, 6).copy_(source(base[0])))
-        lab.same(f"a column from the {side}", fresh(4, 6).copy_(source(base[:, :1])))
-        lab.same(f"a scalar from the {side}", fresh(4, 6).copy_(source(base[0, 0])))
-        lab.same(f"with gaps from the {side}", fresh(2, 3).copy_(source(base)[::2, ::2]))
-        whole = fresh(6, 8)
+        lab.same(f"transposed from the {side}", zeros(6, 4).copy_(source(base.t())))
+        lab.same(f"into a transposed from the {side}", zeros(6, 4).t().copy_(source(base)))
+        lab.same(f"a row from the {side}", zeros(4, 6).copy_(source(base[0])))
+        lab.same(f"a column from the {side}", zeros(4, 6).copy_(source(base[:, :1])))
+        lab.same(f"a scalar from the {side}", zeros(4, 6).copy_(source(base[0, 0])))
+        lab.same(f"with gaps from the {side}", zeros(2, 3).copy_(source(base)[::2, ::2]))
+        whole = zeros(6, 8)
         whole[1:5, 1:7].copy_(source(base))
         lab.same(f"into the middle from the {side}", whole)
-        lab.same(f"nothing from the {side}", fresh(0, 6).copy_(source(base[:0])))
+        lab.same(f"nothing from the {side}", zeros(0, 6).copy_(source(base[:0])))
         lab.raises(
             f"too large from the {side}",
-            lambda: fresh(2, 2).copy_(source(base)),
+            lambda: zeros(2, 2).copy_(source(base)),
             match="(?i)must match|size|shape",
         )
     target = torch.zeros(4, 6, dtype=lab.dtype)
@@ -166,9 +171,9 @@ def deep_copies(lab: Lab) -> None:
     """
     base: Any = lab.integers(2, 3)
     tree: list[Any] = [base, base, base[0], 5]
-    copied, again, part, number = copy.deepcopy(tree)
+    copied, second_copy, part, number = copy.deepcopy(tree)
     lab.same("copied", [copied, part, number])
-    lab.holds("one object stays one", copied is again)
+    lab.holds("one object stays one", copied is second_copy)
     lab.apart("a tensor and its deep copy", base, copied)
     lab.shares("a copy and the copy of its view", copied, part)
     part.zero_()
@@ -217,7 +222,9 @@ def mixed_devices_refused(lab: Lab) -> None:
 
 @behaviour("copying", sees=("value",), dtypes=("float16", "bfloat16", "float32"))
 def narrowing_rounds(lab: Lab) -> None:
-    """Conversions between floating dtypes round to nearest, ties to even, and keep infinities, zeros and NaN."""
+    """Conversions between floating dtypes round to nearest, ties to even, and keep infinities, zeros
+    and NaN.
+    """
     unit = torch.finfo(lab.dtype).eps
     exact = [
         1.0,
@@ -231,8 +238,8 @@ def narrowing_rounds(lab: Lab) -> None:
     ]
 
     def converted(values: list[float], source: torch.dtype, target: torch.dtype) -> torch.Tensor:
-        given = lab.put(values, dtype=source)
-        return torch.zeros(len(values), dtype=target, device=lab.device).copy_(given)
+        source_tensor = lab.put(values, dtype=source)
+        return torch.zeros(len(values), dtype=target, device=lab.device).copy_(source_tensor)
 
     result = converted(exact, torch.float64, lab.dtype)
     lab.expect(

@@ -1,4 +1,4 @@
-"""Factories that fill, and those that follow another tensor."""
+"""Factories with fill values, factories that copy the metadata of another tensor, and refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHAPES = ((), (0,), (5,), (2, 0, 3), (2, 3, 4))
 
 @contextlib.contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Set another default dtype inside the context."""
+    """Set the default dtype inside the context."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -28,20 +28,23 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-#: Calls of a factory, more than the longest period of an error that comes now and then.
+#: Calls of a factory, more than the longest period of a periodic error.
 _CALLS = 200
 
 
 @behaviour("creation", sees=("value", "dtype", "shape"))
 def factories_many_times(lab: Lab) -> None:
-    """Factories give the same every time, for other arguments something else, and keep no memory."""
+    """Factories give the same result for every call, a different result for different arguments, and retain
+    no memory.
+    """
     where: dict[str, Any] = {"device": lab.device}
 
-    def calls_of(factory: Any, *each: tuple[Any, ...]) -> list[Callable[[], torch.Tensor]]:
-        return [functools.partial(factory, *given, **where) for given in each]
+    def calls_of(factory: Any, *argument_lists: tuple[Any, ...]) -> list[Callable[[], torch.Tensor]]:
+        return [functools.partial(factory, *arguments, **where) for arguments in argument_lists]
 
-    # Results of one size if possible, and calls that differ in one number: the first one must not come again.
-    made = {
+    # The calls differ in one number and have results of one size where possible. Returning the result of an
+    # earlier call is therefore detected.
+    factory_calls = {
         "tril_indices": calls_of(torch.tril_indices, (91, 92), (92, 92), (92, 93, -1), (92, 93, 2)),
         "triu_indices": calls_of(torch.triu_indices, (92, 91), (91, 91), (91, 92, 1), (91, 92, -2)),
         "kaiser_window": calls_of(
@@ -53,21 +56,21 @@ def factories_many_times(lab: Lab) -> None:
         "linspace": calls_of(torch.linspace, (0, 1, 300), (1, 0, 300)),
         "arange": calls_of(torch.arange, (0, 300), (1, 301)),
     }
-    for name, calls in made.items():
+    for name, calls in factory_calls.items():
         first = [lab.same(f"{name}, {number}", call()) for number, call in enumerate(calls)]
-        with _memory_kept(lab, name):
-            good = all(
+        with _expect_no_memory_growth(lab, name):
+            all_equal = all(
                 torch.equal(calls[call % len(calls)](), first[call % len(calls)]) for call in range(_CALLS)
             )
-        lab.holds(f"{name} is the same every time", good, kind=Kind.VALUE)
-    with _memory_kept(lab, "empty_strided"):
+        lab.holds(f"{name} is the same every time", all_equal, kind=Kind.VALUE)
+    with _expect_no_memory_growth(lab, "empty_strided"):
         for _ in range(_CALLS):
             torch.empty_strided((60, 70), (70, 1), **where)
 
 
 @behaviour("creation", sees=("value", "dtype", "shape"))
 def large_factories(lab: Lab) -> None:
-    """Factories give whole results of more than 65,536 elements, dense and of the dtype that they should."""
+    """Factories give complete, dense results of the documented dtype, also for more than 65,536 elements."""
     where: dict[str, Any] = {"device": lab.device}
     lab.same("tril_indices", torch.tril_indices(300, 301, **where), strides=True)
     lab.same("triu_indices", torch.triu_indices(301, 300, **where), strides=True)
@@ -85,8 +88,9 @@ def large_factories(lab: Lab) -> None:
 
 
 @contextlib.contextmanager
-def _memory_kept(lab: Lab, name: str) -> Iterator[None]:
-    allocated = memory.allocated(lab.target) if lab.on_target else None
+def _expect_no_memory_growth(lab: Lab, name: str) -> Iterator[None]:
+    """Expect that the device's allocated memory grows by less than one byte per call inside the context."""
+    allocated = memory.allocated_bytes_counter(lab.target) if lab.on_target else None
     before = 0 if allocated is None else allocated()
     yield
     lab.holds(f"{name} keeps no memory", allocated is None or allocated() - before < _CALLS)
@@ -94,7 +98,7 @@ def _memory_kept(lab: Lab, name: str) -> Iterator[None]:
 
 @behaviour("creation", dtypes=ALL, level="bringup", sees=("value", "dtype", "shape"))
 def filled_factories(lab: Lab) -> None:
-    """zeros, ones, full and empty give tensors of the shape, dtype, device and content that was asked for."""
+    """zeros, ones, full and empty give tensors of the requested shape, dtype, device and content."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for shape in SHAPES:
         lab.expect(f"zeros {shape}", torch.zeros(shape, **where), torch.zeros(shape))
@@ -112,7 +116,9 @@ def filled_factories(lab: Lab) -> None:
 
 @behaviour("creation", level="core", sees=("dtype",))
 def fill_value_dtype(lab: Lab) -> None:
-    """full, tensor and the factories without a dtype take that of the fill value or the default dtype."""
+    """full, tensor and other factories without a dtype use the dtype of the fill value or the default
+    dtype.
+    """
     device = lab.device
     for default in (torch.float32, torch.float64):
         with default_dtype(default):
@@ -133,7 +139,9 @@ def fill_value_dtype(lab: Lab) -> None:
 
 @behaviour("creation", level="core", sees=("value", "error"))
 def factories_into_out(lab: Lab) -> None:
-    """Factories with out= write there, resize an empty tensor, return it, and refuse another dtype."""
+    """Factories with out= write into it, resize an empty tensor and return it. They refuse a dtype that
+    differs from the dtype of out.
+    """
     device = lab.device
     calls = {
         "zeros": lambda out: torch.zeros(2, 3, out=out),
@@ -163,7 +171,7 @@ def factories_into_out(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=ALL, level="core", sees=("value", "dtype"))
 def like_factories(lab: Lab) -> None:
-    """The _like factories take shape, dtype, device and dense strides from their input unless arguments
+    """The _like factories copy shape, dtype, device and dense strides from their input unless arguments
     override them.
     """
     inputs = {
@@ -173,26 +181,26 @@ def like_factories(lab: Lab) -> None:
         "empty": lab.integers(2, 0),
         "scalar": lab.integers(),
     }
-    for name, given in inputs.items():
-        lab.same(f"zeros like {name}", torch.zeros_like(given), strides=True)
-        lab.same(f"ones like {name}", torch.ones_like(given), strides=True)
-        lab.same(f"full like {name}", torch.full_like(given, 1), strides=True)
-        empty = torch.empty_like(given)
+    for name, source in inputs.items():
+        lab.same(f"zeros like {name}", torch.zeros_like(source), strides=True)
+        lab.same(f"ones like {name}", torch.ones_like(source), strides=True)
+        lab.same(f"full like {name}", torch.full_like(source, 1), strides=True)
+        empty = torch.empty_like(source)
         lab.same(f"empty like {name}", [empty.shape, empty.stride(), empty.dtype])
-        packed = torch.zeros_like(given, memory_format=torch.contiguous_format)
+        packed = torch.zeros_like(source, memory_format=torch.contiguous_format)
         lab.same(f"contiguous like {name}", packed, strides=True)
-    given = inputs["permuted"]
-    lab.same("another dtype", torch.ones_like(given, dtype=torch.float64), strides=True)
-    lab.same("full of another dtype", torch.full_like(given, 2, dtype=torch.int32))
-    lab.expect("on the host", torch.zeros_like(given, device="cpu").device.type, "cpu")
-    lab.apart("an input and what is like it", given, torch.zeros_like(given))
-    grown = torch.ones_like(given, dtype=torch.float32, requires_grad=True)
+    source = inputs["permuted"]
+    lab.same("another dtype", torch.ones_like(source, dtype=torch.float64), strides=True)
+    lab.same("full of another dtype", torch.full_like(source, 2, dtype=torch.int32))
+    lab.expect("on the host", torch.zeros_like(source, device="cpu").device.type, "cpu")
+    lab.apart("an input and what is like it", source, torch.zeros_like(source))
+    grown = torch.ones_like(source, dtype=torch.float32, requires_grad=True)
     lab.same("whether gradients are required", [grown.requires_grad, torch.ones_like(grown).requires_grad])
 
 
 @behaviour("creation", dtypes=ALL, level="core", sees=("value", "dtype"))
 def new_factories(lab: Lab) -> None:
-    """The new_ methods take dtype and device from their tensor unless arguments override them."""
+    """The new_ methods copy dtype and device from their tensor unless arguments override them."""
     base = lab.integers(2, 2)
     lab.same("new_zeros", base.new_zeros(2, 3))
     lab.same("new_ones", base.new_ones((3,)))
@@ -218,7 +226,7 @@ def new_factories(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=ALL, sees=("value", "error"))
 def identity_matrices(lab: Lab) -> None:
-    """eye has ones on its diagonal for any two sizes, zero included, and refuses negative ones."""
+    """eye has ones on its diagonal for any two sizes, including zero, and refuses negative sizes."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for rows, columns in ((0, 0), (0, 3), (1, 1), (3, 3), (2, 5), (5, 2)):
         expected = [[int(row == column) for column in range(columns)] for row in range(rows)]
@@ -233,8 +241,8 @@ def identity_matrices(lab: Lab) -> None:
 
 @behaviour("creation", sees=("error",))
 def strided_factories(lab: Lab) -> None:
-    """empty_strided and new_empty_strided have just the strides and the memory asked for; bad ones are
-    refused.
+    """empty_strided and new_empty_strided have the requested strides and the memory that they need. Invalid
+    sizes and strides are refused.
     """
     device = lab.device
     for size, stride in (
@@ -285,7 +293,9 @@ def strided_factories(lab: Lab) -> None:
 
 @behaviour("creation", sees=("error", "message"))
 def factories_refuse_nonsense(lab: Lab) -> None:
-    """Factories refuse arguments of wrong types with TypeErrors, and unknown devices by name."""
+    """Factories refuse arguments of wrong types with a TypeError, and unknown devices with an error that
+    names the device.
+    """
     device = lab.device
     lab.raises("zeros('a')", lambda: torch.zeros("a", device=device), TypeError)  # type: ignore[arg-type]
     lab.raises("full without a value", lambda: torch.full((2,), device=device), TypeError)  # type: ignore[call-overload]
@@ -306,8 +316,8 @@ def factories_refuse_nonsense(lab: Lab) -> None:
 
 @behaviour("creation", level="core", sees=("shape",))
 def default_device_context(lab: Lab) -> None:
-    """Under torch.device or set_default_device factories make their tensors there; device= and
-    nesting win.
+    """Under torch.device or set_default_device, factories create their tensors on that device. device= and an
+    inner context take precedence.
     """
     device = lab.device
 
@@ -342,12 +352,12 @@ def default_device_context(lab: Lab) -> None:
     torch.set_default_device(device)
     try:
         lab.holds("factories follow set_default_device", kinds(torch.zeros(2), torch.tensor(3.0)))
-        lab.holds("a context wins over it", torch.device("cpu") == _inside_cpu())
+        lab.holds("a context wins over it", torch.device("cpu") == _device_inside_cpu_context())
     finally:
         torch.set_default_device(None)
     lab.expect("afterwards", torch.zeros(1).device.type, "cpu")
 
 
-def _inside_cpu() -> torch.device:
+def _device_inside_cpu_context() -> torch.device:
     with torch.device("cpu"):
         return torch.zeros(1).device

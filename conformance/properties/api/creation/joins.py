@@ -1,4 +1,4 @@
-"""Tensors joined from others: cat, stack and functions built on them."""
+"""Tensors joined from other tensors: cat, stack and functions built on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("creation", dtypes=ALL, level="core", sees=("value", "dtype", "shape"))
 def joined_by_cat(lab: Lab) -> None:
-    """cat puts tensors one after the other along any dimension; slicing gives them back."""
+    """cat concatenates tensors along any dimension. Slices of the result are the inputs."""
     parts = [lab.integers(2, size, 3) for size in (1, 4, 2)]
     joined = torch.cat(parts, 1)
     lab.same("along 1", joined)
@@ -42,8 +42,8 @@ def joined_by_cat(lab: Lab) -> None:
 
 @behaviour("creation", level="core", sees=("error", "message"))
 def cat_refuses(lab: Lab) -> None:
-    """cat refuses an empty list, tensors without dimensions, different sizes, a missing dimension and two
-    devices.
+    """cat refuses an empty list, tensors without dimensions, different sizes, a dimension that does not
+    exist, and tensors of two devices.
     """
     a, b = lab.integers(2, 3), lab.integers(2, 4)
     lab.raises("sizes", lambda: torch.cat((a, b)), match="Sizes of tensors must match")
@@ -81,10 +81,10 @@ def cat_refuses(lab: Lab) -> None:
     if lab.target.is_cpu or not lab.on_target:
         lab.holds("another device is refused", True)
     else:
-        lab.holds("another device is refused", _refuses(lambda: torch.cat((a, a.cpu()))))
+        lab.holds("another device is refused", _raises_runtime_error(lambda: torch.cat((a, a.cpu()))))
 
 
-def _refuses(call: Callable[[], Any]) -> bool:
+def _raises_runtime_error(call: Callable[[], Any]) -> bool:
     try:
         call()
     except RuntimeError:
@@ -94,7 +94,7 @@ def _refuses(call: Callable[[], Any]) -> bool:
 
 @behaviour("creation", dtypes=("float32", "int64"), sees=("value", "shape"))
 def cat_into_out(lab: Lab) -> None:
-    """cat and stack write into out= of any strides, in place if it fits."""
+    """cat and stack write into out= of any strides, in its own memory if it fits."""
     a, b = lab.integers(2, 3), lab.integers(2, 3)
     for dim in (0, 1):
         shape = (4, 3) if dim == 0 else (2, 6)
@@ -126,7 +126,9 @@ def cat_into_out(lab: Lab) -> None:
 
 @behaviour("creation", capabilities=("channels_last",), sees=("value",))
 def cat_and_memory_format(lab: Lab) -> None:
-    """cat of channels-last tensors gives the values of contiguous ones, into an out= of either format."""
+    """cat of channels-last tensors gives the values of cat of contiguous tensors, also into out= of either
+    format.
+    """
     a = lab.integers(2, 3, 2, 2)
     b = lab.integers(2, 3, 2, 2)
     expected = torch.cat((a, b), 1)
@@ -149,7 +151,7 @@ def cat_and_memory_format(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=ALL, sees=("value", "shape"))
 def stacks(lab: Lab) -> None:
-    """stack joins along a new dimension; hstack, vstack, dstack and column_stack do as in NumPy."""
+    """stack joins tensors along a new dimension. hstack, vstack, dstack and column_stack follow NumPy."""
     a, b = lab.integers(2, 3), lab.integers(2, 3)
     for dim in (0, 1, 2, -1, -2, -3):
         joined = torch.stack((a, b), dim)
@@ -173,8 +175,8 @@ def stacks(lab: Lab) -> None:
 
 @behaviour("creation", sees=("alias", "error"), dtypes=("float32", "int64", "bool"))
 def stack_splits(lab: Lab) -> None:
-    """hsplit, vsplit and dsplit cut into equal parts or at places, as views, and refuse what has too few
-    dimensions.
+    """hsplit, vsplit and dsplit split into equal parts or at indices, as views, and refuse tensors with too
+    few dimensions.
     """
     base = lab.integers(4, 4, 4)
     for call in (torch.hsplit, torch.vsplit, torch.dsplit):
@@ -196,7 +198,7 @@ def stack_splits(lab: Lab) -> None:
 
 @behaviour("creation", sees=("value", "error", "warning"), dtypes=("float32", "int64", "complex64"))
 def meshgrids(lab: Lab) -> None:
-    """meshgrid lays vectors and scalars out along all axes in either order of indices, and warns without
+    """meshgrid expands vectors and scalars along all axes in either index order, and warns without
     indexing.
     """
     a, b, c = (
@@ -237,8 +239,8 @@ def meshgrids(lab: Lab) -> None:
 
 @behaviour("creation", sees=("value", "error"), dtypes=("float32", "int64", "complex64", "bool"))
 def block_diagonals(lab: Lab) -> None:
-    """block_diag puts matrices, rows and scalars on the diagonal of a matrix of zeros, as diagflat and
-    diag_embed do with vectors.
+    """block_diag places matrices, rows and scalars on the diagonal of a zero matrix. diagflat and diag_embed
+    do so with vectors.
     """
     a = lab.put([[1, 0], [1, 1]], dtype=lab.dtype)
     row = lab.put([1, 1, 1], dtype=lab.dtype)
@@ -268,7 +270,9 @@ def block_diagonals(lab: Lab) -> None:
 
 @behaviour("creation", sees=("value", "error"), dtypes=("float32", "int64"))
 def products_and_choices(lab: Lab) -> None:
-    """cartesian_prod and combinations list what itertools lists, and vander gives the powers in order."""
+    """cartesian_prod and combinations list the same tuples as itertools, and vander gives the powers in
+    order.
+    """
     a, b = lab.put([1, 2, 3], dtype=lab.dtype), lab.put([4, 5], dtype=lab.dtype)
     lab.expect("a product", torch.cartesian_prod(a, b), [[1, 4], [1, 5], [2, 4], [2, 5], [3, 4], [3, 5]])
     lab.expect("of one", torch.cartesian_prod(a), [1, 2, 3])
@@ -296,8 +300,8 @@ def products_and_choices(lab: Lab) -> None:
 
 @behaviour("creation", sees=("value", "error"), dtypes=ALL)
 def rolled_and_repeated(lab: Lab) -> None:
-    """roll turns elements round along dimensions or flat; repeat_interleave repeats each by a count or its
-    own.
+    """roll rotates elements along dimensions or in the flattened tensor. repeat_interleave repeats each
+    element by one count or by its own count.
     """
     a = lab.integers(3, 4)
     lab.expect("three places on", torch.roll(torch.arange(5, device=lab.device), 3), [2, 3, 4, 0, 1])

@@ -14,7 +14,9 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("creation", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value", "dtype", "error"))
 def arange_steps(lab: Lab) -> None:
-    """arange counts from start to before end in steps, both ways, to nothing, and into out."""
+    """arange counts in steps from start to before end, in both directions, also with no elements and into
+    out=.
+    """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     lab.expect("0 to 5", torch.arange(5, **where), [0, 1, 2, 3, 4])
     lab.expect("2 to 9 by 3", torch.arange(2, 9, 3, **where), [2, 5, 8])
@@ -41,12 +43,12 @@ def arange_steps(lab: Lab) -> None:
 
 @behaviour("creation", sees=("value", "dtype", "error"))
 def arange_of_floats(lab: Lab) -> None:
-    """arange of floats has ceil((end - start) / step) elements; infinite and undefined bounds are refused."""
+    """arange of floats has ceil((end - start) / step) elements. Infinite and NaN bounds are refused."""
     device = lab.device
     for dtype in (torch.float32, torch.float64):
         for start, end, step in ((0.0, 1.0, 0.25), (-2.0, 2.0, 0.5), (1.0, 0.0, -0.125), (0.0, 1.0, 0.375)):
             count = math.ceil((end - start) / step)
-            expected = [start + place * step for place in range(count)]
+            expected = [start + index * step for index in range(count)]
             lab.expect(
                 f"{start} to {end} by {step}",
                 torch.arange(start, end, step, dtype=dtype, device=device),
@@ -75,8 +77,8 @@ def arange_of_floats(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64"), level="core", sees=("value", "dtype", "shape"))
 def linspace_points(lab: Lab) -> None:
-    """linspace has its steps evenly between start and end, both exactly among them, for any
-    number of steps.
+    """linspace has evenly spaced points between start and end, including both exactly, for any number of
+    steps.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for start, end, steps in ((0, 10, 5), (-3, 3, 7), (1, 0, 4), (2.5, 2.5, 3), (0, 1, 50), (-1e5, 1e5, 101)):
@@ -101,7 +103,7 @@ def linspace_points(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=INTEGERS, sees=("value",))
 def linspace_of_integers(lab: Lab) -> None:
-    """linspace of integers cuts its points towards zero and keeps both ends."""
+    """linspace of integers rounds its points towards zero and includes both ends."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     lab.expect("0 to 10 in 6", torch.linspace(0, 10, 6, **where), [0, 2, 4, 6, 8, 10])
     lab.expect("10 to 0 in 6", torch.linspace(10, 0, 6, **where), [10, 8, 6, 4, 2, 0])
@@ -114,8 +116,8 @@ def linspace_of_integers(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("complex64", "complex128"), sees=("value",))
 def complex_spaces(lab: Lab) -> None:
-    """linspace and logspace of complex numbers go straight from start to end; a floating dtype with complex
-    bounds is refused.
+    """linspace and logspace of complex numbers use a straight line from start to end. A floating dtype with
+    complex bounds is refused.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     expected = numpy.linspace(1 + 2j, -3 + 4j, 5)
@@ -158,7 +160,9 @@ def logspace_points(lab: Lab) -> None:
 
 @behaviour("creation", sees=("dtype",))
 def spaces_deduce_dtype(lab: Lab) -> None:
-    """linspace and logspace without a dtype take the default dtype, or its complex one for complex bounds."""
+    """linspace and logspace without a dtype use the default dtype, or its complex counterpart for complex
+    bounds.
+    """
     device = lab.device
     for call in (torch.linspace, torch.logspace):
         lab.same(f"{call.__name__} of integers", call(0, 3, 4, device=device).dtype)
@@ -179,7 +183,7 @@ def spaces_deduce_dtype(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64", "int32", "int64"), sees=("value", "warning"))
 def deprecated_range(lab: Lab) -> None:
-    """range includes its end, warns that it is deprecated, and refuses what arange refuses."""
+    """range includes its end, warns that it is deprecated, and refuses the arguments that arange refuses."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     result = lab.warns("range", lambda: torch.range(0, 3, **where), match="deprecated")
     lab.expect("0 to 3", result, [0, 1, 2, 3])
@@ -194,8 +198,8 @@ def deprecated_range(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64"), sees=("value", "error"))
 def window_functions(lab: Lab) -> None:
-    """Windows have their closed forms, periodic ones those of one point more, and refuse integers and
-    negative sizes.
+    """Windows have their closed forms. A periodic window is the window of one more point without its last
+    point. Integer dtypes and negative sizes are refused.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
 

@@ -21,8 +21,8 @@ class _Sequence:
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, place: int) -> Any:
-        return self.items[place]
+    def __getitem__(self, index: int) -> Any:
+        return self.items[index]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.items)
@@ -30,7 +30,7 @@ class _Sequence:
 
 @behaviour("creation", dtypes=ALL, level="bringup", sees=("value", "dtype"))
 def tensor_of_numbers(lab: Lab) -> None:
-    """torch.tensor takes numbers and nested sequences of them to the device in the dtype asked for."""
+    """torch.tensor copies numbers and nested sequences of numbers to the device in the requested dtype."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     lab.expect("a number", torch.tensor(1, **where), 1)
     lab.expect("a bool", torch.tensor(True, **where), 1)
@@ -53,8 +53,8 @@ def tensor_of_numbers(lab: Lab) -> None:
 
 @behaviour("creation", level="core", sees=("value", "alias", "warning"), dtypes=ALL)
 def tensor_of_a_tensor(lab: Lab) -> None:
-    """torch.tensor copies a tensor, with a warning that recommends clone; as_tensor of the same kind returns
-    it.
+    """torch.tensor copies a tensor, with a warning that recommends clone. as_tensor with the same device and
+    dtype returns the tensor itself.
     """
     base = lab.integers(2, 3)
     copied = lab.warns("torch.tensor of a tensor", lambda: torch.tensor(base), match="clone")
@@ -79,7 +79,9 @@ def tensor_of_a_tensor(lab: Lab) -> None:
 
 @behaviour("creation", level="core", sees=("error",))
 def tensors_and_devices(lab: Lab) -> None:
-    """torch.tensor and as_tensor go to device= and otherwise keep a tensor's device; lists go to the host."""
+    """torch.tensor and as_tensor use device= if it is passed, and otherwise the device of a tensor. Lists go
+    to the host.
+    """
     base = lab.integers(3)
     host = base.cpu()
     lab.same("a tensor keeps its device", torch.as_tensor(base))
@@ -98,18 +100,18 @@ def tensors_and_devices(lab: Lab) -> None:
     if lab.device.type != "cpu":
         lab.raises("as many devices as there are", lambda: torch.zeros(1, device=f"{lab.device.type}:4711"))
     else:
-        lab.raises("as many devices as there are", lambda: _refused())
+        lab.raises("as many devices as there are", lambda: _raise_missing_device())
 
 
-def _refused() -> None:
-    raise RuntimeError("a host has but one CPU device")
+def _raise_missing_device() -> None:
+    raise RuntimeError("The host has one CPU device.")
 
 
 @behaviour(
     "creation", dtypes=("float32", "float64", "int32", "int64", "bool", "complex64"), sees=("value", "error")
 )
 def asarray_copies(lab: Lab) -> None:
-    """asarray shares memory with its tensor unless dtype, device or copy=True forbid it; copy=False refuses
+    """asarray shares memory with its tensor unless dtype, device or copy=True prevents it. copy=False refuses
     to copy.
     """
     base = lab.integers(2, 3)
@@ -142,12 +144,14 @@ def asarray_copies(lab: Lab) -> None:
 
 @behaviour("creation", capabilities=("autograd",), sees=("value", "error"))
 def asarray_and_gradients(lab: Lab) -> None:
-    """asarray keeps a tensor's history if gradients are required of the result, and detaches it otherwise."""
+    """asarray preserves a tensor's autograd history if the result requires grad, and detaches it
+    otherwise.
+    """
     leaf = lab.floats(3, requires_grad=True)
     grown = leaf * 2
-    kept = torch.asarray(grown, requires_grad=True)
-    lab.same("with history", [kept.requires_grad, kept.grad_fn is not None])
-    kept.sum().backward()
+    with_history = torch.asarray(grown, requires_grad=True)
+    lab.same("with history", [with_history.requires_grad, with_history.grad_fn is not None])
+    with_history.sum().backward()
     lab.same("its gradient", leaf.grad)
     cut = torch.asarray(grown)
     lab.same("without", [cut.requires_grad, cut.grad_fn is None])
@@ -156,8 +160,8 @@ def asarray_and_gradients(lab: Lab) -> None:
         "as_tensor keeps it",
         [torch.as_tensor(grown).requires_grad, torch.as_tensor(grown).grad_fn is not None],
     )
-    fresh = torch.asarray([1.0, 2.0], device=lab.device, requires_grad=True)
-    lab.same("a list", [fresh.requires_grad, fresh.is_leaf])
+    from_list = torch.asarray([1.0, 2.0], device=lab.device, requires_grad=True)
+    lab.same("a list", [from_list.requires_grad, from_list.is_leaf])
     lab.raises(
         "integers that require gradients", lambda: torch.tensor([1], device=lab.device, requires_grad=True)
     )
@@ -168,7 +172,9 @@ def asarray_and_gradients(lab: Lab) -> None:
 
 @behaviour("creation", sees=("value", "error"))
 def number_conversions(lab: Lab) -> None:
-    """Numbers are stored in tensors as their dtype represents them; those that it cannot hold are refused."""
+    """Numbers are stored in tensors as their dtype represents them. Numbers outside of its range are
+    refused.
+    """
     device = lab.device
     lab.expect("the largest int64", torch.tensor(2**63 - 1, device=device), 2**63 - 1)
     lab.expect("the smallest int64", torch.tensor(-(2**63), device=device), -(2**63))
@@ -225,8 +231,8 @@ def number_conversions(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64", "float16"), sees=("value", "error"))
 def complex_from_parts(lab: Lab) -> None:
-    """complex and polar join two real tensors into one of the matching complex dtype, and refuse
-    two dtypes.
+    """complex and polar combine two real tensors into one of the matching complex dtype, and refuse two
+    dtypes.
     """
     real, imaginary = lab.floats(2, 3), lab.floats(2, 3)
     if lab.dtype != torch.float16:

@@ -1,4 +1,4 @@
-"""torch.library.custom_op: operators of a user, their kernels by device, their effects and their defaults."""
+"""torch.library.custom_op: user-defined operators, their kernels by device, effects and default arguments."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from torch.library import custom_op
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
-#: The namespace of the operators here; a definition replaces the previous one of its name.
+#: The namespace of these operators. A definition replaces the previous one of the same name.
 SPACE = "conformance_suite"
 
 _numbers = itertools.count()
 
 
-def fresh(name: str) -> str:
-    """Make a name unique: torch is slow to forget what a deleted Library had registered."""
+def unique_name(name: str) -> str:
+    """Return a unique name, because torch forgets the registrations of a deleted Library only later."""
     return f"{name}_{next(_numbers)}"
 
 
 @behaviour("custom-operators", level="core", sees=("value",))
 def kernels_by_device(lab: Lab) -> None:
-    """A custom operator runs the kernel of its tensors' device, else its default one; device_types limits the
-    latter.
+    """A custom operator runs the kernel of its tensors' device, or else its default kernel. device_types
+    restricts the default kernel to these devices.
     """
     kind = lab.device.type
     calls: list[str] = []
@@ -79,15 +79,15 @@ def kernels_by_device(lab: Lab) -> None:
 
 @behaviour("custom-operators", sees=("value",))
 def kernels_of_libraries(lab: Lab) -> None:
-    """A Library's definitions and kernels, by key or device, work, are overridden when asked, and end with
-    the library.
+    """A Library's operators and kernels, registered by dispatch key or by device, can be called, can be
+    overridden on request, and end with the library.
     """
     kind = lab.device.type
     key = torch._C._dispatch_key_for_device(kind)
     x = lab.integers(3)
     with torch.library._scoped_library(SPACE, "FRAGMENT") as library:
         space = getattr(torch.ops, SPACE)
-        doubled = fresh("doubled")
+        doubled = unique_name("doubled")
         library.define(f"{doubled}(Tensor x) -> Tensor")
         library.impl(doubled, lambda x: x.detach().clone() * 2, key)
         lab.same("by key", getattr(space, doubled)(x))
@@ -102,15 +102,15 @@ def kernels_of_libraries(lab: Lab) -> None:
         torch.library.impl(f"{SPACE}::tripled", kind, lambda x: x.clone() * 3, lib=library)
         lab.same("by device", space.tripled(x))
         library.define("everywhere(Tensor x, int[] sizes, ScalarType[] kinds, Layout[] layouts) -> Tensor")
-        seen: list[Any] = []
+        received: list[Any] = []
 
         def everywhere(x: torch.Tensor, sizes: Any, kinds: Any, layouts: Any) -> torch.Tensor:
-            seen.append([list(sizes), list(kinds), list(layouts)])
+            received.append([list(sizes), list(kinds), list(layouts)])
             return x * 4
 
         library.impl("everywhere", everywhere, "CompositeExplicitAutograd")
         lab.same("by a composite", space.everywhere(x, (1, 2), [torch.float16], [torch.strided]))
-        lab.same("lists of things", seen)
+        lab.same("lists of things", received)
         library.define("several(Tensor[] xs, Tensor? y, Scalar s) -> (Tensor, Tensor[])")
         library.impl("several", lambda xs, y, s: (xs[0] * s, [t + 1 for t in xs]), key)
         lab.same("lists of tensors", space.several([x, x * 2], None, 3))
@@ -155,8 +155,8 @@ def kernels_of_libraries(lab: Lab) -> None:
 
 @behaviour("custom-operators", level="core", sees=("error",))
 def operators_that_change_inputs(lab: Lab) -> None:
-    """mutates_args names what an operator changes: versions rise, optional and listed tensors too; results
-    may not alias.
+    """mutates_args names the arguments that an operator changes. Their versions increase, also for optional
+    tensors and lists. Results must not alias inputs.
     """
 
     @custom_op(f"{SPACE}::doubles_", mutates_args={"x"})
@@ -214,10 +214,10 @@ def operators_that_change_inputs(lab: Lab) -> None:
 
 @behaviour("custom-operators", sees=("value", "error"))
 def arguments_of_operators(lab: Lab) -> None:
-    """Defaults, keyword-only arguments, devices and dtypes reach a custom operator; schemas are inferred or
-    given.
+    """Default values, keyword-only arguments, devices and dtypes reach a custom operator. Its schema is
+    inferred or passed.
     """
-    seen: list[Any] = []
+    received: list[Any] = []
 
     @custom_op(f"{SPACE}::defaults", mutates_args=())
     def defaults(
@@ -230,13 +230,13 @@ def arguments_of_operators(lab: Lab) -> None:
         *,
         f: int = 7,
     ) -> torch.Tensor:
-        seen.append([a, b, c, d, e, f])
+        received.append([a, b, c, d, e, f])
         return x.clone() * f
 
     x = lab.integers(3)
     lab.same("defaults", defaults(x))
     lab.same("given", defaults(x, 1, 2.0, False, "other", torch.int64, f=2))
-    lab.same("seen", seen)
+    lab.same("seen", received)
 
     @custom_op(f"{SPACE}::made", mutates_args=())
     def operator(size: int, device: torch.device) -> torch.Tensor:

@@ -14,7 +14,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api.custom_operators.definition import SPACE
 
 
-def _square(name: str) -> Any:
+def _define_square(name: str) -> Any:
     @custom_op(f"{SPACE}::{name}", mutates_args=())
     def squared(x: torch.Tensor) -> torch.Tensor:
         return torch.from_numpy(x.cpu().numpy() ** 2).to(x.device)
@@ -24,8 +24,8 @@ def _square(name: str) -> Any:
 
 @behaviour("custom-operators", level="training", sees=("value", "error"))
 def gradients_of_operators(lab: Lab) -> None:
-    """register_autograd gives an operator its backward, with what setup_context saved, also for lists and
-    keywords.
+    """register_autograd defines the backward of an operator, with the values that setup_context saved, also
+    for lists and keywords.
     """
     calls: list[str] = []
 
@@ -39,7 +39,7 @@ def gradients_of_operators(lab: Lab) -> None:
         return grad * 2 * x
 
     x = lab.integers(3, requires_grad=True)
-    bare = _square("squared_bare")
+    bare = _define_square("squared_bare")
     lab.raises("no formula", lambda: bare(x).sum().backward(), match="autograd formula")
     for way, register in {
         "method": lambda op, name: op.register_autograd(backward, setup_context=setup),
@@ -52,7 +52,7 @@ def gradients_of_operators(lab: Lab) -> None:
         ),
     }.items():
         name = f"squared_by_{way}"
-        op = _square(name)
+        op = _define_square(name)
         register(op, name)
         lab.same(f"gradient, registered by {way}", torch.autograd.grad(op(x).sum(), x)[0])
     before = len(calls)
@@ -85,16 +85,18 @@ def gradients_of_operators(lab: Lab) -> None:
 
     keyworded.register_autograd(lambda ctx, grad: grad * ctx.by, setup_context=keep)
     lab.same("of keywords", torch.autograd.grad(keyworded(x, by=4.0).sum(), x)[0])
-    wrong = _square("squared_wrong")
+    wrong = _define_square("squared_wrong")
     wrong.register_autograd(lambda ctx, grad: (), setup_context=setup)
     lab.raises("too few gradients", lambda: wrong(x).sum().backward(), match="gradients")
 
 
 @behaviour("custom-operators", level="core", sees=("value", "error"))
 def fake_kernels_of_operators(lab: Lab) -> None:
-    """register_fake describes an operator's result for fake and meta tensors; without it they are refused."""
+    """register_fake defines an operator's result for fake and meta tensors. Without it, these tensors are
+    refused.
+    """
     x = lab.integers(2, 3)
-    op = _square("faked")
+    op = _define_square("faked")
 
     def on_fake() -> Any:
         with FakeTensorMode() as mode:
@@ -136,8 +138,8 @@ def fake_kernels_of_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", capabilities=("functorch",), sees=("value",))
 def batching_rules_of_operators(lab: Lab) -> None:
-    """register_vmap gives an operator its rule for batches, on any dimension, nested, and replaced by a later
-    one.
+    """register_vmap defines the batching rule of an operator, for any dimension and nested. A later rule
+    replaces it.
     """
 
     @custom_op(f"{SPACE}::times", mutates_args=())
@@ -167,15 +169,15 @@ def batching_rules_of_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", capabilities=("autocast",), sees=("value",))
 def autocast_of_operators(lab: Lab) -> None:
-    """register_autocast casts an operator's inputs under autocast of its device, lists too, once or
+    """register_autocast casts an operator's inputs under autocast of its device, also in lists and if it is
     registered twice.
     """
     kind = lab.device.type
-    seen: list[Any] = []
+    dtypes: list[Any] = []
 
     @custom_op(f"{SPACE}::cast", mutates_args=())
     def cast(x: torch.Tensor) -> torch.Tensor:
-        seen.append(x.dtype)
+        dtypes.append(x.dtype)
         return x * 2
 
     @custom_op(f"{SPACE}::cast_list", mutates_args=())
@@ -189,21 +191,19 @@ def autocast_of_operators(lab: Lab) -> None:
             with torch.autocast(kind, dtype=torch.float16):
                 lab.same(f"{op._name} under autocast, registered {times} times", op(argument))
         lab.same(f"{op._name} outside", op(argument))
-    lab.same("seen", seen)
+    lab.same("seen", dtypes)
 
 
 @behaviour("custom-operators", sees=("value",))
 def modes_and_operators(lab: Lab) -> None:
-    """register_torch_dispatch defines what an operator does under a mode or for a subclass, and
-    only there.
-    """
+    """register_torch_dispatch defines an operator's effect under a mode, and only there."""
     calls: list[str] = []
 
     class Mode(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return function(*args, **(kwargs or {}))
 
-    op = _square("under_mode")
+    op = _define_square("under_mode")
 
     @op.register_torch_dispatch(Mode)  # type: ignore[untyped-decorator]
     def _(mode: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -220,17 +220,17 @@ def modes_and_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", level="core", sees=("value", "error"))
 def opcheck_of_operators(lab: Lab) -> None:
-    """opcheck accepts operators that match their schema, and names those that mutate, alias or describe their
-    result otherwise.
+    """opcheck accepts operators that match their schema. It rejects operators with undeclared writes or
+    aliases, or with a wrong fake result.
     """
     x = lab.integers(3, dtype=torch.float32).requires_grad_()
-    good = _square("checked")
-    good.register_fake(lambda x: torch.empty_like(x))
-    good.register_autograd(
+    checked = _define_square("checked")
+    checked.register_fake(lambda x: torch.empty_like(x))
+    checked.register_autograd(
         lambda ctx, grad: grad * 2 * ctx.saved_tensors[0],
         setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]),
     )
-    lab.same("a good one", torch.library.opcheck(good, (x.detach(),)))
+    lab.same("a good one", torch.library.opcheck(checked, (x.detach(),)))
     lab.same(
         "of torch's own",
         torch.library.opcheck(
@@ -239,9 +239,9 @@ def opcheck_of_operators(lab: Lab) -> None:
     )
     lab.raises("no operator", lambda: torch.library.opcheck(torch.sin, (x,)), ValueError, match="OpOverload")  # type: ignore[arg-type]
     lab.raises(
-        "an unknown check", lambda: torch.library.opcheck(good, (x,), test_utils="nonsense"), ValueError
+        "an unknown check", lambda: torch.library.opcheck(checked, (x,), test_utils="nonsense"), ValueError
     )
-    strided = _square("checked_stride")
+    strided = _define_square("checked_stride")
     strided.register_fake(lambda x: x.new_empty(x.shape[0], 1))
     lab.raises(
         "another shape",
@@ -254,16 +254,16 @@ def opcheck_of_operators(lab: Lab) -> None:
         library.define("aliases(Tensor x) -> Tensor")
         library.impl("aliases", lambda x: x[:], "CompositeExplicitAutograd")
         space = getattr(torch.ops, SPACE)
-        for name, word in {"mutates": "mutated", "aliases": "alias"}.items():
+        for name, text in {"mutates": "mutated", "aliases": "alias"}.items():
             op = getattr(space, name).default
             lab.raises(
                 f"one that {name}",
                 lambda: torch.library.opcheck(op, (lab.integers(3),), test_utils="test_schema"),
                 Exception,
-                match=word,
+                match=text,
             )
         result = torch.library.opcheck(
             space.aliases.default, (lab.integers(3),), test_utils="test_schema", raise_exception=False
         )
         lab.same("without raising", isinstance(result["test_schema"], Exception))
-    lab.same("value", good(x.detach()))
+    lab.same("value", checked(x.detach()))

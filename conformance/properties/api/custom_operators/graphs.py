@@ -1,4 +1,4 @@
-"""Custom operators in graphs: traced with and without values, with open sizes, and compiled."""
+"""Custom operators in graphs: traced with values, fake tensors and dynamic shapes, and compiled."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from conformance.properties.api.custom_operators.definition import SPACE
 
 @behaviour("custom-operators", sees=("value",))
 def graphs_of_operators(lab: Lab) -> None:
-    """A custom operator with a fake kernel is one call in a traced graph, takes open sizes as arguments, may
-    have a result whose size depends on data, and compiles without a graph break.
+    """A custom operator with a fake kernel is one call in a traced graph and compiles without a graph break.
+    It accepts dynamic sizes as arguments, and its result may have a size that depends on data.
     """
 
     @custom_op(f"{SPACE}::reshaped", mutates_args=())

@@ -11,10 +11,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.custom_operators.definition import SPACE, fresh
+from conformance.properties.api.custom_operators.definition import SPACE, unique_name
 
 
-def _key(lab: Lab) -> str:
+def _dispatch_key(lab: Lab) -> str:
     return str(torch._C._dispatch_key_for_device(lab.device.type))
 
 
@@ -25,8 +25,8 @@ class _Mode(TorchDispatchMode):
 
 @behaviour("custom-operators", capabilities=("autograd",), sees=("value", "error"))
 def derivatives_by_name(lab: Lab) -> None:
-    """register_autograd works by name and overload on a Library's operator, with keywords, defaults and
-    replaced formulas.
+    """register_autograd accepts the name or the overload of a Library's operator, with keywords and default
+    arguments. Tensors by keyword and operators that write are refused.
     """
     x = lab.integers(3, requires_grad=True)
 
@@ -36,7 +36,7 @@ def derivatives_by_name(lab: Lab) -> None:
     for way in ("name", "overload"):
         with torch.library._scoped_library(SPACE, "FRAGMENT") as library:
             library.define("low_square(Tensor x) -> Tensor")
-            library.impl("low_square", lambda x: x * x, _key(lab))
+            library.impl("low_square", lambda x: x * x, _dispatch_key(lab))
             op = getattr(torch.ops, SPACE).low_square
             target = f"{SPACE}::low_square" if way == "name" else op.default
             torch.library.register_autograd(
@@ -45,11 +45,11 @@ def derivatives_by_name(lab: Lab) -> None:
             lab.same(f"gradient by {way}", torch.autograd.grad(op(x).sum(), x)[0])
     with torch.library._scoped_library(SPACE, "FRAGMENT") as library:
         library.define("low_scale(Tensor w, int x = 2, *, int y = 3, int z) -> Tensor")
-        library.impl("low_scale", lambda w, x=2, *, y=3, z: w * x * y * z, _key(lab))
-        seen: list[Any] = []
+        library.impl("low_scale", lambda w, x=2, *, y=3, z: w * x * y * z, _dispatch_key(lab))
+        received: list[Any] = []
 
         def remember(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
-            seen.append([list(inputs[1:]), dict(keyword_only_inputs)])
+            received.append([list(inputs[1:]), dict(keyword_only_inputs)])
             ctx.factor = inputs[1] * keyword_only_inputs["y"] * keyword_only_inputs["z"]
 
         torch.library.register_autograd(
@@ -61,7 +61,7 @@ def derivatives_by_name(lab: Lab) -> None:
         op = getattr(torch.ops, SPACE).low_scale
         lab.expect("gradient with defaults", _gradient(op, x, z=5), [30.0] * 3)
         lab.expect("gradient with keywords", torch.autograd.grad(op(x, 4, y=1, z=5).sum(), x)[0], [20.0] * 3)
-        lab.same("what was seen", seen)
+        lab.same("what was seen", received)
         library.define("low_keyword(Tensor x, *, Tensor y) -> Tensor")
         lab.raises(
             "tensors by keyword",
@@ -76,14 +76,14 @@ def derivatives_by_name(lab: Lab) -> None:
 
 
 def _gradient(op: Any, x: torch.Tensor, **options: Any) -> torch.Tensor:
-    """The gradient of the sum; operators may take their defaults for omitted arguments."""
+    """Return the gradient of the sum of ``op(x, 2, **options)``."""
     return torch.autograd.grad(op(x, 2, **options).sum(), x)[0]
 
 
 @behaviour("custom-operators", capabilities=("functorch", "autocast"), sees=("value",))
 def rules_by_name(lab: Lab) -> None:
-    """Kernels, batching rules, autocast and modes are registered by name or overload on a
-    Library's operator.
+    """Kernels, batching rules, autocast and modes can be registered by name or overload for a Library's
+    operator.
     """
     kind, x = lab.device.type, lab.integers(3)
     for way in ("name", "overload"):
@@ -102,7 +102,7 @@ def rules_by_name(lab: Lab) -> None:
     for way in ("name", "overload"):
         with torch.library._scoped_library(SPACE, "FRAGMENT") as library:
             library.define("low_cast(Tensor x) -> Tensor")
-            library.impl("low_cast", lambda x: x * 2, _key(lab))
+            library.impl("low_cast", lambda x: x * 2, _dispatch_key(lab))
             op = getattr(torch.ops, SPACE).low_cast
             target = f"{SPACE}::low_cast" if way == "name" else op.default
             torch.library.register_autocast(target, kind, torch.float16, lib=library)
@@ -111,7 +111,7 @@ def rules_by_name(lab: Lab) -> None:
             lab.same(f"outside by {way}", op(x))
     with torch.library._scoped_library(SPACE, "FRAGMENT") as library:
         library.define("low_batch(Tensor w, int x = 2, *, int y = 3, float z) -> Tensor")
-        library.impl("low_batch", lambda w, x=2, *, y=3, z: w * x * y * z, _key(lab))
+        library.impl("low_batch", lambda w, x=2, *, y=3, z: w * x * y * z, _dispatch_key(lab))
         calls: list[Any] = []
 
         def rule(info: Any, in_dims: Any, w: Any, x: int = 2, *, y: int = 3, z: float) -> Any:
@@ -125,8 +125,8 @@ def rules_by_name(lab: Lab) -> None:
 
 @behaviour("custom-operators", sees=("value", "error"))
 def what_overrides_what(lab: Lab) -> None:
-    """Fake and meta kernels override one another while their library lives, and are refused for an operator
-    with a composite kernel.
+    """Fake and meta kernels override each other on request while their library is alive. They are refused for
+    an operator with an implicit composite kernel.
     """
     space = getattr(torch.ops, SPACE)
     meta = torch.empty(3, device="meta")
@@ -140,7 +140,7 @@ def what_overrides_what(lab: Lab) -> None:
         return [fake, op(meta).shape]
 
     with torch.library._scoped_library(SPACE, "FRAGMENT") as library:
-        low_fake = fresh("low_fake")
+        low_fake = unique_name("low_fake")
         library.define(f"{low_fake}(Tensor x) -> Tensor")
         torch.library.register_fake(f"{SPACE}::{low_fake}", lambda x: x * 1, lib=library)
         lab.same("a fake kernel", sizes(getattr(space, low_fake)))
@@ -159,7 +159,7 @@ def what_overrides_what(lab: Lab) -> None:
             )
             lab.same("by an inner library", sizes(getattr(space, low_fake)))
         lab.same("after it", sizes(getattr(space, low_fake)))
-        low_meta = fresh("low_meta")
+        low_meta = unique_name("low_meta")
         library.define(f"{low_meta}(Tensor x) -> Tensor")
         library.impl(low_meta, lambda x: x * 1, "Meta")
         lab.same("a meta kernel", sizes(getattr(space, low_meta)))
@@ -194,12 +194,16 @@ def what_overrides_what(lab: Lab) -> None:
         torch.library.register_fake(f"{SPACE}::low_named.second", torch.empty_like, lib=library)
         lab.same("an overload by name", space.low_named.second(meta).shape)
         library.define("low_formats(Tensor x, MemoryFormat[] formats) -> Tensor")
-        seen: list[Any] = []
-        library.impl("low_formats", lambda x, formats: (seen.append(list(formats)), x.clone())[1], _key(lab))  # type: ignore[func-returns-value]
+        received: list[Any] = []
+        library.impl(
+            "low_formats",
+            lambda x, formats: (received.append(list(formats)), x.clone())[1],
+            _dispatch_key(lab),
+        )  # type: ignore[func-returns-value]
         lab.same(
             "with formats", space.low_formats(lab.integers(2), [torch.contiguous_format, torch.channels_last])
         )
-        lab.same("formats", seen)
+        lab.same("formats", received)
 
         @torch.library.define(library, "low_legacy(Tensor x) -> Tensor")  # type: ignore[untyped-decorator]
         def legacy(x: torch.Tensor) -> torch.Tensor:
@@ -210,7 +214,7 @@ def what_overrides_what(lab: Lab) -> None:
 
 @behaviour("custom-operators", sees=("value", "error"))
 def schemas_and_tags(lab: Lab) -> None:
-    """Tags of an operator are kept once each; schemas that contradict mutates_args, or lack types, are
+    """Tags of an operator are stored once each. Schemas that contradict mutates_args or lack types are
     refused.
     """
 

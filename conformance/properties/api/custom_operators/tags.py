@@ -1,4 +1,4 @@
-"""Custom operators that work in place or with out=, by their tags."""
+"""Custom operators with the tags inplace and out."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from conformance.properties.api.custom_operators.definition import SPACE
 
 @behaviour("custom-operators", sees=("error",))
 def operators_in_place_by_tag(lab: Lab) -> None:
-    """An operator tagged inplace returns its first argument, changed, and its schema says so; otherwise it is
-    refused.
+    """An operator tagged inplace returns its first argument, changed, and its schema declares the write.
+    Definitions that violate this are refused.
     """
 
     @custom_op(f"{SPACE}::adds_", mutates_args={"x"}, tags=torch.Tag.inplace)
@@ -87,9 +87,7 @@ def operators_in_place_by_tag(lab: Lab) -> None:
 
 @behaviour("custom-operators", sees=("error",))
 def operators_with_out_by_tag(lab: Lab) -> None:
-    """An operator tagged out writes its keyword tensors and returns them; it does not take part
-    in autograd.
-    """
+    """An operator tagged out writes its keyword tensors and returns them. It does not support autograd."""
 
     @custom_op(f"{SPACE}::sums_out", mutates_args={"out"}, tags=torch.Tag.out)
     def sums(x: torch.Tensor, y: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:

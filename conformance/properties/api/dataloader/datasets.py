@@ -1,4 +1,4 @@
-"""Datasets over tensors of a device, samplers, and collated batches."""
+"""Datasets of device tensors, samplers, and collated batches."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("dataloader", level="core", sees=("value", "error"))
 def datasets_of_tensors(lab: Lab) -> None:
-    """Datasets of tensors give samples on their device by index and by lists of them, and count them."""
+    """Datasets of tensors return samples on their device by index and by lists of indices, and have the
+    correct length.
+    """
     x, y = lab.integers(6, 2), lab.integers(6)
     pairs = TensorDataset(x, y)
-    lab.same("length and samples", (len(pairs), [pairs[place] for place in range(6)]))
+    lab.same("length and samples", (len(pairs), [pairs[index] for index in range(6)]))
     lab.same("a slice", pairs[1:4])
     lab.same("one tensor", (len(TensorDataset(y)), TensorDataset(y)[2]))
     lab.same("many tensors", TensorDataset(x, y, x * 2, y + 1)[5])
@@ -57,7 +59,7 @@ def datasets_of_tensors(lab: Lab) -> None:
     part = Subset(pairs, [4, 1, 3])
     lab.raises("a stream in a row", lambda: ConcatDataset([pairs, _Stream(x)]), AssertionError)
     lab.raises("several, one beyond the end", lambda: StackDataset(x, y).__getitems__([0, 6]), IndexError)  # type: ignore[arg-type]
-    lossy: Any = StackDataset(_Lossy(x), y)  # type: ignore[arg-type]
+    lossy: Any = StackDataset(_LossyRows(x), y)  # type: ignore[arg-type]
     lab.raises("several, of which one is lost", lambda: lossy.__getitems__([0, 2, 4]), ValueError)
     lab.same("a part", (len(part), part[0], part[[0, 2]]))
     lab.same("a part of a part", Subset(part, [2, 0])[1])
@@ -65,13 +67,13 @@ def datasets_of_tensors(lab: Lab) -> None:
 
 @behaviour("dataloader", sees=("value", "error"))
 def splits_of_datasets(lab: Lab) -> None:
-    """random_split shares a dataset out without overlap, by lengths or fractions, the same for the same
+    """random_split divides a dataset without overlap, by lengths or fractions, and identically for the same
     generator.
     """
     data = TensorDataset(torch.arange(15, device=lab.device))
     for lengths in ([5, 10], [1, 2, 12], [0.2, 0.8], [0.5, 0.5], [0.33, 0.33, 0.34]):
         parts = random_split(data, lengths, generator=torch.Generator().manual_seed(3))
-        again = random_split(data, lengths, generator=torch.Generator().manual_seed(3))
+        repeated = random_split(data, lengths, generator=torch.Generator().manual_seed(3))
         lab.same(f"sizes of {lengths}", [len(part) for part in parts])
         lab.same(f"samples of {lengths}", [[part[i][0] for i in range(len(part))] for part in parts])
         lab.holds(
@@ -79,7 +81,8 @@ def splits_of_datasets(lab: Lab) -> None:
             sorted(i for part in parts for i in part.indices) == list(range(15)),
         )
         lab.holds(
-            f"the same again, {lengths}", [part.indices for part in parts] == [part.indices for part in again]
+            f"the same again, {lengths}",
+            [part.indices for part in parts] == [part.indices for part in repeated],
         )
         lab.holds(
             f"indices are numbers, {lengths}", all(type(i) is int for part in parts for i in part.indices)
@@ -100,8 +103,8 @@ Point = collections.namedtuple("Point", ["x", "y"])
 
 @behaviour("dataloader", level="core", sees=("value", "error"))
 def collating_samples(lab: Lab) -> None:
-    """Collating stacks tensors on their device, makes tensors of numbers and arrays, and keeps the form of
-    the rest.
+    """Collating stacks tensors on their device, converts numbers and arrays to tensors, and preserves the
+    structure of other values.
     """
     first, second = lab.integers(2, 3), lab.integers(2, 3)
     lab.same("tensors", default_collate([first, second]))
@@ -124,7 +127,7 @@ def collating_samples(lab: Lab) -> None:
     converted = default_convert({"a": numpy.ones(2), "b": [first, "word"], "c": Point(numpy.zeros(1), 2)})
     lab.same("converted", (converted["b"], type(converted["c"]).__name__))
     lab.same("arrays become tensors", converted["a"], host=True)
-    owned = _Owned({"a": first, "b": 2})
+    owned = _OwnMapping({"a": first, "b": 2})
     lab.same("mappings keep their type", [type(default_convert(owned)).__name__, default_convert(owned)["a"]])
     lab.same("in batches too", [type(default_collate([owned, owned])).__name__])
     lab.same(
@@ -145,31 +148,31 @@ def collating_samples(lab: Lab) -> None:
     lab.raises("None", lambda: default_collate([None, None]), TypeError)
 
 
-class _Owned(collections.UserDict[str, Any]):
-    """A mapping of a type of its own."""
+class _OwnMapping(collections.UserDict[str, Any]):
+    """A mapping of a user-defined type."""
 
 
-class _Numbers(Dataset):  # type: ignore[type-arg]
+class _TensorRows(Dataset):  # type: ignore[type-arg]
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
 
     def __len__(self) -> int:
         return len(self.tensor)
 
-    def __getitem__(self, place: int) -> torch.Tensor:
-        return self.tensor[place]
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return self.tensor[index]
 
 
-class _Many(_Numbers):
-    def __getitems__(self, places: list[int]) -> list[torch.Tensor]:
-        return list(self.tensor[places])
+class _BatchedRows(_TensorRows):
+    def __getitems__(self, indices: list[int]) -> list[torch.Tensor]:
+        return list(self.tensor[indices])
 
 
-class _Lossy(_Numbers):
-    """A dataset that gives one sample too few."""
+class _LossyRows(_TensorRows):
+    """A dataset that omits the first sample of a list."""
 
-    def __getitems__(self, places: list[int]) -> list[torch.Tensor]:
-        return list(self.tensor[places[1:]])
+    def __getitems__(self, indices: list[int]) -> list[torch.Tensor]:
+        return list(self.tensor[indices[1:]])
 
 
 class _Stream(IterableDataset):  # type: ignore[type-arg]
@@ -182,10 +185,10 @@ class _Stream(IterableDataset):  # type: ignore[type-arg]
 
 @behaviour("dataloader", level="core", sees=("value", "error"))
 def loading_batches(lab: Lab) -> None:
-    """A loader gives batches in the order of its sampler, on the device of the samples, with the remainder
-    last or dropped.
+    """A loader returns batches in the order of its sampler, on the device of the samples. The incomplete last
+    batch is returned or dropped.
     """
-    data = _Numbers(lab.integers(10, 2))
+    data = _TensorRows(lab.integers(10, 2))
     lab.same("one by one", list(DataLoader(data)))
     lab.same("batches", list(DataLoader(data, batch_size=4)))
     lab.same("without the rest", list(DataLoader(data, batch_size=4, drop_last=True)))
@@ -198,7 +201,7 @@ def loading_batches(lab: Lab) -> None:
             for drop in (True, False)
         ],
     )
-    lab.same("several samples at once", list(DataLoader(_Many(data.tensor), batch_size=5)))
+    lab.same("several samples at once", list(DataLoader(_BatchedRows(data.tensor), batch_size=5)))
     lab.same(
         "by one's own function",
         list(DataLoader(data, batch_size=5, collate_fn=lambda batch: torch.stack(batch).sum(0))),
@@ -227,7 +230,7 @@ def loading_batches(lab: Lab) -> None:
         "dicts",
         next(iter(DataLoader(StackDataset(a=data.tensor, b=list(range(10))), batch_size=5)))["a"],  # type: ignore[arg-type]
     )
-    for word, options in (
+    for case, options in (
         ("a negative number of workers", {"num_workers": -1}),
         ("a timeout without workers, negative", {"timeout": -1}),
         ("a sampler and shuffling", {"sampler": [0], "shuffle": True}),
@@ -237,7 +240,7 @@ def loading_batches(lab: Lab) -> None:
         ("a context without workers", {"multiprocessing_context": "fork"}),
         ("persistence without workers", {"persistent_workers": True}),
     ):
-        lab.raises(word, lambda: DataLoader(data, **options), ValueError)
+        lab.raises(case, lambda: DataLoader(data, **options), ValueError)
     lab.raises(
         "a stream that is shuffled", lambda: DataLoader(_Stream(data.tensor), shuffle=True), ValueError
     )
@@ -248,16 +251,16 @@ def loading_batches(lab: Lab) -> None:
 
 @behaviour("dataloader", sees=("value", "error"))
 def samplers(lab: Lab) -> None:
-    """Samplers give each index once or with replacement, in batches, weighed, and the same for the same
-    generator.
+    """Samplers return each index once or with replacement, in batches or by weight, and identically for the
+    same generator.
     """
-    data = _Numbers(lab.integers(8, 2))
+    data = _TensorRows(lab.integers(8, 2))
 
     def seeded() -> torch.Generator:
         return torch.Generator().manual_seed(9)
 
     lab.same("in order", list(SequentialSampler(data)))
-    for word, make in (
+    for case, make in (
         ("shuffled", lambda: RandomSampler(data, generator=seeded())),
         (
             "with replacement",
@@ -267,7 +270,7 @@ def samplers(lab: Lab) -> None:
         ("a part", lambda: SubsetRandomSampler([1, 5, 6], generator=seeded())),
         ("weighed", lambda: WeightedRandomSampler([0.0, 1.0, 3.0, 0.0], 30, generator=seeded())),
     ):
-        lab.same(word, (len(make()), list(make())))
+        lab.same(case, (len(make()), list(make())))
     lab.holds("each index once", sorted(RandomSampler(data)) == list(range(8)))
     lab.holds("weights of zero never", set(WeightedRandomSampler([0.0, 1.0, 3.0], 100)) <= {1, 2})
     lab.same(
@@ -290,8 +293,8 @@ def samplers(lab: Lab) -> None:
 
 @behaviour("dataloader", capabilities=("pinned_memory",), sees=())
 def pinned_batches(lab: Lab) -> None:
-    """With pin_memory batches of the host are page-locked, in every form and by a method of their own, and
-    copy to the device.
+    """With pin_memory, batches of the host are page-locked, also in containers and by a pin_memory method of
+    the batch, and can be copied to the device.
     """
     host = torch.arange(12.0).view(6, 2)
     expected = lab.on_target and not lab.target.is_cpu
@@ -299,34 +302,36 @@ def pinned_batches(lab: Lab) -> None:
     def pinned(tensor: torch.Tensor) -> bool:
         return tensor.is_pinned() or not expected
 
-    for word, data, pick in (
-        ("tensors", _Numbers(host), lambda batch: batch),
+    for case, data, pick in (
+        ("tensors", _TensorRows(host), lambda batch: batch),
         ("pairs", TensorDataset(host, host[:, 0]), lambda batch: batch[1]),
         ("dicts", StackDataset(a=host, b=list("abcdef")), lambda batch: batch["a"]),  # type: ignore[arg-type]
     ):
         batches = [pick(batch) for batch in DataLoader(data, batch_size=3, pin_memory=expected)]
-        lab.holds(f"{word} are pinned", all(pinned(batch) for batch in batches))
-        lab.same(f"values of {word}", batches, host=True)
+        lab.holds(f"{case} are pinned", all(pinned(batch) for batch in batches))
+        lab.same(f"values of {case}", batches, host=True)
         lab.same(
-            f"{word} on the device", [batch.to(lab.device, non_blocking=True).clone() for batch in batches]
+            f"{case} on the device", [batch.to(lab.device, non_blocking=True).clone() for batch in batches]
         )
-    batches = list(DataLoader(_Numbers(host), batch_size=3, pin_memory=expected, collate_fn=_Own))
+    batches = list(
+        DataLoader(_TensorRows(host), batch_size=3, pin_memory=expected, collate_fn=_PinnableBatch)
+    )
     lab.holds("by an own method", all(batch.was_pinned or not expected for batch in batches))
-    options: Any = {"batch_size": 3, "pin_memory": expected, "collate_fn": _Own}
-    batches = list(DataLoader(_Numbers(host), num_workers=1, timeout=60, **options))
+    options: Any = {"batch_size": 3, "pin_memory": expected, "collate_fn": _PinnableBatch}
+    batches = list(DataLoader(_TensorRows(host), num_workers=1, timeout=60, **options))
     lab.holds("of a worker too", all(batch.was_pinned or not expected for batch in batches))
-    plain = next(iter(DataLoader(_Numbers(host), batch_size=3)))
-    lab.holds("not pinned when not asked for", not plain.is_pinned())
+    unpinned = next(iter(DataLoader(_TensorRows(host), batch_size=3)))
+    lab.holds("not pinned when not asked for", not unpinned.is_pinned())
 
 
-class _Own:
-    """A batch that pins itself."""
+class _PinnableBatch:
+    """A batch with its own pin_memory method."""
 
     def __init__(self, samples: list[torch.Tensor]) -> None:
         self.value = torch.stack(samples)
         self.was_pinned = False
 
-    def pin_memory(self) -> _Own:
+    def pin_memory(self) -> _PinnableBatch:
         self.was_pinned = True
         self.value = self.value.pin_memory()
         return self

@@ -1,4 +1,4 @@
-"""Loaders with worker processes beside a device that is in use."""
+"""Loaders with worker processes while the device is in use."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
-#: Seconds after which a worker that does not answer counts as lost.
+#: Seconds after which a worker that does not respond is treated as lost.
 TIMEOUT = 60
 
 
-class _Host(Dataset):  # type: ignore[type-arg]
-    """Samples of the host: their place, the worker, and random numbers of three generators."""
+class _HostSamples(Dataset):  # type: ignore[type-arg]
+    """Samples of the host: index, worker, seed, and random numbers of three generators."""
 
     def __len__(self) -> int:
         return 8
 
-    def __getitem__(self, place: int) -> Any:
+    def __getitem__(self, index: int) -> Any:
         info: Any = get_worker_info()
         draws = torch.tensor([float(torch.rand(())), random.random(), float(numpy.random.rand())])
         return (
-            torch.tensor([place, info.id, info.num_workers, len(info.dataset)]),
+            torch.tensor([index, info.id, info.num_workers, len(info.dataset)]),
             torch.tensor(info.seed % 2**31),
             draws,
         )
 
 
-class _Parts(IterableDataset):  # type: ignore[type-arg]
-    """A stream of which each worker gives a part."""
+class _ShardedStream(IterableDataset):  # type: ignore[type-arg]
+    """A stream of which each worker returns a part."""
 
     def __iter__(self) -> Any:
         info: Any = get_worker_info()
         return iter(torch.arange(info.id, 9, info.num_workers))
 
 
-class _Fails(Dataset):  # type: ignore[type-arg]
+class _FailingSamples(Dataset):  # type: ignore[type-arg]
     def __len__(self) -> int:
         return 4
 
-    def __getitem__(self, place: int) -> int:
-        if place == 2:
+    def __getitem__(self, index: int) -> int:
+        if index == 2:
             raise KeyError("the third")
-        return place
+        return index
 
 
 def _loader(data: Any, **options: Any) -> Any:
@@ -56,17 +56,20 @@ def _loader(data: Any, **options: Any) -> Any:
 
 @behaviour("dataloader", level="training", sees=())
 def workers_beside_a_device(lab: Lab) -> None:
-    """Workers load samples of the host in order while the device is in use, with seeds of their own; errors
-    come through.
+    """While the device is in use, workers load samples of the host in order, with their own seeds. Errors of
+    workers propagate.
     """
     used = lab.integers(100)
-    batches = list(_loader(_Host(), batch_size=2, generator=torch.Generator().manual_seed(4)))
-    places = torch.cat([batch[0] for batch in batches])
-    lab.same("places, workers and their number", places, host=True)
-    again = list(_loader(_Host(), batch_size=2, generator=torch.Generator().manual_seed(4)))
+    batches = list(_loader(_HostSamples(), batch_size=2, generator=torch.Generator().manual_seed(4)))
+    indices = torch.cat([batch[0] for batch in batches])
+    lab.same("places, workers and their number", indices, host=True)
+    repeated = list(_loader(_HostSamples(), batch_size=2, generator=torch.Generator().manual_seed(4)))
     lab.holds(
         "a seed repeats",
-        all(torch.equal(a[1], b[1]) and torch.equal(a[2], b[2]) for a, b in zip(batches, again, strict=True)),
+        all(
+            torch.equal(a[1], b[1]) and torch.equal(a[2], b[2])
+            for a, b in zip(batches, repeated, strict=True)
+        ),
     )
     seeds = torch.cat([batch[1] for batch in batches])
     lab.holds("each worker has its own", len(set(seeds.tolist())) == 2)
@@ -74,14 +77,14 @@ def workers_beside_a_device(lab: Lab) -> None:
     lab.holds("no number is drawn twice", len(set(draws.flatten().tolist())) == draws.numel())
     lab.same("batches on the device", [batch[0].to(lab.device) for batch in batches])
     lab.same("the device's own tensor", used + 1)
-    lab.same("parts of a stream", sorted(int(part) for part in _loader(_Parts(), batch_size=None)))
-    lab.same("what fails in a worker", _failures(_loader(_Fails())))
+    lab.same("parts of a stream", sorted(int(part) for part in _loader(_ShardedStream(), batch_size=None)))
+    lab.same("what fails in a worker", _read_outcomes(_loader(_FailingSamples())))
 
 
-def _failures(loader: Any) -> list[bool]:
-    """Read a loader to its end, so that the workers leave.
+def _read_outcomes(loader: Any) -> list[bool]:
+    """Read a loader to its end, so that its workers exit, and return one flag per sample.
 
-    Per sample: True, or False if the sample's own error arrived in its place.
+    The flag is False if the sample's own error was raised, and True otherwise.
     """
     outcomes, samples = [], iter(loader)
     while True:

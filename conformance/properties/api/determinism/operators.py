@@ -1,4 +1,4 @@
-"""Operators while deterministic algorithms are on."""
+"""Operators while deterministic algorithms are enabled."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Call = Callable[[], torch.Tensor]
 
 
 @contextlib.contextmanager
-def deterministic(*, warn_only: bool = False, fill: bool = False) -> Iterator[None]:
-    """Use deterministic algorithms inside the context; ``fill`` fills memory that would be uninitialized."""
+def deterministic_algorithms(*, warn_only: bool = False, fill: bool = False) -> Iterator[None]:
+    """Enable deterministic algorithms inside the context. With ``fill``, uninitialized memory is filled."""
     before = torch.get_deterministic_debug_mode()
     switch: Any = torch.utils.deterministic
     filled = switch.fill_uninitialized_memory
@@ -31,19 +31,19 @@ def deterministic(*, warn_only: bool = False, fill: bool = False) -> Iterator[No
         switch.fill_uninitialized_memory = filled
 
 
-def repeats(lab: Lab, name: str, call: Call, *, roundings: float = 64) -> None:
-    """Show that ``call`` gives the same bits each time, or is refused as not deterministic, and its value.
+def expect_repeatable(lab: Lab, name: str, call: Call, *, roundings: float = 64) -> None:
+    """Observe that ``call`` gives the same bits each time, or is refused as not deterministic, and its value.
 
-    An operator that is refused must warn if warnings are asked for instead, and is shown as it is without.
+    With ``warn_only``, a refused operator must warn instead. The value is then observed from that call.
     """
     try:
-        with deterministic():
+        with deterministic_algorithms():
             results = [call() for _ in range(3)]
-        same = all(torch.equal(results[0], again) for again in results[1:])
+        same = all(torch.equal(results[0], result) for result in results[1:])
     except RuntimeError as error:
         if "deterministic" not in str(error):
             raise
-        with deterministic(warn_only=True), warnings.catch_warnings(record=True) as caught:
+        with deterministic_algorithms(warn_only=True), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             results = [call()]
         same = any("deterministic" in str(warning.message) for warning in caught)
@@ -51,11 +51,11 @@ def repeats(lab: Lab, name: str, call: Call, *, roundings: float = 64) -> None:
     lab.close(name, results[0], roundings=roundings)
 
 
-def gradient(call: Callable[[torch.Tensor], torch.Tensor], given: torch.Tensor) -> Call:
-    """The gradient of a weighted sum of the result of ``call``."""
+def gradient_call(call: Callable[[torch.Tensor], torch.Tensor], start: torch.Tensor) -> Call:
+    """Return a call that computes the gradient of a weighted sum of the result of ``call``."""
 
     def run() -> torch.Tensor:
-        leaf = given.detach().clone().requires_grad_()
+        leaf = start.detach().clone().requires_grad_()
         result = call(leaf)
         weights = torch.arange(1, result.numel() + 1, device=result.device).remainder(7).view_as(result)
         (result * weights).sum().backward()
@@ -67,8 +67,8 @@ def gradient(call: Callable[[torch.Tensor], torch.Tensor], given: torch.Tensor) 
 
 @behaviour("determinism", capabilities=("autograd",), sees=("value",))
 def deterministic_pooling(lab: Lab) -> None:
-    """Gradients of pooling and unpooling repeat bit for bit while deterministic algorithms are on, or are
-    refused.
+    """While deterministic algorithms are enabled, gradients of pooling and unpooling repeat bit for bit or
+    are refused.
     """
     plane, cube, line = lab.floats(2, 3, 9, 9), lab.floats(2, 3, 6, 6, 6), lab.floats(2, 3, 12)
     calls: dict[str, tuple[Any, torch.Tensor]] = {
@@ -91,29 +91,33 @@ def deterministic_pooling(lab: Lab) -> None:
     def samples(dims: int) -> torch.Tensor:
         return torch.full((2, 3, dims), 0.25, device=lab.device)
 
-    for name, (call, given) in calls.items():
-        repeats(lab, f"the gradient of {name}", gradient(call, given))
-    for dims, given in ((1, line), (2, plane), (3, cube)):
+    for name, (call, input_tensor) in calls.items():
+        expect_repeatable(lab, f"the gradient of {name}", gradient_call(call, input_tensor))
+    for dims, input_tensor in ((1, line), (2, plane), (3, cube)):
         pool, unpool = getattr(F, f"max_pool{dims}d"), getattr(F, f"max_unpool{dims}d")
-        values, places = pool(given, 3, 3, return_indices=True)
-        lab.same(f"places of max_pool{dims}d", places)
-        repeats(lab, f"max_unpool{dims}d", lambda: unpool(values, places, 3, 3))
+        values, indices = pool(input_tensor, 3, 3, return_indices=True)
+        lab.same(f"places of max_pool{dims}d", indices)
+        expect_repeatable(lab, f"max_unpool{dims}d", lambda: unpool(values, indices, 3, 3))
 
 
 @behaviour("determinism", capabilities=("autograd",), sees=("value",))
 def deterministic_padding_and_sampling(lab: Lab) -> None:
-    """Gradients of padding, interpolation and grid_sample repeat bit for bit while deterministic algorithms
-    are on, or are refused.
+    """While deterministic algorithms are enabled, gradients of padding, interpolation and grid_sample repeat
+    bit for bit or are refused.
     """
     line, plane, cube = lab.floats(2, 3, 6), lab.floats(1, 2, 5, 6), lab.floats(1, 2, 4, 4, 4)
     for mode in ("reflect", "replicate"):
-        for name, given, pads in (
+        for name, input_tensor, pads in (
             ("1d", line, (2, 3)),
             ("2d", plane, (2, 1, 1, 3)),
             ("3d", cube, (1, 1, 2, 1, 1, 2)),
         ):
-            repeats(lab, f"{mode} padding {name}", gradient(lambda x: F.pad(x, pads, mode=mode), given))
-    for mode, given in (
+            expect_repeatable(
+                lab,
+                f"{mode} padding {name}",
+                gradient_call(lambda x: F.pad(x, pads, mode=mode), input_tensor),
+            )
+    for mode, input_tensor in (
         ("linear", line),
         ("bilinear", plane),
         ("bicubic", plane),
@@ -124,101 +128,110 @@ def deterministic_padding_and_sampling(lab: Lab) -> None:
             if mode == "nearest" and corners:
                 continue
             options: dict[str, Any] = {} if mode == "nearest" else {"align_corners": corners}
-            call = gradient(lambda x: F.interpolate(x, scale_factor=2, mode=mode, **options), given)
-            repeats(lab, f"{mode} interpolation, corners {corners}", call)
+            call = gradient_call(
+                lambda x: F.interpolate(x, scale_factor=2, mode=mode, **options), input_tensor
+            )
+            expect_repeatable(lab, f"{mode} interpolation, corners {corners}", call)
     flat = lab.floats(1, 3, 3, 2, low=-0.9, high=0.9)
     deep = lab.floats(1, 2, 3, 3, 3, low=-0.9, high=0.9)
-    repeats(
+    expect_repeatable(
         lab,
         "grid_sample of a plane",
-        gradient(lambda x: F.grid_sample(x, flat, align_corners=False), plane),
+        gradient_call(lambda x: F.grid_sample(x, flat, align_corners=False), plane),
         roundings=256,
     )
-    repeats(
+    expect_repeatable(
         lab,
         "grid_sample of a cube",
-        gradient(lambda x: F.grid_sample(x, deep, align_corners=False), cube),
+        gradient_call(lambda x: F.grid_sample(x, deep, align_corners=False), cube),
         roundings=256,
     )
 
 
 @behaviour("determinism", capabilities=("autograd",), sees=("value",))
 def deterministic_losses(lab: Lab) -> None:
-    """Losses and embeddings over repeated classes repeat bit for bit while deterministic algorithms are on,
-    or are refused.
+    """While deterministic algorithms are enabled, losses and embeddings over repeated classes repeat bit for
+    bit or are refused.
     """
     scores = torch.log_softmax(lab.floats(2, 3, 4, 4), 1)
     classes = lab.integers(2, 4, 4, low=0, high=3, dtype=torch.int64)
-    repeats(lab, "nll_loss of planes", lambda: F.nll_loss(scores, classes))
-    repeats(lab, "its gradient", gradient(lambda x: F.nll_loss(x, classes), scores))
+    expect_repeatable(lab, "nll_loss of planes", lambda: F.nll_loss(scores, classes))
+    expect_repeatable(lab, "its gradient", gradient_call(lambda x: F.nll_loss(x, classes), scores))
     steps = torch.log_softmax(lab.floats(10, 2, 5), 2)
     targets = lab.integers(2, 3, low=1, high=5, dtype=torch.int64)
     lengths, target_lengths = torch.tensor([10, 8]), torch.tensor([3, 2])
-    repeats(
+    expect_repeatable(
         lab,
         "the gradient of ctc_loss",
-        gradient(lambda x: F.ctc_loss(x, targets, lengths, target_lengths), steps),
+        gradient_call(lambda x: F.ctc_loss(x, targets, lengths, target_lengths), steps),
         roundings=1024,
     )
     table = lab.floats(5, 4)
-    words = lab.integers(12, low=0, high=5, dtype=torch.int64)
+    tokens = lab.integers(12, low=0, high=5, dtype=torch.int64)
     offsets = lab.put([0, 4, 8])
     for mode in ("sum", "mean", "max"):
-        repeats(
+        expect_repeatable(
             lab,
             f"embedding_bag by {mode}",
-            gradient(lambda x: F.embedding_bag(words, x, offsets, mode=mode), table),
+            gradient_call(lambda x: F.embedding_bag(tokens, x, offsets, mode=mode), table),
         )
-    repeats(lab, "embedding", gradient(lambda x: F.embedding(words, x), table))
+    expect_repeatable(lab, "embedding", gradient_call(lambda x: F.embedding(tokens, x), table))
 
 
 @behaviour("determinism", level="core", dtypes=("float32", "float64"), sees=("value",))
 def deterministic_sums_by_index(lab: Lab) -> None:
-    """Sums over repeated indices repeat bit for bit while deterministic algorithms are on, or are refused."""
+    """While deterministic algorithms are enabled, sums over repeated indices repeat bit for bit or are
+    refused.
+    """
     values = lab.floats(200)
-    places = lab.integers(200, low=0, high=7, dtype=torch.int64)
+    indices = lab.integers(200, low=0, high=7, dtype=torch.int64)
     base = torch.zeros(7, dtype=lab.dtype, device=lab.device)
     calls: dict[str, Call] = {
-        "index_add": lambda: base.index_add(0, places, values),
-        "scatter_add": lambda: base.scatter_add(0, places, values),
-        "scatter_reduce": lambda: base.scatter_reduce(0, places, values, "sum"),
-        "index_put": lambda: base.index_put((places,), values, accumulate=True),
-        "put_": lambda: base.clone().put_(places, values, accumulate=True),
-        "bincount": lambda: torch.bincount(places, values, minlength=7),
+        "index_add": lambda: base.index_add(0, indices, values),
+        "scatter_add": lambda: base.scatter_add(0, indices, values),
+        "scatter_reduce": lambda: base.scatter_reduce(0, indices, values, "sum"),
+        "index_put": lambda: base.index_put((indices,), values, accumulate=True),
+        "put_": lambda: base.clone().put_(indices, values, accumulate=True),
+        "bincount": lambda: torch.bincount(indices, values, minlength=7),
         "cumsum": lambda: values.cumsum(0),
         "cumsum of a plane": lambda: values.view(20, 10).cumsum(0),
     }
     for name, call in calls.items():
-        repeats(lab, name, call, roundings=2048)
+        expect_repeatable(lab, name, call, roundings=2048)
     rows = lab.integers(4, 5)
-    repeats(
+    expect_repeatable(
         lab,
         "the gradient of gather",
-        gradient(lambda x: x.gather(0, places[:5].clamp(max=3).view(1, 5)), rows),
+        gradient_call(lambda x: x.gather(0, indices[:5].clamp(max=3).view(1, 5)), rows),
     )
     line = lab.integers(7)
-    repeats(
+    expect_repeatable(
         lab,
         "the gradient of gather in one dimension",
-        gradient(lambda x: x.gather(0, places), line),
+        gradient_call(lambda x: x.gather(0, indices), line),
         roundings=0,
     )
-    repeats(lab, "the gradient of an index", gradient(lambda x: x[places], line), roundings=0)
-    repeats(
-        lab, "the gradient of index_select", gradient(lambda x: x.index_select(0, places), line), roundings=0
+    expect_repeatable(lab, "the gradient of an index", gradient_call(lambda x: x[indices], line), roundings=0)
+    expect_repeatable(
+        lab,
+        "the gradient of index_select",
+        gradient_call(lambda x: x.index_select(0, indices), line),
+        roundings=0,
     )
-    repeats(
+    expect_repeatable(
         lab,
         "the gradient of repeat_interleave",
-        gradient(lambda x: x.repeat_interleave(lab.put([2, 0, 1, 3, 1, 1, 2])), line),
+        gradient_call(lambda x: x.repeat_interleave(lab.put([2, 0, 1, 3, 1, 1, 2])), line),
     )
-    repeats(lab, "the gradient of take", gradient(lambda x: x.take(places), line), roundings=0)
+    expect_repeatable(
+        lab, "the gradient of take", gradient_call(lambda x: x.take(indices), line), roundings=0
+    )
 
 
 @behaviour("determinism", sees=("value",))
 def deterministic_orders_and_counts(lab: Lab) -> None:
-    """Medians, kth values, histograms and writes repeat bit for bit while deterministic algorithms are on, or
-    are refused.
+    """While deterministic algorithms are enabled, medians, kth values, histograms and writes repeat bit for
+    bit or are refused.
     """
     values = lab.permutation(60).to(lab.dtype).view(6, 10)
     calls: dict[str, Call] = {
@@ -236,20 +249,20 @@ def deterministic_orders_and_counts(lab: Lab) -> None:
         "matmul": lambda: values @ values.t(),
     }
     for name, call in calls.items():
-        repeats(lab, name, call, roundings=0 if name != "matmul" else 64)
+        expect_repeatable(lab, name, call, roundings=0 if name != "matmul" else 64)
     matrix = lab.floats(30, 40)
-    repeats(lab, "a product", lambda: matrix @ matrix.t(), roundings=64)
-    repeats(lab, "a sum", lambda: matrix.sum().reshape(1), roundings=64)
+    expect_repeatable(lab, "a product", lambda: matrix @ matrix.t(), roundings=64)
+    expect_repeatable(lab, "a sum", lambda: matrix.sum().reshape(1), roundings=64)
 
 
 @behaviour("determinism", level="core", dtypes=ALL, sees=("value",))
 def deterministic_empty_memory(lab: Lab) -> None:
-    """While deterministic algorithms are on, memory that would be uninitialized holds NaN or the largest
-    integer.
+    """While deterministic algorithms are enabled, memory that would be uninitialized contains NaN or the
+    largest integer.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     base = torch.zeros(2, 3, **where)
-    with deterministic(fill=True):
+    with deterministic_algorithms(fill=True):
         filled = {
             "empty": torch.empty(2, 3, **where),
             "empty_like": torch.empty_like(base),
@@ -261,19 +274,19 @@ def deterministic_empty_memory(lab: Lab) -> None:
         }
     for name, tensor in filled.items():
         lab.same(name, tensor + torch.zeros_like(tensor))
-    with deterministic(fill=False):
+    with deterministic_algorithms(fill=False):
         lab.same("the shape without filling", torch.empty(2, 3, **where).shape)
         lab.same("what is filled by itself", torch.zeros(2, **where) + torch.ones(2, **where))
 
 
 @behaviour("determinism", level="core", sees=("value",))
 def deterministic_switch(lab: Lab) -> None:
-    """Every getter sees the switch for deterministic algorithms in its three settings, and the switch changes
-    no values.
+    """Every getter reports the switch for deterministic algorithms in its three settings, and the switch
+    changes no values.
     """
     before = torch.get_deterministic_debug_mode()
     base = lab.floats(4, 4)
-    plain = base + base
+    sum_before = base + base
     for setting, name in ((0, "default"), (1, "warn"), (2, "error")):
         try:
             torch.set_deterministic_debug_mode(name)
@@ -289,7 +302,7 @@ def deterministic_switch(lab: Lab) -> None:
             lab.same(f"a sum under {name}", base + base)
         finally:
             torch.set_deterministic_debug_mode(before)
-    lab.same("a sum before", plain)
+    lab.same("a sum before", sum_before)
     lab.raises(
         "a setting that is invalid",
         lambda: torch.set_deterministic_debug_mode("nosuch"),

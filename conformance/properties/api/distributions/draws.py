@@ -1,4 +1,4 @@
-"""Samples of single samplers: their ranges, generators, orders and distribution functions."""
+"""Behaviours of single samplers: ranges, generators, permutations and distribution functions."""
 
 from __future__ import annotations
 
@@ -13,87 +13,97 @@ from torch.autograd import forward_ad
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.random.values import COUNT, SIGMAS, distributed, normal_function
+from conformance.properties.api.random.values import (
+    SAMPLE_COUNT,
+    SIGMAS,
+    check_distribution_function,
+    normal_distribution_function,
+)
 
 
-def integrated(
-    log_density: Callable[[torch.Tensor], torch.Tensor], to: Callable[[torch.Tensor], torch.Tensor]
+def distribution_function_of(
+    log_density: Callable[[torch.Tensor], torch.Tensor], point_at: Callable[[torch.Tensor], torch.Tensor]
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a distribution function: the integral of a density over ``to`` of the open interval (0, 1)."""
+    """Return the distribution function of a density by numerical integration.
+
+    ``point_at`` maps the open interval (0, 1) to the support of the density.
+    """
     share = torch.linspace(0, 1, 40_001, dtype=torch.float64)[1:-1]
-    places = to(share)
-    density = log_density(places).exp()
-    mass = torch.cumulative_trapezoid(density, places)
+    points = point_at(share)
+    density = log_density(points).exp()
+    mass = torch.cumulative_trapezoid(density, points)
     mass = torch.cat((torch.zeros(1, dtype=torch.float64), mass)) / mass[-1]
 
     def function(x: torch.Tensor) -> torch.Tensor:
-        after = torch.searchsorted(places, x.contiguous()).clamp(1, len(places) - 1)
-        left, right = places[after - 1], places[after]
-        part = ((x - left) / (right - left)).clamp(0, 1)
-        return mass[after - 1] + part * (mass[after] - mass[after - 1])
+        upper = torch.searchsorted(points, x.contiguous()).clamp(1, len(points) - 1)
+        low, high = points[upper - 1], points[upper]
+        fraction = ((x - low) / (high - low)).clamp(0, 1)
+        return mass[upper - 1] + fraction * (mass[upper] - mass[upper - 1])
 
     return function
 
 
 @behaviour("distributions", sees=())
 def samples_of_heavy_tails(lab: Lab) -> None:
-    """Samples of Student's, Fisher's and logistic normal distributions have the integrals of their densities
-    as distribution functions.
+    """Samples of StudentT, FisherSnedecor and LogisticNormal follow the distribution functions that the
+    integrals of their densities give.
     """
 
     def put(number: float) -> torch.Tensor:
         return lab.put(number, dtype=torch.float64)
 
-    for freedom, place, scale in ((3.0, 0.0, 1.0), (8.0, -1.0, 2.5)):
-        drawn = D.StudentT(put(freedom), put(place), put(scale)).sample((COUNT,))
+    for freedom, location, scale in ((3.0, 0.0, 1.0), (8.0, -1.0, 2.5)):
+        drawn = D.StudentT(put(freedom), put(location), put(scale)).sample((SAMPLE_COUNT,))
         host = D.StudentT(torch.tensor(freedom, dtype=torch.float64))
-        function = integrated(host.log_prob, lambda share: torch.tan((share - 0.5) * math.pi))
-        distributed(lab, f"StudentT({freedom})", (drawn - place) / scale, function)
+        function = distribution_function_of(host.log_prob, lambda share: torch.tan((share - 0.5) * math.pi))
+        check_distribution_function(lab, f"StudentT({freedom})", (drawn - location) / scale, function)
     for first, second in ((3.0, 6.0), (8.0, 4.0)):
-        drawn = D.FisherSnedecor(put(first), put(second)).sample((COUNT,))
+        drawn = D.FisherSnedecor(put(first), put(second)).sample((SAMPLE_COUNT,))
         degrees = [torch.tensor(number, dtype=torch.float64) for number in (first, second)]
-        function = integrated(
+        function = distribution_function_of(
             D.FisherSnedecor(degrees[0], degrees[1]).log_prob, lambda share: share / (1 - share)
         )
-        distributed(lab, f"FisherSnedecor({first}, {second})", drawn, function)
+        check_distribution_function(lab, f"FisherSnedecor({first}, {second})", drawn, function)
     logistic = D.LogisticNormal(
         lab.put([0.5, -1.0], dtype=torch.float64), lab.put([1.0, 2.0], dtype=torch.float64)
     )
     lengths = logistic.base_dist.base_dist.event_shape
-    back = D.StickBreakingTransform().inv(logistic.sample((COUNT,)))
+    back = D.StickBreakingTransform().inv(logistic.sample((SAMPLE_COUNT,)))
     lab.same("base of logistic normal", lengths)
     for number, (mean, scale) in enumerate(((0.5, 1.0), (-1.0, 2.0))):
-        distributed(lab, f"LogisticNormal {number}", back[:, number], normal_function(mean, scale))
+        check_distribution_function(
+            lab, f"LogisticNormal {number}", back[:, number], normal_distribution_function(mean, scale)
+        )
 
 
 @behaviour("distributions", dtypes=("float32", "float64"), sees=())
 def counts_of_binomial(lab: Lab) -> None:
-    """Binomial samples are whole numbers between zero and the number of trials, with their
-    mean.
+    """Binomial samples are whole numbers from zero to the number of trials, and their mean is the mean of the
+    distribution.
     """
     for trials, chance in itertools.product((1.0, 20.0), (0.0, 0.01, 0.25, 0.5, 0.9, 1.0)):
         name = f"{trials:g} trials of {chance}"
         drawn = D.Binomial(
             lab.put(trials, dtype=lab.dtype), lab.put(chance, dtype=lab.dtype), validate_args=False
-        ).sample((COUNT,))
+        ).sample((SAMPLE_COUNT,))
         lab.same(f"dtype and shape, {name}", [drawn.dtype, drawn.shape])
         whole = drawn.double()
         inside = (whole >= 0) & (whole <= trials) & (whole == whole.round())
         lab.holds(f"counts, {name}", bool(inside.all()))
-        allowed = SIGMAS * math.sqrt(trials * chance * (1 - chance) / COUNT) + 1e-6
+        allowed = SIGMAS * math.sqrt(trials * chance * (1 - chance) / SAMPLE_COUNT) + 1e-6
         lab.holds(f"mean, {name}", abs(float(whole.mean()) - trials * chance) <= allowed)
-    # Many trials with a small chance go through another sampler, which may not leave the range either.
+    # Torch uses another sampler for many trials with a small probability; its samples must be in range too.
     rare = torch.binomial(
-        torch.full((COUNT,), 1000.0, device=lab.device, dtype=lab.dtype),
-        torch.full((COUNT,), 0.00125, device=lab.device, dtype=lab.dtype),
+        torch.full((SAMPLE_COUNT,), 1000.0, device=lab.device, dtype=lab.dtype),
+        torch.full((SAMPLE_COUNT,), 0.00125, device=lab.device, dtype=lab.dtype),
     )
     lab.holds("rare events are not negative", bool((rare >= 0).all()))
 
 
 @behaviour("distributions", capabilities=("generator",), sees=())
 def samplers_with_generators(lab: Lab) -> None:
-    """Gamma, Poisson and binomial samplers draw from the generator that they are given, and leave the default
-    one alone.
+    """Gamma, Poisson and binomial samplers draw from the generator that they receive. They do not change the
+    default generator.
     """
     rate, chance = torch.full((50,), 2.5, device=lab.device), torch.full((50,), 0.4, device=lab.device)
     samplers: dict[str, Callable[[torch.Generator | None], torch.Tensor]] = {
@@ -115,8 +125,8 @@ def samplers_with_generators(lab: Lab) -> None:
 
 @behaviour("distributions", sees=())
 def orders_without_repetition(lab: Lab) -> None:
-    """Drawing all of equally likely categories without replacement gives orders, each as likely as the
-    others.
+    """multinomial without replacement over all of several equally likely categories returns permutations.
+    Every permutation is equally likely.
     """
     weights = torch.ones(26, device=lab.device)
     orders = torch.stack([torch.multinomial(weights, 26) for _ in range(200)])
@@ -124,26 +134,28 @@ def orders_without_repetition(lab: Lab) -> None:
         "each category once", bool((orders.sort(-1).values == torch.arange(26, device=lab.device)).all())
     )
     lab.holds("no order twice", len({tuple(order) for order in orders.tolist()}) == 200)
-    few = torch.multinomial(torch.ones(COUNT, 3, device=lab.device), 3)
+    few = torch.multinomial(torch.ones(SAMPLE_COUNT, 3, device=lab.device), 3)
     for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
         share = float((few == lab.put(order)).all(-1).double().mean())
-        lab.holds(f"{order} as often as it should", abs(share - 1 / 6) <= SIGMAS * 0.5 / math.sqrt(COUNT))
+        lab.holds(
+            f"{order} as often as it should", abs(share - 1 / 6) <= SIGMAS * 0.5 / math.sqrt(SAMPLE_COUNT)
+        )
 
 
 @behaviour("distributions", capabilities=("forward_ad",), sees=("value",))
 def tangents_of_poisson(lab: Lab) -> None:
-    """Counts of torch.poisson do not depend on their rate smoothly: their tangent is zero."""
+    """The tangent of a torch.poisson sample is zero, because counts do not depend smoothly on the rate."""
     rate, tangent = lab.floats(6, low=1.0, high=5.0), lab.floats(6)
     with forward_ad.dual_level():
         drawn = torch.poisson(forward_ad.make_dual(rate, tangent))
-        shown = forward_ad.unpack_dual(drawn).tangent
-    lab.expect("tangent", torch.zeros_like(rate) if shown is None else shown, [0.0] * 6)
+        drawn_tangent = forward_ad.unpack_dual(drawn).tangent
+    lab.expect("tangent", torch.zeros_like(rate) if drawn_tangent is None else drawn_tangent, [0.0] * 6)
 
 
 @behaviour("distributions", sees=("value",))
 def generalized_pareto(lab: Lab) -> None:
-    """GeneralizedPareto has the density, distribution function, inverse and moments of its definition, and
-    samples of them.
+    """GeneralizedPareto has the density, distribution function, inverse and moments of its definition. Its
+    samples follow the distribution function.
     """
     kind: Any = getattr(D, "GeneralizedPareto", None)
     if kind is None:
@@ -172,10 +184,10 @@ def generalized_pareto(lab: Lab) -> None:
         variance = 4 / ((1 - concentration) ** 2 * (1 - 2 * concentration))
         lab.expect(f"variance {concentration}", dist.variance, variance, roundings=64)
         lab.same(f"shapes {concentration}", [dist.batch_shape, dist.expand((3,)).sample((2,)).shape])
-        single = kind(*(getattr(dist, word).cpu() for word in ("loc", "scale", "concentration")))
-        distributed(
+        single = kind(*(getattr(dist, parameter).cpu() for parameter in ("loc", "scale", "concentration")))
+        check_distribution_function(
             lab,
             f"GeneralizedPareto({concentration})",
-            dist.sample((COUNT,)),
+            dist.sample((SAMPLE_COUNT,)),
             lambda x: single.cdf(x.float()).double(),
         )

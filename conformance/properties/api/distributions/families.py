@@ -1,4 +1,4 @@
-"""Distributions made from others, of exponential families, relaxed and ill-conditioned."""
+"""Behaviours of composed, exponential-family, relaxed and ill-conditioned distributions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch.distributions import constraints
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.distributions.scores import distribution
+from conformance.properties.api.distributions.scores import make_distribution
 
 
-class _Waiting(D.ExponentialFamily):
-    """An exponential distribution that states nothing but its family."""
+class _NaturalExponential(D.ExponentialFamily):
+    """An exponential distribution that defines only its natural parameters and its log-normalizer."""
 
     arg_constraints: ClassVar[dict[str, Any]] = {"rate": constraints.positive}
     support = constraints.nonnegative
@@ -35,35 +35,35 @@ class _Waiting(D.ExponentialFamily):
 
 @behaviour("distributions", sees=("value",), capabilities=("autograd",))
 def exponential_families(lab: Lab) -> None:
-    """A distribution that gives its natural parameters and log-normalizer gets its entropy and divergence
-    from them; those of torch have the same.
+    """A distribution that defines its natural parameters and log-normalizer gets its entropy and KL
+    divergence from them. They equal the closed forms of torch's distributions.
     """
     first, second = (lab.put(numbers, dtype=torch.float64) for numbers in ([0.5, 2.0], [1.5, 3.0]))
     expected = D.kl_divergence(D.Exponential(first), D.Exponential(second))
-    divergence = D.kl_divergence(_Waiting(first), _Waiting(second))
+    divergence = D.kl_divergence(_NaturalExponential(first), _NaturalExponential(second))
     lab.close("divergence of a family", divergence.detach(), roundings=256)
     lab.holds("it is that of the closed form", torch.allclose(divergence, expected))
     lab.expect(
         "entropy of a family",
-        _Waiting(first).entropy().detach(),
+        _NaturalExponential(first).entropy().detach(),
         [1 - math.log(0.5), 1 - math.log(2.0)],
         roundings=64,
     )
     for name in ("Bernoulli", "Exponential", "Gamma", "Normal"):
-        dist, _ = distribution(lab, name)
+        dist, _ = make_distribution(lab, name)
         by_family = D.ExponentialFamily.entropy(dist)
         lab.holds(f"entropy of {name}", torch.allclose(by_family, dist.entropy(), rtol=1e-6, atol=1e-9))
         lab.close(f"entropy of {name} by its family", by_family.detach(), roundings=1 << 14)
 
 
-class _Shifted(D.Normal):
-    """A normal distribution of a subclass without a constructor of its own."""
+class _NormalSubclass(D.Normal):
+    """A subclass of Normal without its own constructor."""
 
 
 @behaviour("distributions", sees=("value", "shape"), capabilities=("autograd",))
 def distributions_of_distributions(lab: Lab) -> None:
-    """Independent, mixtures, transformed and derived distributions score, expand and diverge as their parts
-    do.
+    """Independent, mixture, transformed and subclassed distributions have the scores, shapes when expanded
+    and KL divergences that follow from their parts.
     """
 
     def put(numbers: Any) -> torch.Tensor:
@@ -79,8 +79,8 @@ def distributions_of_distributions(lab: Lab) -> None:
         lab.close(f"its score, {count}", score, roundings=64)
         summed = part.log_prob(points).sum(tuple(range(2 - count, 2))) if count else part.log_prob(points)
         lab.holds(f"it is that of its parts, {count}", torch.allclose(score, summed.expand(score.shape)))
-    derived = _Shifted(put([0.0, 1.0]), put(2.0)).expand(torch.Size((3, 2)))
-    lab.holds("an expanded subclass stays one", type(derived) is _Shifted)
+    derived = _NormalSubclass(put([0.0, 1.0]), put(2.0)).expand(torch.Size((3, 2)))
+    lab.holds("an expanded subclass stays one", type(derived) is _NormalSubclass)
     lab.close("it scores", derived.log_prob(put(0.5)), roundings=64)
     counts = D.Binomial(put([4.0, 6.0]), put([0.25, 0.5]))
     mixture = D.MixtureSameFamily(D.Categorical(put([0.3, 0.7])), counts)
@@ -101,8 +101,8 @@ def distributions_of_distributions(lab: Lab) -> None:
         "it is that of their bases",
         torch.allclose(D.kl_divergence(left, right), D.kl_divergence(*bases)),
     )
-    other = D.TransformedDistribution(bases[1], steps[:1])
-    lab.raises("through other transforms", lambda: D.kl_divergence(left, other), NotImplementedError)
+    fewer_steps = D.TransformedDistribution(bases[1], steps[:1])
+    lab.raises("through other transforms", lambda: D.kl_divergence(left, fewer_steps), NotImplementedError)
     factor, diagonal = put([[[1.0], [0.5]], [[0.25], [2.0]]]), put([[1.0, 0.75], [2.0, 0.5]])
     mean = put([[0.0, 1.0], [2.0, -1.0]])
     low = D.LowRankMultivariateNormal(mean, factor, diagonal)
@@ -133,29 +133,29 @@ def distributions_of_distributions(lab: Lab) -> None:
 
 @behaviour("distributions", sees=("value",), capabilities=("autograd",))
 def parameters_made_on_demand(lab: Lab) -> None:
-    """Probabilities and logits are made from each other when they are asked for, and pass gradients though
-    they were asked for first without them.
+    """Probabilities and logits are computed from each other on first access. They pass gradients even if the
+    first access was under no_grad.
     """
     for kind, numbers in ((D.Bernoulli, [0.2, 0.6]), (D.Categorical, [0.2, 0.8])):
-        given = lab.put(numbers, dtype=torch.float64, requires_grad=True)
-        dist: Any = kind(logits=given)
+        logits = lab.put(numbers, dtype=torch.float64, requires_grad=True)
+        dist: Any = kind(logits=logits)
         with torch.no_grad():
             lab.close(f"probabilities of {kind.__name__}", dist.probs, roundings=64)
-        dist = kind(logits=given)
-        (gradient,) = torch.autograd.grad((dist.probs**2).sum(), given)
+        dist = kind(logits=logits)
+        (gradient,) = torch.autograd.grad((dist.probs**2).sum(), logits)
         lab.close(f"gradient of {kind.__name__} by its logits", gradient, roundings=256)
-        silent = kind(logits=given)
+        silent = kind(logits=logits)
         with torch.no_grad():
-            silent.probs  # noqa: B018  (made here for the first time)
+            silent.probs  # noqa: B018  (the first access computes it)
         lab.holds(f"probabilities of {kind.__name__} pass gradients", silent.probs.requires_grad)
-        (again,) = torch.autograd.grad((silent.probs**2).sum(), given)
-        lab.holds(f"the same ones for {kind.__name__}", torch.allclose(again, gradient))
+        (later_gradient,) = torch.autograd.grad((silent.probs**2).sum(), logits)
+        lab.holds(f"the same ones for {kind.__name__}", torch.allclose(later_gradient, gradient))
 
 
 @behaviour("distributions", sees=("value",), capabilities=("autograd",))
 def relaxed_and_logistic_scores(lab: Lab) -> None:
-    """Relaxed coins and categories, and logistic normal vectors, have the densities of what they are made
-    from, with gradients.
+    """Relaxed Bernoulli and categorical distributions and LogisticNormal have the densities of their
+    definitions, with gradients for all parameters.
     """
 
     def leaf(numbers: Any) -> Any:
@@ -165,7 +165,7 @@ def relaxed_and_logistic_scores(lab: Lab) -> None:
     coin = D.RelaxedBernoulli(heat, chances)
     points = lab.put([0.3, 0.9], dtype=torch.float64)
     score = coin.log_prob(points)
-    # The density of (logit(p) + a logistic variable) / heat, through the sigmoid.
+    # The density of sigmoid((logit(p) + a logistic variable) / heat).
     moved = chances.logit() - heat * points.logit()
     expected = heat.log() + moved - 2 * torch.nn.functional.softplus(moved)
     expected = expected - (points * (1 - points)).log()
@@ -173,49 +173,53 @@ def relaxed_and_logistic_scores(lab: Lab) -> None:
     lab.holds("their closed form", torch.allclose(score, expected, rtol=1e-9))
     for name, tensor in (("heat", heat), ("chances", chances)):
         (gradient,) = torch.autograd.grad(score.sum(), tensor, retain_graph=True)
-        (known,) = torch.autograd.grad(expected.sum(), tensor, retain_graph=True)
+        (expected_gradient,) = torch.autograd.grad(expected.sum(), tensor, retain_graph=True)
         lab.close(f"gradient of coins by {name}", gradient, roundings=1 << 12)
-        lab.holds(f"their closed form by {name}", torch.allclose(gradient, known, rtol=1e-7))
-    for word, rows in (("one", [0.1, 0.2, 0.7]), ("two", [[0.1, 0.2, 0.7], [0.5, 0.25, 0.25]])):
+        lab.holds(f"their closed form by {name}", torch.allclose(gradient, expected_gradient, rtol=1e-7))
+    for rows_name, rows in (("one", [0.1, 0.2, 0.7]), ("two", [[0.1, 0.2, 0.7], [0.5, 0.25, 0.25]])):
         weights = leaf(rows)
         relaxed = D.RelaxedOneHotCategorical(heat, weights)
-        lab.same(f"shapes of {word}", [relaxed.batch_shape, relaxed.event_shape, relaxed.sample((2,)).shape])
+        lab.same(
+            f"shapes of {rows_name}", [relaxed.batch_shape, relaxed.event_shape, relaxed.sample((2,)).shape]
+        )
         at = lab.put([0.2, 0.3, 0.5], dtype=torch.float64)
         score = relaxed.log_prob(at)
         powers = weights / weights.sum(-1, keepdim=True) * at.pow(-heat)
         expected = math.lgamma(3) + 2 * heat.log() + (powers.log() - at.log()).sum(-1)
         expected = expected - 3 * powers.sum(-1).log()
-        lab.close(f"relaxed categories, {word}", score.detach(), roundings=512)
-        lab.holds(f"closed form of {word}", torch.allclose(score, expected, rtol=1e-9))
+        lab.close(f"relaxed categories, {rows_name}", score.detach(), roundings=512)
+        lab.holds(f"closed form of {rows_name}", torch.allclose(score, expected, rtol=1e-9))
         (gradient,) = torch.autograd.grad(score.sum(), weights)
-        lab.close(f"gradient of {word}", gradient, roundings=1 << 12)
+        lab.close(f"gradient of {rows_name}", gradient, roundings=1 << 12)
         drawn = relaxed.rsample((5,))
-        lab.holds(f"samples of {word} pass gradients", drawn.requires_grad)
-        lab.holds(f"samples of {word} add up", torch.allclose(drawn.sum(-1), torch.ones_like(drawn.sum(-1))))
-    place, scale = leaf([0.0, 0.5]), leaf([1.0, 0.5])
-    logistic = D.LogisticNormal(place, scale)
+        lab.holds(f"samples of {rows_name} pass gradients", drawn.requires_grad)
+        lab.holds(
+            f"samples of {rows_name} add up", torch.allclose(drawn.sum(-1), torch.ones_like(drawn.sum(-1)))
+        )
+    location, scale = leaf([0.0, 0.5]), leaf([1.0, 0.5])
+    logistic = D.LogisticNormal(location, scale)
     at = lab.put([0.2, 0.3, 0.5], dtype=torch.float64)
     score = logistic.log_prob(at)
     lab.same("shapes of logistic normal", [logistic.batch_shape, logistic.event_shape])
     lab.close("logistic normal", score.detach(), roundings=512)
-    for name, tensor in (("place", place), ("scale", scale)):
+    for name, tensor in (("place", location), ("scale", scale)):
         (gradient,) = torch.autograd.grad(score.sum(), tensor, retain_graph=True)
         lab.close(f"gradient of logistic normal by {name}", gradient, roundings=1 << 12)
 
 
 @behaviour("distributions", dtypes=("float32", "float64"), sees=("value",))
 def badly_conditioned_parameters(lab: Lab) -> None:
-    """Normal vectors and Wishart matrices of a nearly singular precision, and continuous coins of the largest
-    logits, are finite.
+    """MultivariateNormal and Wishart with a nearly singular precision matrix, and ContinuousBernoulli with
+    the largest logits, give finite results.
     """
     x = torch.arange(10, device=lab.device, dtype=lab.dtype)
-    near = torch.exp(-((x - x.unsqueeze(-1)) ** 2) / 8)
-    near = near + torch.eye(10, device=lab.device, dtype=lab.dtype) * 1e-2
-    normal = D.MultivariateNormal(torch.zeros_like(x), precision_matrix=near)
-    shown = [normal.scale_tril, normal.sample(), normal.log_prob(torch.zeros_like(x))]
-    lab.holds("a nearly singular precision is used", all(bool(one.isfinite().all()) for one in shown))
-    lab.close("score at the mean", shown[2].float(), roundings=1 << 14)
-    wishart = D.Wishart(torch.tensor(12.0, device=lab.device, dtype=lab.dtype), precision_matrix=near)
+    precision = torch.exp(-((x - x.unsqueeze(-1)) ** 2) / 8)
+    precision = precision + torch.eye(10, device=lab.device, dtype=lab.dtype) * 1e-2
+    normal = D.MultivariateNormal(torch.zeros_like(x), precision_matrix=precision)
+    results = [normal.scale_tril, normal.sample(), normal.log_prob(torch.zeros_like(x))]
+    lab.holds("a nearly singular precision is used", all(bool(tensor.isfinite().all()) for tensor in results))
+    lab.close("score at the mean", results[2].float(), roundings=1 << 14)
+    wishart = D.Wishart(torch.tensor(12.0, device=lab.device, dtype=lab.dtype), precision_matrix=precision)
     lab.holds("so it is by Wishart", bool(wishart.scale_tril.isfinite().all()))
     lab.holds("its mean is finite", bool(wishart.mean.isfinite().all()))
     limit = torch.finfo(lab.dtype).max / 4

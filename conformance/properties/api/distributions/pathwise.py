@@ -1,4 +1,4 @@
-"""Gradients of samples by the parameters of beta and Dirichlet distributions."""
+"""Behaviours of gradients of Beta and Dirichlet samples with respect to their parameters."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.random.values import SIGMAS
 
-#: Torch approximates these gradients by series and rational functions.
-NEAR = 1e-2
+#: The allowed relative error: torch approximates these gradients by series and rational functions.
+TOLERANCE = 1e-2
 
 
-def _slopes(x: torch.Tensor, a: float, b: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return dx/da and dx/db of samples of Beta(a, b) at fixed probability, from integrals of the density."""
+def _derivatives_of_beta_samples(x: torch.Tensor, a: float, b: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return dx/da and dx/db of samples x of Beta(a, b) at fixed probability, by integrals of the density."""
     knots, weights = (torch.from_numpy(array) for array in numpy.polynomial.legendre.leggauss(96))
     inner = x.unsqueeze(-1) * (knots + 1) / 2
     constant = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
@@ -33,14 +33,14 @@ def _slopes(x: torch.Tensor, a: float, b: float) -> tuple[torch.Tensor, torch.Te
     return -by_a / density(x), -by_b / density(x)
 
 
-def _alike(actual: torch.Tensor, expected: torch.Tensor) -> bool:
-    return bool(((actual - expected).abs() <= NEAR * expected.abs().max()).all())
+def _agree(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+    return bool(((actual - expected).abs() <= TOLERANCE * expected.abs().max()).all())
 
 
 @behaviour("distributions", capabilities=("autograd",), sees=())
 def pathwise_gradients(lab: Lab) -> None:
-    """rsample of Beta and Dirichlet has the gradients by its parameters that keep each sample's probability
-    and the mean of any function of it.
+    """rsample of Beta and Dirichlet has pathwise gradients with respect to its parameters. They keep the
+    probability of each sample, and give means of functions of samples their correct derivatives.
     """
 
     def leaf(numbers: Any) -> Any:
@@ -50,31 +50,35 @@ def pathwise_gradients(lab: Lab) -> None:
         first, second = leaf([a] * 24), leaf([b] * 24)
         drawn = D.Beta(first, second).rsample()
         drawn.sum().backward()
-        by_a, by_b = _slopes(drawn.detach().cpu(), a, b)
-        lab.holds(f"samples of Beta({a}, {b}) by the first", _alike(first.grad.cpu(), by_a))
-        lab.holds(f"by the second of Beta({a}, {b})", _alike(second.grad.cpu(), by_b))
+        by_a, by_b = _derivatives_of_beta_samples(drawn.detach().cpu(), a, b)
+        lab.holds(f"samples of Beta({a}, {b}) by the first", _agree(first.grad.cpu(), by_a))
+        lab.holds(f"by the second of Beta({a}, {b})", _agree(second.grad.cpu(), by_b))
     numbers = [2.0, 3.0, 4.5]
     parameters = leaf([numbers] * 24)
     drawn = D.Dirichlet(parameters).rsample()
-    for place, own in enumerate(numbers):
-        (gradient,) = torch.autograd.grad(drawn[:, place].sum(), parameters, retain_graph=True)
-        by_own, _ = _slopes(drawn[:, place].detach().cpu(), own, sum(numbers) - own)
-        lab.holds(f"part {place} of a Dirichlet by its own", _alike(gradient[:, place].cpu(), by_own))
+    for index, own in enumerate(numbers):
+        (gradient,) = torch.autograd.grad(drawn[:, index].sum(), parameters, retain_graph=True)
+        by_own, _ = _derivatives_of_beta_samples(drawn[:, index].detach().cpu(), own, sum(numbers) - own)
+        lab.holds(f"part {index} of a Dirichlet by its own", _agree(gradient[:, index].cpu(), by_own))
     (gradient,) = torch.autograd.grad(drawn.sum(), parameters)
     lab.holds("samples stay on the simplex", bool((gradient.abs() < 1e-6).all()))
     count = 4000
     parameters = leaf([numbers] * count)
     drawn = D.Dirichlet(parameters).rsample()
-    known: Any = torch.tensor(numbers, dtype=torch.float64, requires_grad=True)
-    whole = known.sum()
-    for left in range(3):
-        for right in range(left, 3):
+    host_parameters: Any = torch.tensor(numbers, dtype=torch.float64, requires_grad=True)
+    whole = host_parameters.sum()
+    for first_index in range(3):
+        for second_index in range(first_index, 3):
             (gradient,) = torch.autograd.grad(
-                (drawn[:, left] * drawn[:, right]).sum(), parameters, retain_graph=True
+                (drawn[:, first_index] * drawn[:, second_index]).sum(), parameters, retain_graph=True
             )
-            mean = known[left] * (known[right] + (1 if left == right else 0)) / (whole * (whole + 1))
-            (expected,) = torch.autograd.grad(mean, known, retain_graph=True)
-            shown = gradient.cpu()
-            allowed = SIGMAS * shown.std(0) / math.sqrt(count) + NEAR * expected.abs()
-            near = ((shown.mean(0) - expected).abs() <= allowed).all()
-            lab.holds(f"the mean of {left} times {right} by all parameters", bool(near))
+            mean = (
+                host_parameters[first_index]
+                * (host_parameters[second_index] + (1 if first_index == second_index else 0))
+                / (whole * (whole + 1))
+            )
+            (expected,) = torch.autograd.grad(mean, host_parameters, retain_graph=True)
+            host_gradient = gradient.cpu()
+            allowed = SIGMAS * host_gradient.std(0) / math.sqrt(count) + TOLERANCE * expected.abs()
+            agrees = ((host_gradient.mean(0) - expected).abs() <= allowed).all()
+            lab.holds(f"the mean of {first_index} times {second_index} by all parameters", bool(agrees))

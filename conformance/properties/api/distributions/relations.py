@@ -1,4 +1,4 @@
-"""Divergences, validation, transforms and distributions of vectors."""
+"""Behaviours of divergences, validation, transforms and distributions of vectors."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from torch.distributions import constraints
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.distributions.samples import vectors
-from conformance.properties.api.distributions.scores import SCALAR, distribution, optional
+from conformance.properties.api.distributions.samples import vector_distributions
+from conformance.properties.api.distributions.scores import (
+    SCALAR_DISTRIBUTIONS,
+    make_distribution,
+    none_if_not_implemented,
+)
 
 
 @behaviour("distributions", sees=("value",))
 def divergences(lab: Lab) -> None:
-    """kl_divergence of a distribution and itself is zero, of two it is its closed form, and it is infinite if
-    the support is missing.
+    """kl_divergence of a distribution with itself is zero, and of two distributions it is the closed form. It
+    is infinite if the second support does not contain the first.
     """
-    every = {name: distribution(lab, name)[0] for name in SCALAR}
+    every = {name: make_distribution(lab, name)[0] for name in SCALAR_DISTRIBUTIONS}
     for name, dist in every.items():
-        divergence = optional(lambda: D.kl_divergence(dist, dist))
+        divergence = none_if_not_implemented(lambda: D.kl_divergence(dist, dist))
         if divergence is not None:
             lab.holds(
                 f"{name} does not differ from itself",
@@ -47,56 +51,56 @@ def divergences(lab: Lab) -> None:
     for left, right in pairs:
         lab.close(f"{left} from {right}", D.kl_divergence(every[left], every[right]), roundings=1 << 14)
 
-    def one(kind: Any, *numbers: float) -> Any:
+    def make(kind: Any, *numbers: float) -> Any:
         return kind(*(lab.put(float(number), dtype=torch.float64) for number in numbers))
 
-    normal = D.kl_divergence(one(D.Normal, 0, 1), one(D.Normal, 1, 2))
+    normal = D.kl_divergence(make(D.Normal, 0, 1), make(D.Normal, 1, 2))
     lab.expect("two normal ones", normal, math.log(2) + 2 / 8 - 0.5, roundings=64)
     lab.expect(
         "two exponential ones",
-        D.kl_divergence(one(D.Exponential, 2), one(D.Exponential, 3)),
+        D.kl_divergence(make(D.Exponential, 2), make(D.Exponential, 3)),
         math.log(2 / 3) + 3 / 2 - 1,
         roundings=64,
     )
-    coins = D.kl_divergence(one(D.Bernoulli, 0.25), one(D.Bernoulli, 0.5))
+    coins = D.kl_divergence(make(D.Bernoulli, 0.25), make(D.Bernoulli, 0.5))
     lab.expect("two coins", coins, 0.25 * math.log(0.5) + 0.75 * math.log(1.5), roundings=256)
     lab.expect(
         "two rates",
-        D.kl_divergence(one(D.Poisson, 2), one(D.Poisson, 3)),
+        D.kl_divergence(make(D.Poisson, 2), make(D.Poisson, 3)),
         2 * math.log(2 / 3) + 1,
         roundings=64,
     )
     endless = (
-        (one(D.Uniform, 0, 2), one(D.Beta, 1, 2)),
-        (one(D.Normal, 0, 1), one(D.Exponential, 1)),
-        (one(D.Normal, 0, 1), one(D.Uniform, 0, 1)),
-        (one(D.Gamma, 1, 2), one(D.Beta, 3, 4)),
-        (one(D.Poisson, 2), one(D.Bernoulli, 0.5)),
-        (one(D.Laplace, 0, 1), one(D.Pareto, 1, 2)),
-        (one(D.Bernoulli, 0), one(D.Bernoulli, 1)),
+        (make(D.Uniform, 0, 2), make(D.Beta, 1, 2)),
+        (make(D.Normal, 0, 1), make(D.Exponential, 1)),
+        (make(D.Normal, 0, 1), make(D.Uniform, 0, 1)),
+        (make(D.Gamma, 1, 2), make(D.Beta, 3, 4)),
+        (make(D.Poisson, 2), make(D.Bernoulli, 0.5)),
+        (make(D.Laplace, 0, 1), make(D.Pareto, 1, 2)),
+        (make(D.Bernoulli, 0), make(D.Bernoulli, 1)),
         (D.Categorical(lab.put([0.9, 0.1])), D.Categorical(lab.put([1.0, 0.0]))),
-        (one(D.Binomial, 31, 0.7), one(D.Binomial, 30, 0.3)),
+        (make(D.Binomial, 31, 0.7), make(D.Binomial, 30, 0.3)),
     )
-    for place, (p, q) in enumerate(endless):
-        lab.expect(f"{place}: {type(p).__name__} from {type(q).__name__}", D.kl_divergence(p, q), math.inf)
-    lab.expect("a sure coin from itself", D.kl_divergence(one(D.Bernoulli, 1), one(D.Bernoulli, 1)), 0.0)
+    for number, (p, q) in enumerate(endless):
+        lab.expect(f"{number}: {type(p).__name__} from {type(q).__name__}", D.kl_divergence(p, q), math.inf)
+    lab.expect("a sure coin from itself", D.kl_divergence(make(D.Bernoulli, 1), make(D.Bernoulli, 1)), 0.0)
     lab.expect(
         "a uniform one from its beta",
-        D.kl_divergence(one(D.Uniform, 0, 1), one(D.Beta, 1, 1)).abs() < 1e-12,
+        D.kl_divergence(make(D.Uniform, 0, 1), make(D.Beta, 1, 1)).abs() < 1e-12,
         True,
     )
     lab.raises(
         "of no formula", lambda: D.kl_divergence(every["Cauchy"], every["Normal"]), NotImplementedError
     )
-    for name, dist in vectors(lab).items():
-        divergence = optional(lambda: D.kl_divergence(dist, dist))
+    for name, dist in vector_distributions(lab).items():
+        divergence = none_if_not_implemented(lambda: D.kl_divergence(dist, dist))
         lab.same(f"shape for {name}", None if divergence is None else divergence.shape)
 
 
 @behaviour("distributions", sees=("value",))
 def normal_vectors(lab: Lab) -> None:
-    """Covariance, precision and Cholesky factor describe one normal distribution, low rank another way;
-    batches are their rows.
+    """Covariance, precision, Cholesky factor and low-rank form describe the same normal distribution. A batch
+    gives the results of its rows. Other vector distributions have their closed-form scores.
     """
 
     def put(numbers: Any) -> torch.Tensor:
@@ -215,8 +219,8 @@ def normal_vectors(lab: Lab) -> None:
 
 @behaviour("distributions", level="training", sees=("error", "message"))
 def distribution_validation(lab: Lab) -> None:
-    """Parameters outside their range, values outside the support and shapes that do not fit are refused,
-    unless validation is off.
+    """Parameters outside their range, values outside the support and shapes that do not broadcast raise
+    errors, unless validation is off.
     """
     wrong: dict[str, Any] = {
         "Normal": lambda: D.Normal(lab.put(0.0), lab.put(-1.0)),
@@ -241,7 +245,9 @@ def distribution_validation(lab: Lab) -> None:
     }
     for name, call in wrong.items():
         lab.raises(f"parameters of {name}", call, ValueError)
-    every = {name: distribution(lab, name)[0] for name in SCALAR} | vectors(lab)
+    every = {name: make_distribution(lab, name)[0] for name in SCALAR_DISTRIBUTIONS} | vector_distributions(
+        lab
+    )
     for name, dist in every.items():
         value = torch.full(
             dist.batch_shape + dist.event_shape, math.nan, dtype=torch.float64, device=lab.device
@@ -283,16 +289,18 @@ def distribution_validation(lab: Lab) -> None:
         match="floating-point",
     )
     for name, dist in every.items():
-        for word, constraint in dist.arg_constraints.items():
-            value = getattr(dist, word, None)  # type: ignore[assignment]
+        for parameter, constraint in dist.arg_constraints.items():
+            value = getattr(dist, parameter, None)  # type: ignore[assignment]
             if isinstance(value, torch.Tensor) and not constraints.is_dependent(constraint):
-                lab.holds(f"{word} of {name} keeps to its constraint", bool(constraint.check(value).all()))
+                lab.holds(
+                    f"{parameter} of {name} keeps to its constraint", bool(constraint.check(value).all())
+                )
 
 
 @behaviour("distributions", sees=("value",), capabilities=("autograd",))
 def transforms_of_values(lab: Lab) -> None:
-    """Transforms map, invert and give the log-determinant of their Jacobian; joined by cat, stack or
-    composition they do so in parts.
+    """Transforms map values, invert them and return the log-determinant of their Jacobian. Transforms joined
+    by cat, stack or composition do so for each part.
     """
 
     def put(numbers: Any) -> torch.Tensor:
@@ -309,20 +317,20 @@ def transforms_of_values(lab: Lab) -> None:
         "composed": (D.ComposeTransform([D.AffineTransform(0.5, 2.0), D.SigmoidTransform()]), x),
         "normal cdf": (D.CumulativeDistributionTransform(D.Normal(put(0.0), put(1.0))), x),
     }
-    for name, (transform, given) in every.items():
-        leaf = given.detach().clone().requires_grad_()
+    for name, (transform, inputs) in every.items():
+        leaf = inputs.detach().clone().requires_grad_()
         result = transform(leaf)
         (slope,) = torch.autograd.grad(result.sum(), leaf)
         lab.close(name, result.detach(), roundings=256)
         lab.close(f"{name}, undone", transform.inv(result.detach()), roundings=1 << 14)
         lab.holds(
-            f"{name} is undone", torch.allclose(transform.inv(result.detach()), given, rtol=1e-7, atol=1e-9)
+            f"{name} is undone", torch.allclose(transform.inv(result.detach()), inputs, rtol=1e-7, atol=1e-9)
         )
-        jacobian = transform.log_abs_det_jacobian(given, result.detach())
+        jacobian = transform.log_abs_det_jacobian(inputs, result.detach())
         lab.holds(f"the slope of {name}", torch.allclose(jacobian, slope.abs().log(), rtol=1e-7, atol=1e-9))
         lab.holds(
             f"domains of {name}",
-            bool(transform.domain.check(given).all() and transform.codomain.check(result).all()),
+            bool(transform.domain.check(inputs).all() and transform.codomain.check(result).all()),
         )
     wide = {
         "simplex": D.StickBreakingTransform(),
@@ -332,10 +340,10 @@ def transforms_of_values(lab: Lab) -> None:
         "definite": D.PositiveDefiniteTransform(),
     }
     for name, transform in wide.items():
-        given = (
+        inputs = (
             put([[0.5, -0.5], [0.25, 1.0]]) if name in ("cholesky", "definite") else put([0.5, -0.5, 0.25])
         )
-        result = transform(given)
+        result = transform(inputs)
         lab.close(name, result, roundings=256)
         lab.holds(f"{name} keeps to its codomain", bool(transform.codomain.check(result).all()))
         lab.close(f"{name} there and back", transform(transform.inv(result)), roundings=1 << 12)
@@ -379,8 +387,8 @@ def transforms_of_values(lab: Lab) -> None:
         constraints.greater_than(2.0),
         constraints.interval(-1, 3),
     ):
-        given = put([[0.5, -0.5], [0.25, 1.0]])
+        inputs = put([[0.5, -0.5], [0.25, 1.0]])
         lab.holds(
             f"transform_to {constraint} keeps to it",
-            bool(constraint.check(D.transform_to(constraint)(given)).all()),
+            bool(constraint.check(D.transform_to(constraint)(inputs)).all()),
         )

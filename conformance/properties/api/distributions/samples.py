@@ -1,4 +1,4 @@
-"""Samples of torch.distributions: shapes, moments, gradients and support."""
+"""Behaviours of torch.distributions samples: shapes, moments, gradients and support."""
 
 from __future__ import annotations
 
@@ -10,19 +10,27 @@ from torch import distributions as D
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.distributions.scores import SCALAR, distribution, optional
-from conformance.properties.api.random.values import COUNT, SIGMAS, distributed, mean_is
+from conformance.properties.api.distributions.scores import (
+    SCALAR_DISTRIBUTIONS,
+    make_distribution,
+    none_if_not_implemented,
+)
+from conformance.properties.api.random.values import (
+    SAMPLE_COUNT,
+    SIGMAS,
+    check_distribution_function,
+    check_mean,
+)
 
-#: Distributions whose variance is infinite or undefined, so that sample means prove nothing.
-WILD = ("Cauchy", "HalfCauchy", "FisherSnedecor", "Pareto")
+#: Distributions whose variance is infinite or undefined, so that the error of a sample mean has no bound.
+WITHOUT_VARIANCE = ("Cauchy", "HalfCauchy", "FisherSnedecor", "Pareto")
+
+#: The number of samples of vector distributions: fewer than for scalars, because each costs more.
+VECTOR_SAMPLES = 600
 
 
-#: Fewer samples for vectors, since each costs more.
-FEW = 600
-
-
-def vectors(lab: Lab) -> dict[str, Any]:
-    """Distributions of vectors and matrices, over parameters of float64 on the device."""
+def vector_distributions(lab: Lab) -> dict[str, Any]:
+    """Return distributions of vectors and matrices by name, with float64 parameters on the device."""
 
     def put(numbers: Any) -> torch.Tensor:
         return lab.put(numbers, dtype=torch.float64)
@@ -55,8 +63,8 @@ def vectors(lab: Lab) -> dict[str, Any]:
     }
 
 
-def spread_is(sample: torch.Tensor, variance: torch.Tensor) -> bool:
-    """Check the variance of samples (the first dimension) against ``variance``.
+def has_variance(sample: torch.Tensor, variance: torch.Tensor) -> bool:
+    """Return whether the variance of samples along the first dimension is ``variance``.
 
     The allowed error follows from the fourth moment of the samples.
     """
@@ -68,10 +76,12 @@ def spread_is(sample: torch.Tensor, variance: torch.Tensor) -> bool:
 
 @behaviour("distributions", level="training", sees=("shape",))
 def sample_shapes(lab: Lab) -> None:
-    """sample gives sample_shape, batch_shape and event_shape in turn, in its support, detached, on the
-    device; expand widens the batch.
+    """sample returns a detached tensor of shape sample_shape + batch_shape + event_shape in the support, on
+    the device of the parameters. expand enlarges the batch.
     """
-    every = {name: distribution(lab, name)[0] for name in SCALAR} | vectors(lab)
+    every = {name: make_distribution(lab, name)[0] for name in SCALAR_DISTRIBUTIONS} | vector_distributions(
+        lab
+    )
     for name, dist in every.items():
         for shape in ((), (2, 3)):
             sample = dist.sample(shape)
@@ -109,8 +119,8 @@ def sample_shapes(lab: Lab) -> None:
                 f"{name} with {ndims} dimensions of one event",
                 [scores.shape, whole.event_shape, whole.has_rsample],
             )
-    for name, (kind, parameters, _, _) in SCALAR.items():
-        single = kind(**{word: lab.put(float(numbers[0])) for word, numbers in parameters.items()})
+    for name, (kind, parameters, _, _) in SCALAR_DISTRIBUTIONS.items():
+        single = kind(**{parameter: lab.put(float(numbers[0])) for parameter, numbers in parameters.items()})
         lab.same(
             f"shapes of a single {name}", [single.batch_shape, single.event_shape, single.sample().shape]
         )
@@ -134,35 +144,36 @@ def sample_shapes(lab: Lab) -> None:
 
 @behaviour("distributions", level="training", sees=())
 def sample_moments(lab: Lab) -> None:
-    """Samples have the mean of their distribution, its distribution function if it has one, and its
-    frequencies.
+    """Samples have the mean and variance of their distribution, follow its distribution function if it has
+    one, and take discrete values with their probabilities.
     """
-    for name in SCALAR:
-        dist, _ = distribution(lab, name)
-        sample = dist.sample((COUNT,))
-        for place in range(3):
-            column = sample[:, place]
-            if name not in WILD:
-                mean_is(lab, f"{name} {place}", column, float(dist.mean[place]), float(dist.stddev[place]))
-            if name not in (*WILD, "StudentT", "InverseGamma"):
-                lab.holds(f"the variance of {name} {place}", spread_is(column, dist.variance[place]))
+    for name in SCALAR_DISTRIBUTIONS:
+        dist, _ = make_distribution(lab, name)
+        sample = dist.sample((SAMPLE_COUNT,))
+        for index in range(3):
+            column = sample[:, index]
+            if name not in WITHOUT_VARIANCE:
+                check_mean(lab, f"{name} {index}", column, float(dist.mean[index]), float(dist.stddev[index]))
+            if name not in (*WITHOUT_VARIANCE, "StudentT", "InverseGamma"):
+                lab.holds(f"the variance of {name} {index}", has_variance(column, dist.variance[index]))
             if dist.support.is_discrete:
                 for value in (0.0, 1.0, 2.0):
-                    chance = float(_chance(dist, value)[place])
+                    chance = float(_probability_of(dist, value)[index])
                     share = float((column == value).double().mean())
                     lab.holds(
-                        f"{name} {place} draws {value} as often as it should",
-                        abs(share - chance) < SIGMAS * 0.5 / math.sqrt(COUNT),
+                        f"{name} {index} draws {value} as often as it should",
+                        abs(share - chance) < SIGMAS * 0.5 / math.sqrt(SAMPLE_COUNT),
                     )
-            elif optional(lambda: dist.cdf(dist.sample())) is not None:
+            elif none_if_not_implemented(lambda: dist.cdf(dist.sample())) is not None:
                 single = type(dist)(
-                    *[getattr(dist, word)[place].cpu() for word in SCALAR[name][1]], validate_args=False
+                    *[getattr(dist, parameter)[index].cpu() for parameter in SCALAR_DISTRIBUTIONS[name][1]],
+                    validate_args=False,
                 )
-                distributed(lab, f"{name} {place}", column, single.cdf)
+                check_distribution_function(lab, f"{name} {index}", column, single.cdf)
 
 
-def _chance(dist: Any, value: float) -> torch.Tensor:
-    """The probability of ``value``; zero if it is not in the support."""
+def _probability_of(dist: Any, value: float) -> torch.Tensor:
+    """Return the probability of ``value``; zero if the support does not contain it."""
     point = torch.full(dist.batch_shape, value, dtype=torch.float64, device=dist.mean.device)
     inside = dist.support.check(point)
     safe = torch.where(inside, point, torch.zeros_like(point))
@@ -171,8 +182,10 @@ def _chance(dist: Any, value: float) -> torch.Tensor:
 
 @behaviour("distributions", sees=())
 def vector_sample_moments(lab: Lab) -> None:
-    """Samples of vectors have the means, and those of categories the frequencies, of their distributions."""
-    every = vectors(lab)
+    """Samples of vector distributions have the means of their distribution, and samples of categories have
+    its frequencies.
+    """
+    every = vector_distributions(lab)
     for name in (
         "Dirichlet",
         "Multinomial",
@@ -183,58 +196,63 @@ def vector_sample_moments(lab: Lab) -> None:
         "MixtureSameFamily",
     ):
         dist = every[name]
-        sample = dist.sample((FEW,)).double()
+        sample = dist.sample((VECTOR_SAMPLES,)).double()
         error = (sample.mean(0) - dist.mean).abs()
         lab.holds(
             f"the mean of {name}",
-            bool((error <= SIGMAS * dist.variance.sqrt() / math.sqrt(FEW) + 1e-9).all()),
+            bool((error <= SIGMAS * dist.variance.sqrt() / math.sqrt(VECTOR_SAMPLES) + 1e-9).all()),
         )
-        lab.holds(f"the variance of {name}", spread_is(sample, dist.variance))
-    drawn = every["Categorical"].sample((FEW,))
-    shares = torch.stack([(drawn == place).double().mean(0) for place in range(3)], -1)
+        lab.holds(f"the variance of {name}", has_variance(sample, dist.variance))
+    drawn = every["Categorical"].sample((VECTOR_SAMPLES,))
+    shares = torch.stack([(drawn == category).double().mean(0) for category in range(3)], -1)
     lab.holds(
         "shares of categories",
-        bool(((shares - every["Categorical"].probs).abs() < SIGMAS * 0.5 / math.sqrt(FEW)).all()),
+        bool(((shares - every["Categorical"].probs).abs() < SIGMAS * 0.5 / math.sqrt(VECTOR_SAMPLES)).all()),
     )
-    rounded = every["RelaxedBernoulli"].sample((FEW,)).round().mean(0)
+    rounded = every["RelaxedBernoulli"].sample((VECTOR_SAMPLES,)).round().mean(0)
     lab.holds(
         "shares of relaxed coins, rounded",
-        bool(((rounded - lab.put([0.2, 0.7])).abs() < SIGMAS * 0.5 / math.sqrt(FEW)).all()),
+        bool(((rounded - lab.put([0.2, 0.7])).abs() < SIGMAS * 0.5 / math.sqrt(VECTOR_SAMPLES)).all()),
     )
-    first = every["RelaxedOneHotCategorical"].sample((FEW,)).argmax(-1)
-    shares = torch.stack([(first == place).double().mean(0) for place in range(3)], -1)
+    first = every["RelaxedOneHotCategorical"].sample((VECTOR_SAMPLES,)).argmax(-1)
+    shares = torch.stack([(first == category).double().mean(0) for category in range(3)], -1)
     lab.holds(
         "shares of relaxed categories",
-        bool(((shares - every["Categorical"].probs).abs() < SIGMAS * 0.5 / math.sqrt(FEW)).all()),
+        bool(((shares - every["Categorical"].probs).abs() < SIGMAS * 0.5 / math.sqrt(VECTOR_SAMPLES)).all()),
     )
-    cross = every["MultivariateNormal"].sample((FEW,)) - every["MultivariateNormal"].mean
+    cross = every["MultivariateNormal"].sample((VECTOR_SAMPLES,)) - every["MultivariateNormal"].mean
     product = (cross[:, 0] * cross[:, 1]).mean()
-    lab.holds("the covariance of normal vectors", abs(float(product) - 0.5) < SIGMAS * 1.6 / math.sqrt(FEW))
-    turned = every["VonMises"].sample((FEW,))
+    lab.holds(
+        "the covariance of normal vectors",
+        abs(float(product) - 0.5) < SIGMAS * 1.6 / math.sqrt(VECTOR_SAMPLES),
+    )
+    turned = every["VonMises"].sample((VECTOR_SAMPLES,))
     lab.holds(
         "angles have their direction",
         bool(
             (
                 (torch.cos(turned - lab.put([0.0, 1.0])).mean(0) - (1 - every["VonMises"].variance)).abs()
-                < SIGMAS / math.sqrt(FEW)
+                < SIGMAS / math.sqrt(VECTOR_SAMPLES)
             ).all()
         ),
     )
-    thin = D.Beta(lab.put([0.01], dtype=torch.float64), lab.put([0.01], dtype=torch.float64)).sample((FEW,))
+    thin = D.Beta(lab.put([0.01], dtype=torch.float64), lab.put([0.01], dtype=torch.float64)).sample(
+        (VECTOR_SAMPLES,)
+    )
     lab.holds(
         "beta samples keep to both ends",
         bool(thin.isfinite().all())
-        and abs(float((thin > 0.5).double().mean()) - 0.5) < SIGMAS * 0.5 / math.sqrt(FEW),
+        and abs(float((thin > 0.5).double().mean()) - 0.5) < SIGMAS * 0.5 / math.sqrt(VECTOR_SAMPLES),
     )
 
 
 @behaviour("distributions", level="training", capabilities=("autograd",), sees=())
 def sample_gradients(lab: Lab) -> None:
-    """rsample passes gradients to its parameters, as the formula of each sample has them; sample
-    passes none.
+    """rsample passes gradients to its parameters according to the formula of each sample. sample passes no
+    gradients.
     """
-    for name in SCALAR:
-        dist, tensors = distribution(lab, name, grad=True)
+    for name in SCALAR_DISTRIBUTIONS:
+        dist, tensors = make_distribution(lab, name, grad=True)
         lab.holds(f"sample of {name} is detached", not dist.sample().requires_grad)
         if not dist.has_rsample:
             refused = False
@@ -252,7 +270,7 @@ def sample_gradients(lab: Lab) -> None:
             all(t.grad is not None and bool(t.grad.isfinite().all()) for t in tensors.values()),
         )
     for name in ("Normal", "Laplace", "Cauchy", "Gumbel"):
-        dist, tensors = distribution(lab, name, grad=True)
+        dist, tensors = make_distribution(lab, name, grad=True)
         drawn = dist.rsample()
         drawn.sum().backward()
         standard = (drawn - tensors["loc"]) / tensors["scale"]
@@ -264,14 +282,14 @@ def sample_gradients(lab: Lab) -> None:
             "that by its scale is the standard sample",
             torch.allclose(tensors["scale"].grad, standard.detach()),  # type: ignore[arg-type]
         )
-    dist, tensors = distribution(lab, "Exponential", grad=True)
+    dist, tensors = make_distribution(lab, "Exponential", grad=True)
     drawn = dist.rsample()
     drawn.sum().backward()
     lab.holds(
         "that of Exponential by its rate",
         torch.allclose(tensors["rate"].grad, -drawn.detach() / tensors["rate"].detach()),  # type: ignore[arg-type]
     )
-    dist, tensors = distribution(lab, "Uniform", grad=True)
+    dist, tensors = make_distribution(lab, "Uniform", grad=True)
     drawn = dist.rsample()
     drawn.sum().backward()
     share = ((drawn - tensors["low"]) / (tensors["high"] - tensors["low"])).detach()
@@ -295,14 +313,14 @@ def sample_gradients(lab: Lab) -> None:
             slope = (torch.special.gammainc(a + step, x) - torch.special.gammainc(a - step, x)) / (2 * step)
             expected = -slope / torch.exp((a - 1) * x.log() - x - torch.lgamma(a))
             usable = x > 1e-12
-            good = torch.allclose(shape.grad.cpu()[usable], expected[usable], rtol=1e-3, atol=1e-7)
-            lab.holds(f"implicit gradients of {name} {concentration}", good)
+            agrees = torch.allclose(shape.grad.cpu()[usable], expected[usable], rtol=1e-3, atol=1e-7)
+            lab.holds(f"implicit gradients of {name} {concentration}", agrees)
 
 
 @behaviour("distributions", sees=("value",))
 def enumerated_support(lab: Lab) -> None:
-    """enumerate_support lists all possible values, once or for the whole batch, and is refused if there are
-    infinitely many.
+    """enumerate_support lists all possible values, once or for every element of the batch. It raises an error
+    if there are infinitely many values.
     """
     chances = lab.put([[0.1, 0.2], [0.3, 0.4]], dtype=torch.float64)
     coin = D.Bernoulli(chances)

@@ -1,4 +1,4 @@
-"""Densities, moments and distribution functions of torch.distributions."""
+"""Behaviours of densities, moments and distribution functions of torch.distributions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.behaviours.lab import Lab
 Formula = Callable[..., float]
 
 
-def _choose(n: float, k: float) -> float:
+def _log_binomial(n: float, k: float) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
@@ -23,37 +23,37 @@ def _log_beta(a: float, b: float) -> float:
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
-def _normal(x: float, m: float, s: float) -> float:
+def _log_normal_density(x: float, m: float, s: float) -> float:
     return -(((x - m) / s) ** 2) / 2 - math.log(s) - math.log(2 * math.pi) / 2
 
 
-def _student(x: float, n: float, m: float, s: float) -> float:
+def _log_student_density(x: float, n: float, m: float, s: float) -> float:
     z = (x - m) / s
     scale = math.lgamma((n + 1) / 2) - math.lgamma(n / 2) - math.log(n * math.pi) / 2 - math.log(s)
     return scale - (n + 1) / 2 * math.log1p(z * z / n)
 
 
-def _fisher(x: float, a: float, b: float) -> float:
+def _log_fisher_density(x: float, a: float, b: float) -> float:
     ratio = a / b
     scale = a / 2 * math.log(ratio) - _log_beta(a / 2, b / 2)
     return scale + (a / 2 - 1) * math.log(x) - (a + b) / 2 * math.log1p(ratio * x)
 
 
-def _bernoulli(x: float, p: float) -> float:
+def _log_bernoulli_mass(x: float, p: float) -> float:
     return x * math.log(p) + (1 - x) * math.log1p(-p)
 
 
-def _continuous(x: float, p: float) -> float:
-    return _bernoulli(x, p) + math.log(2 * math.atanh(1 - 2 * p) / (1 - 2 * p))
+def _log_continuous_bernoulli_density(x: float, p: float) -> float:
+    return _log_bernoulli_mass(x, p) + math.log(2 * math.atanh(1 - 2 * p) / (1 - 2 * p))
 
 
-def _gamma(x: float, a: float, r: float) -> float:
+def _log_gamma_density(x: float, a: float, r: float) -> float:
     return a * math.log(r) + (a - 1) * math.log(x) - r * x - math.lgamma(a)
 
 
-#: Distributions of one number: the class, lists of parameters by name, values, and the density's logarithm.
-SCALAR: dict[str, tuple[Any, dict[str, list[float]], list[float], Formula]] = {
-    "Bernoulli": (D.Bernoulli, {"probs": [0.7, 0.2, 0.4]}, [1, 0, 1], _bernoulli),
+#: Scalar distributions by name: the class, lists of parameters, values, and the logarithm of the density.
+SCALAR_DISTRIBUTIONS: dict[str, tuple[Any, dict[str, list[float]], list[float], Formula]] = {
+    "Bernoulli": (D.Bernoulli, {"probs": [0.7, 0.2, 0.4]}, [1, 0, 1], _log_bernoulli_mass),
     "Beta": (
         D.Beta,
         {"concentration1": [0.5, 2.0, 3.0], "concentration0": [1.5, 1.0, 2.0]},
@@ -64,7 +64,7 @@ SCALAR: dict[str, tuple[Any, dict[str, list[float]], list[float], Formula]] = {
         D.Binomial,
         {"total_count": [10, 5, 1], "probs": [0.3, 0.6, 0.9]},
         [4, 5, 0],
-        lambda x, n, p: _choose(n, x) + x * math.log(p) + (n - x) * math.log1p(-p),
+        lambda x, n, p: _log_binomial(n, x) + x * math.log(p) + (n - x) * math.log1p(-p),
     ),
     "Cauchy": (
         D.Cauchy,
@@ -72,8 +72,18 @@ SCALAR: dict[str, tuple[Any, dict[str, list[float]], list[float], Formula]] = {
         [0.3, -2.0, 5.0],
         lambda x, m, s: -math.log(math.pi * s) - math.log1p(((x - m) / s) ** 2),
     ),
-    "Chi2": (D.Chi2, {"df": [1.0, 3.0, 7.5]}, [0.5, 2.0, 9.0], lambda x, n: _gamma(x, n / 2, 0.5)),
-    "ContinuousBernoulli": (D.ContinuousBernoulli, {"probs": [0.7, 0.2, 0.4]}, [0.1, 0.5, 0.9], _continuous),
+    "Chi2": (
+        D.Chi2,
+        {"df": [1.0, 3.0, 7.5]},
+        [0.5, 2.0, 9.0],
+        lambda x, n: _log_gamma_density(x, n / 2, 0.5),
+    ),
+    "ContinuousBernoulli": (
+        D.ContinuousBernoulli,
+        {"probs": [0.7, 0.2, 0.4]},
+        [0.1, 0.5, 0.9],
+        _log_continuous_bernoulli_density,
+    ),
     "Exponential": (
         D.Exponential,
         {"rate": [0.2, 1.0, 5.0]},
@@ -84,9 +94,14 @@ SCALAR: dict[str, tuple[Any, dict[str, list[float]], list[float], Formula]] = {
         D.FisherSnedecor,
         {"df1": [1.0, 3.0, 5.0], "df2": [5.0, 6.0, 9.0]},
         [0.3, 1.0, 4.0],
-        _fisher,
+        _log_fisher_density,
     ),
-    "Gamma": (D.Gamma, {"concentration": [0.5, 2.0, 9.0], "rate": [1.0, 0.5, 3.0]}, [0.2, 3.0, 2.5], _gamma),
+    "Gamma": (
+        D.Gamma,
+        {"concentration": [0.5, 2.0, 9.0], "rate": [1.0, 0.5, 3.0]},
+        [0.2, 3.0, 2.5],
+        _log_gamma_density,
+    ),
     "Geometric": (
         D.Geometric,
         {"probs": [0.7, 0.2, 0.4]},
@@ -109,7 +124,7 @@ SCALAR: dict[str, tuple[Any, dict[str, list[float]], list[float], Formula]] = {
         D.HalfNormal,
         {"scale": [1.0, 0.5, 3.0]},
         [0.3, 1.0, 2.0],
-        lambda x, s: _normal(x, 0, s) + math.log(2),
+        lambda x, s: _log_normal_density(x, 0, s) + math.log(2),
     ),
     "InverseGamma": (
         D.InverseGamma,
@@ -133,15 +148,20 @@ SCALAR: dict[str, tuple[Any, dict[str, list[float]], list[float], Formula]] = {
         D.LogNormal,
         {"loc": [0.0, 1.0, -0.5], "scale": [1.0, 0.5, 0.75]},
         [0.3, 2.0, 1.5],
-        lambda x, m, s: _normal(math.log(x), m, s) - math.log(x),
+        lambda x, m, s: _log_normal_density(math.log(x), m, s) - math.log(x),
     ),
     "NegativeBinomial": (
         D.NegativeBinomial,
         {"total_count": [10, 5, 1], "probs": [0.3, 0.6, 0.5]},
         [4, 5, 0],
-        lambda x, n, p: _choose(n + x - 1, x) + n * math.log1p(-p) + x * math.log(p),
+        lambda x, n, p: _log_binomial(n + x - 1, x) + n * math.log1p(-p) + x * math.log(p),
     ),
-    "Normal": (D.Normal, {"loc": [0.0, 1.0, -2.0], "scale": [1.0, 0.5, 3.0]}, [0.3, 2.0, -4.0], _normal),
+    "Normal": (
+        D.Normal,
+        {"loc": [0.0, 1.0, -2.0], "scale": [1.0, 0.5, 3.0]},
+        [0.3, 2.0, -4.0],
+        _log_normal_density,
+    ),
     "Pareto": (
         D.Pareto,
         {"scale": [1.0, 0.5, 2.0], "alpha": [3.0, 4.0, 2.5]},
@@ -158,7 +178,7 @@ SCALAR: dict[str, tuple[Any, dict[str, list[float]], list[float], Formula]] = {
         D.StudentT,
         {"df": [3.0, 5.0, 9.0], "loc": [0.0, 1.0, -2.0], "scale": [1.0, 0.5, 3.0]},
         [0.3, 2.0, -4.0],
-        _student,
+        _log_student_density,
     ),
     "Uniform": (
         D.Uniform,
@@ -174,22 +194,26 @@ SCALAR: dict[str, tuple[Any, dict[str, list[float]], list[float], Formula]] = {
     ),
 }
 
-#: Parameters that are counts and have no gradient.
-COUNTS = ("total_count",)
+#: Parameters that are counts and therefore have no gradient.
+COUNT_PARAMETERS = ("total_count",)
 
 
-def distribution(lab: Lab, name: str, *, grad: bool = False) -> tuple[Any, dict[str, torch.Tensor]]:
-    """A distribution of the table over parameters of float64 on the device, and the parameters."""
-    kind, parameters, _, _ = SCALAR[name]
+def make_distribution(lab: Lab, name: str, *, grad: bool = False) -> tuple[Any, dict[str, torch.Tensor]]:
+    """Return a distribution of ``SCALAR_DISTRIBUTIONS`` and its parameters, which are float64 tensors on the
+    device.
+    """
+    kind, parameters, _, _ = SCALAR_DISTRIBUTIONS[name]
     tensors = {
-        word: lab.put(numbers, dtype=torch.float64, requires_grad=grad and word not in COUNTS)
-        for word, numbers in parameters.items()
+        parameter: lab.put(
+            numbers, dtype=torch.float64, requires_grad=grad and parameter not in COUNT_PARAMETERS
+        )
+        for parameter, numbers in parameters.items()
     }
     return kind(**tensors), tensors
 
 
-def optional(call: Callable[[], Any]) -> Any:
-    """The result of a call, or None if the distribution does not implement it."""
+def none_if_not_implemented(call: Callable[[], Any]) -> Any:
+    """Return the result of a call, or None if the distribution does not implement it."""
     try:
         return call()
     except NotImplementedError:
@@ -198,9 +222,9 @@ def optional(call: Callable[[], Any]) -> Any:
 
 @behaviour("distributions", level="training", sees=("value",))
 def log_densities(lab: Lab) -> None:
-    """log_prob of each distribution of one number is its closed form, on the device of its parameters."""
-    for name, (_, parameters, values, formula) in SCALAR.items():
-        dist, _ = distribution(lab, name)
+    """log_prob of each scalar distribution is its closed form, on the device of its parameters."""
+    for name, (_, parameters, values, formula) in SCALAR_DISTRIBUTIONS.items():
+        dist, _ = make_distribution(lab, name)
         expected = [formula(x, *row) for x, *row in zip(values, *parameters.values(), strict=True)]
         points = lab.put([float(x) for x in values], dtype=torch.float64)
         lab.expect(
@@ -212,35 +236,35 @@ def log_densities(lab: Lab) -> None:
         lab.same(f"facts of {name}", [dist.batch_shape, dist.event_shape, dist.has_rsample])
         lab.holds(f"{name} prints its name", repr(dist).startswith(name))
     for name in ("Bernoulli", "Geometric", "Binomial", "NegativeBinomial", "ContinuousBernoulli"):
-        _, tensors = distribution(lab, name)
-        points = lab.put([float(x) for x in SCALAR[name][2]], dtype=torch.float64)
+        _, tensors = make_distribution(lab, name)
+        points = lab.put([float(x) for x in SCALAR_DISTRIBUTIONS[name][2]], dtype=torch.float64)
         logits = tensors.pop("probs").logit()
         lab.close(
             f"log_prob of {name} by logits",
-            SCALAR[name][0](logits=logits, **tensors).log_prob(points),
+            SCALAR_DISTRIBUTIONS[name][0](logits=logits, **tensors).log_prob(points),
             roundings=4096,
         )
 
 
 @behaviour("distributions", sees=("value",))
 def moments(lab: Lab) -> None:
-    """Mean, variance, deviation, mode and entropy of each distribution are those of the CPU; means follow
-    their formulas.
+    """Mean, variance, standard deviation, mode and entropy of each distribution equal the CPU's results.
+    Selected moments equal their formulas.
     """
-    for name in SCALAR:
-        dist, _ = distribution(lab, name)
-        for word in ("mean", "variance", "stddev", "mode"):
-            moment = optional(lambda: getattr(dist, word))
-            lab.close(f"{word} of {name}", moment, roundings=4096)
-        lab.close(f"entropy of {name}", optional(dist.entropy), roundings=1 << 16)
-    lab.expect("mean of Gamma", distribution(lab, "Gamma")[0].mean, [0.5, 4.0, 3.0], roundings=8)
+    for name in SCALAR_DISTRIBUTIONS:
+        dist, _ = make_distribution(lab, name)
+        for moment_name in ("mean", "variance", "stddev", "mode"):
+            moment = none_if_not_implemented(lambda: getattr(dist, moment_name))
+            lab.close(f"{moment_name} of {name}", moment, roundings=4096)
+        lab.close(f"entropy of {name}", none_if_not_implemented(dist.entropy), roundings=1 << 16)
+    lab.expect("mean of Gamma", make_distribution(lab, "Gamma")[0].mean, [0.5, 4.0, 3.0], roundings=8)
     lab.expect(
         "variance of Uniform",
-        distribution(lab, "Uniform")[0].variance,
+        make_distribution(lab, "Uniform")[0].variance,
         [1 / 12, 16 / 12, 0.25 / 12],
         roundings=16,
     )
-    lab.expect("mean of Poisson", distribution(lab, "Poisson")[0].mean, [0.5, 3.0, 7.0], roundings=4)
+    lab.expect("mean of Poisson", make_distribution(lab, "Poisson")[0].mean, [0.5, 3.0, 7.0], roundings=4)
     entropy = D.Bernoulli(lab.put([0.0, 0.5, 1.0], dtype=torch.float64)).entropy()
     lab.expect("entropy of coins", entropy, [0.0, math.log(2), 0.0], roundings=8192)
     wide = D.Cauchy(lab.put(0.0), lab.put(1.0))
@@ -263,29 +287,29 @@ def moments(lab: Lab) -> None:
 
 @behaviour("distributions", sees=("value",), capabilities=("autograd",))
 def density_gradients(lab: Lab) -> None:
-    """Gradients of log_prob with respect to parameters and values are those of the CPU."""
-    for name, (_, _, values, _) in SCALAR.items():
-        dist, tensors = distribution(lab, name, grad=True)
+    """Gradients of log_prob with respect to parameters and values equal the CPU's gradients."""
+    for name, (_, _, values, _) in SCALAR_DISTRIBUTIONS.items():
+        dist, tensors = make_distribution(lab, name, grad=True)
         points = lab.put(
             [float(x) for x in values], dtype=torch.float64, requires_grad=not dist.support.is_discrete
         )
         dist.log_prob(points).sum().backward()
-        for word, tensor in tensors.items():
+        for parameter, tensor in tensors.items():
             if tensor.requires_grad:
-                lab.close(f"gradient of {name} by {word}", tensor.grad, roundings=1 << 14)
+                lab.close(f"gradient of {name} by {parameter}", tensor.grad, roundings=1 << 14)
         if points.requires_grad:
             lab.close(f"gradient of {name} by its value", points.grad, roundings=1 << 14)
 
 
 @behaviour("distributions", sees=("value",), capabilities=("autograd",))
 def distribution_functions(lab: Lab) -> None:
-    """cdf rises from 0 to 1, has the density as its derivative, and icdf inverts it, if they are
-    implemented.
+    """A distribution's cdf, if implemented, rises from 0 to 1 and has the density as its derivative. icdf, if
+    implemented, inverts cdf.
     """
-    for name, (_, _, values, _) in SCALAR.items():
-        dist, _ = distribution(lab, name)
+    for name, (_, _, values, _) in SCALAR_DISTRIBUTIONS.items():
+        dist, _ = make_distribution(lab, name)
         points = lab.put([float(x) for x in values], dtype=torch.float64, requires_grad=True)
-        probabilities = optional(lambda: dist.cdf(points))
+        probabilities = none_if_not_implemented(lambda: dist.cdf(points))
         lab.holds(f"{name} has a cdf" if probabilities is not None else f"{name} has no cdf", True)
         if probabilities is None:
             continue
@@ -297,7 +321,7 @@ def distribution_functions(lab: Lab) -> None:
             f"the slope of the cdf of {name} is its density",
             torch.allclose(slope, density, rtol=1e-6, atol=1e-9),
         )
-        back = optional(lambda: dist.icdf(probabilities.detach()))
+        back = none_if_not_implemented(lambda: dist.icdf(probabilities.detach()))
         if back is not None:
             lab.holds(
                 f"icdf of {name} undoes its cdf", torch.allclose(back, points.detach(), rtol=1e-6, atol=1e-8)
@@ -318,18 +342,19 @@ def distribution_functions(lab: Lab) -> None:
 
 @behaviour("distributions", dtypes=("float32", "float64"), sees=("value",), capabilities=("autograd",))
 def extreme_scores(lab: Lab) -> None:
-    """Densities at the ends of parameters are exact or infinite, without NaN in values or gradients."""
+    """log_prob at the limits of the parameters is exact or infinite. Values and gradients are not NaN."""
 
-    def score(kind: Any, x: list[float], **words: list[float]) -> torch.Tensor:
+    def score(kind: Any, x: list[float], **parameter_lists: list[float]) -> torch.Tensor:
         parameters = {
-            word: lab.put(numbers, dtype=lab.dtype, requires_grad=True) for word, numbers in words.items()
+            parameter: lab.put(numbers, dtype=lab.dtype, requires_grad=True)
+            for parameter, numbers in parameter_lists.items()
         }
         log_density: torch.Tensor = kind(**parameters, validate_args=False).log_prob(
             lab.put(x, dtype=lab.dtype)
         )
         log_density.sum().backward()
-        for word, tensor in parameters.items():
-            lab.close(f"gradient of {kind.__name__} {x} by {word}", tensor.grad, roundings=1 << 14)
+        for parameter, tensor in parameters.items():
+            lab.close(f"gradient of {kind.__name__} {x} by {parameter}", tensor.grad, roundings=1 << 14)
         return log_density.detach()
 
     limit = torch.finfo(lab.dtype).max / 4

@@ -1,4 +1,4 @@
-"""Exchange through DLPack."""
+"""Behaviours of exchange through DLPack."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch.utils.dlpack import from_dlpack, to_dlpack  # type: ignore[attr-defin
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: torch without its stubs, which do not export from_dlpack.
+#: torch as Any, because its type stubs do not export from_dlpack.
 untyped: Any = torch
 
 
-class Wrapped:
+class DLPackOnly:
     """An object that exposes a tensor only through DLPack."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
@@ -29,7 +29,7 @@ class Wrapped:
 
 @behaviour("exchange", dtypes=ALL, capabilities=("dlpack",), sees=("value",))
 def dlpack_round_trip(lab: Lab) -> None:
-    """A tensor goes through DLPack and comes back with values, dtype, shape, strides and device, in its
+    """A tensor that passes through DLPack and back keeps its values, dtype, shape, strides, device and
     memory.
     """
     base = lab.integers(4, 5) + lab.integers(4, 5)
@@ -37,7 +37,7 @@ def dlpack_round_trip(lab: Lab) -> None:
         "a capsule": lambda x: from_dlpack(to_dlpack(x)),
         "the protocol": untyped.from_dlpack,
         "a capsule of the protocol": lambda x: untyped.from_dlpack(x.__dlpack__()),
-        "another object": lambda x: untyped.from_dlpack(Wrapped(x)),
+        "another object": lambda x: untyped.from_dlpack(DLPackOnly(x)),
     }
     parts = {
         "whole": base,
@@ -64,8 +64,8 @@ def dlpack_round_trip(lab: Lab) -> None:
 
 @behaviour("exchange", capabilities=("dlpack",), sees=("error", "message"))
 def dlpack_refusals(lab: Lab) -> None:
-    """Tensors that DLPack cannot describe are refused: gradients, conjugates, sparse layouts, wrong streams
-    and devices.
+    """DLPack export raises an error for tensors that DLPack cannot describe (requiring gradients, conjugate,
+    sparse), and for wrong streams and devices.
     """
     lab.holds("plain tensors can be described", lab.integers(3).__dlpack__() is not None)
     graded = torch.ones(3, device=lab.device, requires_grad=True)
@@ -73,8 +73,8 @@ def dlpack_refusals(lab: Lab) -> None:
     turned = torch.tensor([1 + 1j], device=lab.device).conj()
     lab.raises("a conjugate", turned.__dlpack__, BufferError, match="conjugate bit")
     lab.raises("a sparse tensor", torch.eye(2).to_sparse().__dlpack__, BufferError, match="strided")
-    plain = torch.ones(3, device=lab.device)
-    lab.raises("an object as a stream", lambda: plain.__dlpack__(stream=object()), TypeError)
+    ones = torch.ones(3, device=lab.device)
+    lab.raises("an object as a stream", lambda: ones.__dlpack__(stream=object()), TypeError)
     lab.raises(
         "a stream of the host",
         lambda: torch.ones(3).__dlpack__(stream=0),
@@ -84,7 +84,7 @@ def dlpack_refusals(lab: Lab) -> None:
     lab.raises("a number", lambda: untyped.from_dlpack(3), Exception)
     lab.raises(
         "a device of no kind",
-        lambda: plain.__dlpack__(max_version=(1, 0), dl_device=(16, 0)),  # type: ignore[arg-type]
+        lambda: ones.__dlpack__(max_version=(1, 0), dl_device=(16, 0)),  # type: ignore[arg-type]
         BufferError,
         match="(?i)unsupported device_type",
     )
@@ -100,7 +100,7 @@ def dlpack_refusals(lab: Lab) -> None:
 
 @behaviour("exchange", capabilities=("dlpack",), sees=("value",))
 def dlpack_copies(lab: Lab) -> None:
-    """from_dlpack shares memory unless copy=True, and moves to a named device only with a copy."""
+    """from_dlpack shares memory unless copy=True. It moves data to a named device only by copying."""
     base = torch.arange(5.0, device=lab.device)
     lab.holds("it can be described", base.__dlpack__() is not None)
     lab.holds("no choice shares", untyped.from_dlpack(base).data_ptr() == base.data_ptr())
@@ -125,12 +125,12 @@ def dlpack_copies(lab: Lab) -> None:
         lab.same(f"its tensor of {version}", untyped.from_dlpack(capsule))
         lab.raises(f"the capsule of {version} again", lambda: untyped.from_dlpack(capsule))
     host = torch.arange(3.0)
-    lab.same("a tensor of something wrapped", torch.tensor(Wrapped(host), device=lab.device))
-    lab.same("asarray of something wrapped", torch.asarray(Wrapped(base)))
+    lab.same("a tensor of something wrapped", torch.tensor(DLPackOnly(host), device=lab.device))
+    lab.same("asarray of something wrapped", torch.asarray(DLPackOnly(base)))
     lab.holds(
-        "asarray shares with something wrapped", torch.asarray(Wrapped(base)).data_ptr() == base.data_ptr()
+        "asarray shares with something wrapped", torch.asarray(DLPackOnly(base)).data_ptr() == base.data_ptr()
     )
-    # An object with __dlpack__ is not copied by torch itself (2.13); a capsule is.
+    # torch 2.13 copies a capsule, but not an object with __dlpack__.
     apart = torch.asarray(base.__dlpack__(), copy=True)
     lab.holds("asarray of a capsule with copy=True does not", apart.data_ptr() != base.data_ptr())
     if lab.device.type == "cpu":

@@ -1,4 +1,4 @@
-"""Arrays of NumPy and tensors."""
+"""Behaviours of conversions between NumPy arrays and tensors."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import torch
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: The dtypes of torch that NumPy has too.
+#: The dtypes of torch that NumPy also has.
 NUMPY = tuple(name for name in ALL if name != "bfloat16")
 
 
 @behaviour("exchange", dtypes=NUMPY, level="bringup", sees=("value",))
 def arrays_through_the_host(lab: Lab) -> None:
-    """A tensor goes to NumPy through the host and comes back with its values, dtype and shape; the host's
-    memory is shared.
+    """A tensor that is converted to NumPy through the host and back keeps its values, dtype and shape. On the
+    host, array and tensor share memory.
     """
     base = lab.integers(3, 4) + lab.integers(3, 4)
     array = base.cpu().numpy()
@@ -45,8 +45,8 @@ def arrays_through_the_host(lab: Lab) -> None:
 
 @behaviour("exchange", level="core", sees=("error", "message"))
 def device_arrays_refused(lab: Lab) -> None:
-    """numpy() of a tensor that NumPy cannot hold in place raises a TypeError or RuntimeError that names the
-    alternative; force=True copies.
+    """numpy() of a tensor that NumPy cannot represent in place raises a TypeError or RuntimeError that names
+    the alternative. force=True copies.
     """
     base = torch.arange(4.0, device=lab.device)
     turned = torch.tensor([1 + 2j, 3j], device=lab.device).conj()
@@ -84,8 +84,8 @@ def _refuses(call: Callable[[], Any]) -> bool:
 
 @behaviour("exchange", sees=("value", "error"))
 def arrays_of_all_kinds(lab: Lab) -> None:
-    """from_numpy and as_tensor take arrays of any strides and number type, and refuse strings and odd
-    strides.
+    """from_numpy and as_tensor accept arrays of every numeric dtype and of positive strides. They raise
+    errors for strings, negative strides and strides that split elements.
     """
     for kind in (
         "float64",
@@ -153,8 +153,8 @@ def arrays_of_all_kinds(lab: Lab) -> None:
 
 @behaviour("exchange", sees=("value",))
 def numpy_scalars(lab: Lab) -> None:
-    """NumPy's numbers work like Python's: in arithmetic, as sizes, dimensions and indices, and in
-    comparisons.
+    """NumPy scalars work like Python numbers in arithmetic and comparisons, and as sizes, dimensions and
+    indices.
     """
     base = lab.put([[1.0, 2.0], [3.0, 4.0]])
     for kind in (numpy.float32, numpy.float64, numpy.int32, numpy.int64, numpy.int16, numpy.uint8):
@@ -188,7 +188,9 @@ def numpy_scalars(lab: Lab) -> None:
 
 @behaviour("exchange", sees=("value", "warning"))
 def arrays_warn(lab: Lab) -> None:
-    """A list of arrays warns, and so does a read-only array; both work."""
+    """Conversion of a list of arrays warns, and so does conversion of a read-only array. Both conversions
+    succeed.
+    """
     fixed = numpy.arange(3.0)
     fixed.flags.writeable = False
     shared = lab.warns(
@@ -210,8 +212,8 @@ def arrays_warn(lab: Lab) -> None:
 
 @behaviour("exchange", sees=("value",))
 def numpy_functions_on_host(lab: Lab) -> None:
-    """NumPy's functions take tensors that were moved to the host, in both directions, sharing memory if they
-    can.
+    """NumPy functions accept tensors that were moved to the host. Conversions in both directions share memory
+    if possible.
     """
     base = lab.put([1.0, -4.0, 9.0]) * 1
     host: Any = base.cpu()
@@ -241,15 +243,15 @@ def numpy_functions_on_host(lab: Lab) -> None:
             "a buffer from an offset",
             torch.frombuffer(bytearray(range(8)), dtype=torch.int16, offset=2, count=2).to(lab.device) + 0,
         )
-    held = bytearray(range(4))
-    shared = torch.asarray(held, dtype=torch.uint8)
-    held[0] = 9
+    buffer = bytearray(range(4))
+    shared = torch.asarray(buffer, dtype=torch.uint8)
+    buffer[0] = 9
     lab.expect("asarray shares a buffer of the host", shared[0].item() == 9, True)
-    copied = torch.asarray(held, dtype=torch.uint8, copy=True)
-    held[0] = 7
+    copied = torch.asarray(buffer, dtype=torch.uint8, copy=True)
+    buffer[0] = 7
     lab.expect("with copy=True it does not", copied[0].item() == 9, True)
     lab.same(
-        "asarray of a buffer to the device", torch.asarray(held, dtype=torch.uint8, device=lab.device) + 0
+        "asarray of a buffer to the device", torch.asarray(buffer, dtype=torch.uint8, device=lab.device) + 0
     )
     lab.raises(
         "a buffer of the wrong size", lambda: torch.frombuffer(bytearray(3), dtype=torch.int16), ValueError

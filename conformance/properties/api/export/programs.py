@@ -1,4 +1,4 @@
-"""Exported programs: results, devices, saved files, open sizes and decompositions."""
+"""Behaviours of exported programs: results, devices, saved files, dynamic shapes and decompositions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-class Small(nn.Module):
-    """Two layers, a buffer that counts and a constant, with whole numbers for parameters."""
+class TwoLayers(nn.Module):
+    """A module with two linear layers, a buffer that counts calls and a constant tensor; all parameters are
+    whole numbers.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +25,7 @@ class Small(nn.Module):
         self.shift = torch.tensor([1.0, -1.0])
 
     def _apply(self, *args: Any, **kwargs: Any) -> Any:
-        # A plain attribute does not move with a module; this one is moved here.
+        # Module._apply does not move plain attributes such as this constant.
         self.shift = args[0](self.shift)
         return super()._apply(*args, **kwargs)
 
@@ -34,17 +36,19 @@ class Small(nn.Module):
         return {"out": self.second(hidden) + self.shift, "hidden": hidden}
 
 
-def small_module(lab: Lab) -> Small:
-    """A small module on the side's device, with parameters that are the same on both sides."""
-    model = lab.to(Small())
+def two_layer_module(lab: Lab) -> TwoLayers:
+    """Return a TwoLayers module on the lab's device, with parameters that are the same on the CPU and on the
+    device.
+    """
+    model = lab.to(TwoLayers())
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(lab.integers(*parameter.shape))
     return model
 
 
-def devices_in(graph: torch.fx.Graph) -> list[str]:
-    """The device types of all values in a graph, once each."""
+def device_types_in(graph: torch.fx.Graph) -> list[str]:
+    """Return the device types of all values in a graph, each once."""
     devices = {
         value.device.type
         for node in graph.nodes
@@ -56,28 +60,33 @@ def devices_in(graph: torch.fx.Graph) -> list[str]:
 
 @behaviour("export")
 def exported_programs_run(lab: Lab) -> None:
-    """An exported module computes what the module does, keeps its state's names and writes its buffers."""
-    model, x, scale = small_module(lab), lab.integers(5, 3), lab.integers(4)
+    """An exported program computes the results of its module, keeps the names of the module's state and
+    writes the module's buffers.
+    """
+    model, x, scale = two_layer_module(lab), lab.integers(5, 3), lab.integers(4)
     program = export(model, (x, scale))
     lab.same("the result", program.module()(x, scale))
-    again = program.module()
+    second_module = program.module()
     second = lab.integers(5, 3)
-    lab.same("of other inputs", again(second, scale))
-    lab.same("and once more", again(second, scale))
-    lab.same("the buffer was written", dict(again.named_buffers())["calls"])
+    lab.same("of other inputs", second_module(second, scale))
+    lab.same("and once more", second_module(second, scale))
+    lab.same("the buffer was written", dict(second_module.named_buffers())["calls"])
     lab.same("the program's own state is as it was exported", program.state_dict["calls"])
     lab.same("the names of its state", sorted(program.state_dict))
     lab.same("parameters", {name: value.detach() for name, value in program.named_parameters()})
-    lab.holds("every value is on the device", devices_in(program.graph) == [lab.device.type])
-    want = {key: value.detach() for key, value in model(second, scale).items()}
-    got = {key: value.detach() for key, value in program.module()(second, scale).items()}
-    lab.holds("it equals the module", all(torch.equal(got[key], want[key]) for key in want))
+    lab.holds("every value is on the device", device_types_in(program.graph) == [lab.device.type])
+    module_results = {key: value.detach() for key, value in model(second, scale).items()}
+    program_results = {key: value.detach() for key, value in program.module()(second, scale).items()}
+    lab.holds(
+        "it equals the module",
+        all(torch.equal(program_results[key], module_results[key]) for key in module_results),
+    )
 
 
 @behaviour("export")
 def exported_sizes(lab: Lab) -> None:
-    """Sizes that are declared open may change within their range; all others are refused by name."""
-    model, x, scale = small_module(lab), lab.integers(5, 3), lab.integers(4)
+    """Dimensions that are declared dynamic may change within their range. Any other size raises an error."""
+    model, x, scale = two_layer_module(lab), lab.integers(5, 3), lab.integers(4)
     rows = Dim("rows", min=2, max=64)
     program = export(model, (x, scale), dynamic_shapes={"x": {0: rows}, "scale": None})
     for size in (2, 7, 64):
@@ -94,8 +103,8 @@ def exported_sizes(lab: Lab) -> None:
 
 @behaviour("export")
 def exported_programs_are_saved(lab: Lab) -> None:
-    """A saved program is loaded with its device, its state and its open sizes."""
-    model, x, scale = small_module(lab), lab.integers(5, 3), lab.integers(4)
+    """A saved program is loaded with its device, its state and its dynamic shapes."""
+    model, x, scale = two_layer_module(lab), lab.integers(5, 3), lab.integers(4)
     program = export(model, (x, scale), dynamic_shapes={"x": {0: Dim.AUTO}, "scale": None})
     file = io.BytesIO()
     torch.export.save(program, file)
@@ -104,13 +113,15 @@ def exported_programs_are_saved(lab: Lab) -> None:
     lab.same("the result", loaded.module()(x, scale))
     lab.same("of another size", loaded.module()(lab.integers(9, 3), scale))
     lab.same("state", dict(loaded.state_dict))
-    lab.holds("its values are on the device", devices_in(loaded.graph) == [lab.device.type])
+    lab.holds("its values are on the device", device_types_in(loaded.graph) == [lab.device.type])
 
 
 @behaviour("export")
 def exported_programs_decompose(lab: Lab) -> None:
-    """Decompositions leave what a program computes as it is, and calls to core operators alone."""
-    model, x, scale = small_module(lab), lab.integers(5, 3), lab.integers(4)
+    """Decompositions do not change the results of a program. The decomposed program calls only core
+    operators.
+    """
+    model, x, scale = two_layer_module(lab), lab.integers(5, 3), lab.integers(4)
     program = export(model, (x, scale)).run_decompositions()
     lab.same("the result", program.module()(x, scale))
     calls = {str(node.target) for node in program.graph.nodes if node.op == "call_function"}

@@ -1,4 +1,6 @@
-"""Fake tensors in operators of torch's database: shapes of pointwise ones, and open sizes."""
+"""Behaviours of fake tensors in operators of torch's database: shapes of pointwise operators, and dynamic
+shapes.
+"""
 
 from __future__ import annotations
 
@@ -12,93 +14,106 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance import torch_testing_internals
-from conformance.behaviours import lab as bench
+from conformance.behaviours import lab as lab_module
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tensors
-from conformance.properties.api._opinfo_calls import OpInfoCall, calls, forms
+from conformance.properties.api._opinfo_calls import OpInfoCall, describe_leaves, first_calls
 
 
-class _Shapes(TorchDispatchMode):
-    """Notes the operators said to be pointwise whose results have not the shape of their broadcast inputs."""
+class _PointwiseShapes(TorchDispatchMode):
+    """A dispatch mode that records each pointwise operator whose result does not have the broadcast shape of
+    its inputs.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen = 0
+        self.checked_calls = 0
         self.wrong: list[str] = []
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = function(*args, **(kwargs or {}))
-        if torch.Tag.pointwise in function.tags and not bench.at_work():
-            self.seen += 1
-            given = [tensor.shape for tensor in tensors((args, kwargs or {}))]
-            due = torch.broadcast_shapes(*given)
-            if any(tensor.shape != due for tensor in tensors(found)):
+        result = function(*args, **(kwargs or {}))
+        if torch.Tag.pointwise in function.tags and not lab_module.is_lab_working():
+            self.checked_calls += 1
+            shapes = [tensor.shape for tensor in tensors((args, kwargs or {}))]
+            expected_shape = torch.broadcast_shapes(*shapes)
+            if any(tensor.shape != expected_shape for tensor in tensors(result)):
                 self.wrong.append(str(function))
-        return found
+        return result
 
 
-def predicted(call: OpInfoCall, mode: Any, run: Callable[[OpInfoCall], Any]) -> Any:
-    """Run a call of fake tensors like its own in their mode; tests put a wrong one in its place."""
+def run_on_fake_tensors(call: OpInfoCall, mode: Any, run: Callable[[OpInfoCall], Any]) -> Any:
+    """Return the result of a call in ``mode`` with fake copies of its tensors. Tests replace this function by
+    a wrong one.
+    """
 
     def fake(leaf: Any) -> Any:
         return mode.from_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
 
-    copy = call.with_tensors([fake(tensor) for tensor in call.tensors()])
+    copy = call.with_replaced_tensors([fake(tensor) for tensor in call.tensors()])
     with enable_python_dispatcher(), mode:
         return run(copy)
 
 
-def _plain(call: OpInfoCall) -> Any:
+def _call_of(call: OpInfoCall) -> Any:
     return call.function(*call.arguments, **call.options)
 
 
-def _in_place(call: OpInfoCall) -> Any:
+def _in_place_call_of(call: OpInfoCall) -> Any:
     assert call.in_place is not None
     return call.in_place(call.arguments[0].clone(), *call.arguments[1:], **call.options)
 
 
-def _agrees(lab: Lab, call: OpInfoCall, make: Callable[[], Any], run: Callable[[OpInfoCall], Any]) -> bool:
-    """Return whether fake tensors predict the forms of what a call gives, or cannot know them.
+def _prediction_agrees(
+    lab: Lab, call: OpInfoCall, make: Callable[[], Any], run: Callable[[OpInfoCall], Any]
+) -> bool:
+    """Return whether fake tensors predict the shapes, dtypes and devices of a call's results, or cannot
+    predict them.
 
-    The CPU is asked about the calls on which the target disagrees. It may itself have no prediction; a wrong
-    one of its own is reported.
+    If the prediction fails on the target, the same call is predicted on the CPU. The target deviates only if
+    the CPU's prediction agrees with the CPU's results.
     """
     torch.manual_seed(11)
     try:
-        real = run(call.copied())
+        real = run(call.with_copied_tensors())
         if lab.on_target:
             lab.target.synchronize()
     except Exception:
-        return True  # whether the device has the operator is stated by other properties
+        return True  # other properties check whether the device has the operator
     try:
-        fake = forms(predicted(call.copied(), make(), run))
+        fake = describe_leaves(run_on_fake_tensors(call.with_copied_tensors(), make(), run))
     except Exception as error:
-        return lab.target.is_cpu or _unknown(error) or not _predicted_on_the_host(call, make, run)
-    return forms(real) == fake or (not lab.target.is_cpu and not _predicted_on_the_host(call, make, run))
+        return lab.target.is_cpu or _is_unpredictable(error) or not _host_prediction_agrees(call, make, run)
+    return describe_leaves(real) == fake or (
+        not lab.target.is_cpu and not _host_prediction_agrees(call, make, run)
+    )
 
 
-def _unknown(error: Exception) -> bool:
+def _is_unpredictable(error: Exception) -> bool:
     text = str(error)
     refused = isinstance(error, torch_testing_internals.dynamic_output_errors())
     return refused or "data-dependent" in text or "data dependent" in text or "data is not allocated" in text
 
 
-def _predicted_on_the_host(
+def _host_prediction_agrees(
     call: OpInfoCall, make: Callable[[], Any], run: Callable[[OpInfoCall], Any]
 ) -> bool:
-    """Return whether fake tensors predict the same call on the host; a device is held to no more."""
-    host = call.with_tensors([t.detach().cpu().requires_grad_(t.requires_grad) for t in call.tensors()]).at(
-        "cpu"
-    )
-    with bench.own_work():
+    """Return whether fake tensors predict the results of the same call on the CPU, which is the control for
+    the device.
+    """
+    host = call.with_replaced_tensors(
+        [t.detach().cpu().requires_grad_(t.requires_grad) for t in call.tensors()]
+    ).on_device("cpu")
+    with lab_module.lab_work():
         try:
-            return forms(run(host.copied())) == forms(predicted(host.copied(), make(), run))
+            return describe_leaves(run(host.with_copied_tensors())) == describe_leaves(
+                run_on_fake_tensors(host.with_copied_tensors(), make(), run)
+            )
         except Exception:
             return False
 
 
-def _over(
+def _check_predictions(
     lab: Lab,
     part: int,
     parts: int,
@@ -107,21 +122,21 @@ def _over(
     *,
     make: Callable[[], Any],
 ) -> None:
-    for call in _strided(lab, part, parts):
-        if run is _in_place and (call.in_place is None or call.name == "resize_"):
+    for call in _strided_calls(lab, part, parts):
+        if run is _in_place_call_of and (call.in_place is None or call.name == "resize_"):
             continue
         with torch_testing_internals.quiet():
-            agrees = not lab.on_target or _agrees(lab, call, make, run)
+            agrees = not lab.on_target or _prediction_agrees(lab, call, make, run)
         lab.holds(f"{call.name} {name} has the form that is predicted", agrees)
 
 
-def _strided(lab: Lab, part: int, parts: int) -> Iterator[OpInfoCall]:
-    for call in calls(lab, part, parts):
+def _strided_calls(lab: Lab, part: int, parts: int) -> Iterator[OpInfoCall]:
+    for call in first_calls(lab, part, parts):
         if call.tensors() and all(tensor.layout is torch.strided for tensor in call.tensors()):
             yield call
 
 
-def _open() -> Any:
+def _dynamic_shape_mode() -> Any:
     return FakeTensorMode(shape_env=ShapeEnv())
 
 
@@ -129,17 +144,17 @@ for _part in range(4):
 
     @behaviour("fake", name=f"shapes-of-pointwise-operators-{_part + 1}-of-4", sees=("shape",))
     def _pointwise(lab: Lab, part: int = _part) -> None:
-        """Each operator that torch marks as pointwise and that an entry of the database runs gives results of
-        the shape of its broadcast inputs.
+        """Each operator that torch tags as pointwise and that a call of the operator database runs returns
+        results of the broadcast shape of its inputs.
         """
         with torch_testing_internals.quiet():
-            for call in _strided(lab, part, 4):
+            for call in _strided_calls(lab, part, 4):
                 torch.manual_seed(11)
-                with _Shapes() as shapes:
+                with _PointwiseShapes() as shapes:
                     try:
-                        _plain(call)
+                        _call_of(call)
                     except Exception:
-                        shapes.wrong.clear()  # whether the device has it is stated by other properties
+                        shapes.wrong.clear()  # other properties check whether the device has it
                 lab.holds(f"{call.name} broadcasts", not shapes.wrong)
         lab.same("a sum", (lab.integers(3, 1) + lab.integers(2)).shape)
 
@@ -148,14 +163,16 @@ for _part in range(4):
 
     @behaviour("fake", name=f"open-sizes-of-operators-{_part + 1}-of-8", sees=())
     def _open_sizes(lab: Lab, part: int = _part) -> None:
-        """Shapes and dtypes that fake tensors of open sizes predict are those of the real results, for each
+        """Fake tensors with dynamic shapes predict the shapes and dtypes of the real results, for every
         eighth operator of the database.
         """
-        _over(lab, 2 * part, 8, "of open sizes", _plain, make=_open)
+        _check_predictions(lab, 2 * part, 8, "of open sizes", _call_of, make=_dynamic_shape_mode)
 
     @behaviour("fake", name=f"open-sizes-of-operators-in-place-{_part + 1}-of-4", sees=())
     def _open_sizes_in_place(lab: Lab, part: int = _part) -> None:
-        """Shapes and dtypes that fake tensors of open sizes predict are those of the real results, for each
+        """Fake tensors with dynamic shapes predict the shapes and dtypes of the real results, for every
         fourth operator of the database that writes in place.
         """
-        _over(lab, part, 4, "of open sizes, in place", _in_place, make=_open)
+        _check_predictions(
+            lab, part, 4, "of open sizes, in place", _in_place_call_of, make=_dynamic_shape_mode
+        )

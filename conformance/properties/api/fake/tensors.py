@@ -1,4 +1,4 @@
-"""Fake tensors: metadata of results, without memory or computation."""
+"""Behaviours of fake tensors: metadata of results, without memory or computation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-def _looks(value: Any, lab: Lab) -> list[Any]:
-    """The metadata of a fake tensor; True in place of the lab's device."""
+def _metadata_of(value: Any, lab: Lab) -> list[Any]:
+    """Return the metadata of a fake tensor, with True in place of the lab's device."""
     return [
         value.shape,
         value.dtype,
@@ -25,7 +25,9 @@ def _looks(value: Any, lab: Lab) -> list[Any]:
 
 @behaviour("fake", level="core", sees=("dtype", "shape"))
 def fake_results(lab: Lab) -> None:
-    """Operators on fake tensors give fake tensors of the real result's shape, dtype, strides and device."""
+    """Operators on fake tensors return fake tensors with the shape, dtype, strides and device of the real
+    result.
+    """
     x, y = lab.integers(2, 3, 4), lab.integers(4, 2)
     calls = {
         "sum": lambda a, b: a.sum(1),
@@ -54,7 +56,7 @@ def fake_results(lab: Lab) -> None:
         real = call(x, y)
         with FakeTensorMode() as mode:
             fake = call(mode.from_tensor(x), mode.from_tensor(y))
-        lab.same(f"fake {name}", _looks(fake, lab))
+        lab.same(f"fake {name}", _metadata_of(fake, lab))
         lab.holds(f"{name} has the real shape", fake.shape == real.shape)
         lab.holds(f"{name} has the real dtype", fake.dtype == real.dtype)
         lab.holds(f"{name} has the real device", fake.device == real.device)
@@ -62,8 +64,8 @@ def fake_results(lab: Lab) -> None:
 
 @behaviour("fake", level="core", sees=())
 def fake_devices(lab: Lab) -> None:
-    """Within the mode factories make fake tensors on the device asked for; mixed devices are refused as for
-    real ones.
+    """Inside FakeTensorMode, factories return fake tensors on the requested device. Operators on tensors of
+    two devices raise the error that real tensors raise.
     """
     kind = lab.device.type
     with FakeTensorMode():
@@ -79,19 +81,19 @@ def fake_devices(lab: Lab) -> None:
             "parameter": torch.nn.Parameter(torch.empty(2, device=lab.device)),
             "module": torch.nn.Linear(2, 3, device=lab.device)(torch.empty(1, 2, device=lab.device)),
         }.items():
-            lab.same(name, _looks(fake, lab))
+            lab.same(name, _metadata_of(fake, lab))
         x, index = torch.empty(4, 3, device=lab.device), torch.tensor([0, 2])
-        lab.same("indexed from the host", _looks(x[index], lab))
+        lab.same("indexed from the host", _metadata_of(x[index], lab))
         x[index] = 1.0
         x[0] = torch.tensor(3.0)
-        lab.same("after writes", _looks(x, lab))
+        lab.same("after writes", _metadata_of(x, lab))
         host = torch.empty(4, 3)
         host.copy_(x)
         lab.same("copied to the host", [host.device.type, isinstance(host, FakeTensor)])
         lab.same("back on the host", x.cpu().device.type)
         if kind != "cpu":
-            refused = _error(lambda: x + torch.empty(4, 3))
-            out = _error(lambda: torch.add(x, x, out=torch.empty(4, 3)))
+            refused = _raises_error(lambda: x + torch.empty(4, 3))
+            out = _raises_error(lambda: torch.add(x, x, out=torch.empty(4, 3)))
         else:
             refused, out = True, True
         lab.same("a sum of two devices is refused", refused)
@@ -99,7 +101,7 @@ def fake_devices(lab: Lab) -> None:
         lab.same("meta is left as it is", torch.empty(2, device="meta").device.type)
 
 
-def _error(call: Any) -> bool:
+def _raises_error(call: Any) -> bool:
     try:
         call()
     except Exception:
@@ -109,8 +111,8 @@ def _error(call: Any) -> bool:
 
 @behaviour("fake", level="core", sees=("error",))
 def fake_values_are_refused(lab: Lab) -> None:
-    """Anything that needs a value of a fake tensor raises an error that says so; constants made in the mode
-    are known until changed.
+    """An operation that needs a value of a fake tensor raises an error that says so. Constants made inside
+    the mode keep their values until they are changed.
     """
     with FakeTensorMode() as mode:
         x = mode.from_tensor(lab.integers(3))
@@ -118,12 +120,12 @@ def fake_values_are_refused(lab: Lab) -> None:
         lab.raises("truth", lambda: bool(x.sum() > 0), DataDependentOutputException, RuntimeError)
         lab.raises("nonzero", lambda: x.nonzero(), Exception)
         lab.raises("tolist", lambda: x.tolist(), Exception)
-        known = torch.tensor(4.0)
-        lab.same("a constant", known.item())
-        known.add_(1)
-        lab.same("a changed constant", known.item())
-        known.add_(torch.empty(()))
-        lab.raises("after an unknown was added", known.item, DataDependentOutputException, RuntimeError)
+        constant = torch.tensor(4.0)
+        lab.same("a constant", constant.item())
+        constant.add_(1)
+        lab.same("a changed constant", constant.item())
+        constant.add_(torch.empty(()))
+        lab.raises("after an unknown was added", constant.item, DataDependentOutputException, RuntimeError)
     second_mode = FakeTensorMode()
     foreign = second_mode.from_tensor(lab.integers(3))
     with FakeTensorMode() as mode:
@@ -134,21 +136,21 @@ def fake_values_are_refused(lab: Lab) -> None:
     with FakeTensorMode():
         lab.raises("a real tensor in the mode", lambda: real + 1, Exception, match="[Ff]ake")
     with FakeTensorMode(allow_non_fake_inputs=True):
-        lab.same("unless that is allowed", _looks(real + 1, lab))
+        lab.same("unless that is allowed", _metadata_of(real + 1, lab))
 
 
 @behaviour("fake", level="core", sees=("error",))
 def fake_copies(lab: Lab) -> None:
-    """A real tensor is faked once per mode, with views sharing a storage and gradients kept; the fake can be
-    printed, copied and differentiated.
+    """A mode converts each real tensor to one fake tensor. Views share a storage, and gradients are kept. A
+    fake tensor can be printed, copied and differentiated.
     """
     base = lab.integers(3, 4)
     view = base[1]
     leaf = lab.integers(2, requires_grad=True)
     mode = FakeTensorMode()
-    fake_base, again, part = mode.from_tensor(base), mode.from_tensor(base), mode.from_tensor(view)
-    lab.holds("it is the same fake", fake_base is again)
-    lab.same("of views", _looks(part, lab))
+    fake_base, second_fake, part = mode.from_tensor(base), mode.from_tensor(base), mode.from_tensor(view)
+    lab.holds("it is the same fake", fake_base is second_fake)
+    lab.same("of views", _metadata_of(part, lab))
     lab.holds("views share a storage", fake_base.untyped_storage()._cdata == part.untyped_storage()._cdata)
     lab.holds(
         "apart from others",
@@ -158,24 +160,26 @@ def fake_copies(lab: Lab) -> None:
     lab.same("need of gradients", [fake.requires_grad, fake.is_leaf])
     with mode:
         (fake * 2).sum().backward()
-    lab.same("its gradient", _looks(fake.grad, lab))
+    lab.same("its gradient", _metadata_of(fake.grad, lab))
     lab.same("printed", ["FakeTensor" in repr(fake_base), "size=(3, 4)" in repr(fake_base)])
     copied = copy.deepcopy(fake_base)
-    lab.same("deepcopy", _looks(copied, lab))
+    lab.same("deepcopy", _metadata_of(copied, lab))
     with mode:
         model = torch.nn.Sequential(torch.nn.Linear(4, 5, device=lab.device), torch.nn.ReLU())
         out = model(fake_base)
         out.sum().backward()
-        lab.same("a module", _looks(out, lab))
-        lab.same("its gradients", [_looks(p.grad, lab) for p in model.parameters()])
+        lab.same("a module", _metadata_of(out, lab))
+        lab.same("its gradients", [_metadata_of(p.grad, lab) for p in model.parameters()])
         recurrent = torch.nn.LSTM(4, 2, device=lab.device)
-        lab.same("a recurrent module", _looks(recurrent(fake_base[None])[0], lab))
+        lab.same("a recurrent module", _metadata_of(recurrent(fake_base[None])[0], lab))
     lab.raises("an empty storage has no pointer to data", lambda: fake_base.cpu().numpy(), Exception)
 
 
 @behaviour("fake", level="core", sees=("value", "error"))
 def meta_tensors(lab: Lab) -> None:
-    """Meta tensors compute only shapes, hold no data, and leave meta only by empty_like or to_empty."""
+    """Operators on meta tensors compute only shapes. Meta tensors hold no data and move to another device
+    only by empty_like or to_empty.
+    """
     x = torch.empty(2, 3, device="meta")
     real = lab.integers(2, 3)
     lab.same("of a real one", [real.to("meta").shape, real.to("meta").dtype, real.to("meta").stride()])

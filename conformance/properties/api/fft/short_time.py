@@ -1,4 +1,4 @@
-"""Short-time Fourier transforms."""
+"""Behaviours of short-time Fourier transforms."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import Array, from_array, refuses_two_devices, values
-from conformance.properties.api.fft.transforms import room
+from conformance.properties.api._numpy_values import (
+    Array,
+    expect_error_for_two_devices,
+    tensor_from_array,
+    to_wide_array,
+)
+from conformance.properties.api.fft.transforms import transform_roundings
 
 _DTYPES = ("float64", "complex128", "float32")
 
 
-def _frames(array: Array, window: Array, hop: int) -> Array:
-    """The definition: the transform of each windowed stretch of a signal of one dimension, in columns."""
+def _stft_by_definition(array: Array, window: Array, hop: int) -> Array:
+    """Return the transforms of the windowed frames of a one-dimensional signal, one frame per column."""
     size = len(window)
     starts = range(0, len(array) - size + 1, hop)
     return numpy.stack([numpy.fft.fft(array[start : start + size] * window) for start in starts], 1)
@@ -26,22 +31,22 @@ def _frames(array: Array, window: Array, hop: int) -> Array:
 
 @behaviour("fft", dtypes=_DTYPES, level="core", sees=("value",))
 def short_time_transforms(lab: Lab) -> None:
-    """stft is the transform of windowed stretches: centred with padding or not, whole or one side,
-    normalised, of batches, with windows that are shorter or complex.
+    """stft returns the transforms of windowed frames: centred with padding or not, two-sided or one-sided,
+    normalised or not, for batches, and with shorter or complex windows.
     """
     signal = lab.integers(40)
-    array = values(signal)
-    for size, hop, given in itertools.product((8, 7), (2, 5), (None, 5)):
+    array = to_wide_array(signal)
+    for size, hop, window_size in itertools.product((8, 7), (2, 5), (None, 5)):
         window = lab.integers(
-            size if given is None else given,
+            size if window_size is None else window_size,
             low=1,
             high=4,
             dtype=torch.float64 if lab.dtype != torch.float32 else torch.float32,
         )
         padded = numpy.zeros(size)
-        left = (size - len(window)) // 2
-        padded[left : left + len(window)] = values(window)
-        expected = _frames(array, padded, hop)
+        margin = (size - len(window)) // 2
+        padded[margin : margin + len(window)] = to_wide_array(window)
+        expected = _stft_by_definition(array, padded, hop)
         options: dict[str, Any] = {
             "n_fft": size,
             "hop_length": hop,
@@ -54,49 +59,54 @@ def short_time_transforms(lab: Lab) -> None:
             name,
             torch.stft(signal, center=False, onesided=False, **options),
             expected,
-            roundings=room(8 * size),
+            roundings=transform_roundings(8 * size),
         )
         lab.expect(
             f"normalised {name}",
             signal.stft(center=False, onesided=False, normalized=True, **options),
             expected / math.sqrt(size),
-            roundings=room(8 * size),
+            roundings=transform_roundings(8 * size),
         )
         batch = torch.stack([signal, 2 * signal])
         lab.expect(
             f"a batch {name}",
             torch.stft(batch, center=False, onesided=False, **options),
             numpy.stack([expected, 2 * expected]),
-            roundings=room(8 * size),
+            roundings=transform_roundings(8 * size),
         )
         for mode, numpy_mode in (("reflect", "reflect"), ("constant", "constant"), ("circular", "wrap")):
             around = numpy.pad(array, size // 2, numpy_mode)  # type: ignore[call-overload]
             lab.expect(
                 f"centred by {mode} {name}",
                 torch.stft(signal, pad_mode=mode, onesided=False, **options),
-                _frames(around, padded, hop),
-                roundings=room(8 * size),
+                _stft_by_definition(around, padded, hop),
+                roundings=transform_roundings(8 * size),
             )
         if not lab.dtype.is_complex:
             lab.expect(
                 f"one side {name}",
                 torch.stft(signal, center=False, **options),
                 expected[: size // 2 + 1],
-                roundings=room(8 * size),
+                roundings=transform_roundings(8 * size),
             )
-    turns = from_array(
+    turns = tensor_from_array(
         lab,
         numpy.exp(1j * numpy.arange(8)),
         torch.complex128 if lab.dtype != torch.float32 else torch.complex64,
     )
     result = torch.stft(signal, 8, 3, window=turns, center=False)
-    lab.expect("a complex window", result, _frames(array, values(turns), 3), roundings=room(64))
+    lab.expect(
+        "a complex window",
+        result,
+        _stft_by_definition(array, to_wide_array(turns), 3),
+        roundings=transform_roundings(64),
+    )
 
 
 @behaviour("fft", dtypes=("float64", "complex128"), level="core", sees=("value",))
 def short_time_transforms_and_back(lab: Lab) -> None:
-    """istft of stft gives the signal back, for any sizes, hops, padding and normalisation, for batches and
-    complex signals, is linear, and pads with zeros beyond the frames.
+    """istft inverts stft for any size, hop, padding and normalisation, for batches and complex signals. istft
+    is linear and pads with zeros beyond the frames.
     """
     for shape, size, hop, mode, normalised in itertools.product(
         ((60,), (2, 47)), (12, 9), (3, 4), ("constant", "reflect", "circular"), (False, True)
@@ -117,24 +127,26 @@ def short_time_transforms_and_back(lab: Lab) -> None:
             lab.expect(
                 f"{shape} {size} {hop} {mode} {normalised} {onesided}",
                 back,
-                values(x),
-                roundings=room(64 * size),
+                to_wide_array(x),
+                roundings=transform_roundings(64 * size),
             )
     wide = torch.complex128
     window = torch.hann_window(12, dtype=torch.float64, device=lab.device) + 0.25
     real, imaginary = lab.integers(2, 7, 9, dtype=wide), lab.integers(2, 7, 9, dtype=wide)
     options = {"n_fft": 12, "hop_length": 4, "window": window}
-    apart = values(real.istft(**options)) * 2 - values(imaginary.istft(**options)) * 3
-    lab.expect("linear", torch.istft(2 * real - 3 * imaginary, **options), apart, roundings=room(1024))
+    apart = to_wide_array(real.istft(**options)) * 2 - to_wide_array(imaginary.istft(**options)) * 3
+    lab.expect(
+        "linear", torch.istft(2 * real - 3 * imaginary, **options), apart, roundings=transform_roundings(1024)
+    )
     lab.expect(
         "a batch",
         torch.istft(real, **options)[1],
-        values(torch.istft(real[1], **options)),
-        roundings=room(256),
+        to_wide_array(torch.istft(real[1], **options)),
+        roundings=transform_roundings(256),
     )
     flat = torch.zeros(3, 5, dtype=wide, device=lab.device)
     flat[0] = 4
-    lab.expect("a constant", torch.istft(flat, 4, length=4), [1.0] * 4, roundings=room(64))
+    lab.expect("a constant", torch.istft(flat, 4, length=4), [1.0] * 4, roundings=transform_roundings(64))
     ones = torch.ones(5, dtype=torch.float64, device=lab.device)
     for cycle in (1, 2):
         wave: Any = torch.zeros(3, 2, dtype=wide, device=lab.device)
@@ -144,7 +156,7 @@ def short_time_transforms_and_back(lab: Lab) -> None:
             f"a sine of {cycle}",
             back,
             4 * numpy.sin(2 * numpy.pi * cycle * numpy.arange(10) / 5),
-            roundings=room(64),
+            roundings=transform_roundings(64),
         )
     x = lab.integers(20, dtype=torch.float64)
     box = torch.ones(6, dtype=torch.float64, device=lab.device)
@@ -155,13 +167,14 @@ def short_time_transforms_and_back(lab: Lab) -> None:
         match="(?i)shorter than the length",
     )
     lab.expect("zeros beyond the frames", back[18:], [0.0] * 7)
-    lab.expect("the signal before them", back[:18], values(x)[:18], roundings=room(64))
+    lab.expect("the signal before them", back[:18], to_wide_array(x)[:18], roundings=transform_roundings(64))
 
 
 @behaviour("fft", dtypes=("float64",), level="core", sees=("error",))
 def short_time_transforms_refuse(lab: Lab) -> None:
-    """stft refuses sizes, windows and shapes that do not fit, one side of complex signals and an unsaid
-    return_complex; istft refuses windows that leave gaps and empty spectra.
+    """stft raises errors for sizes, windows and shapes that do not fit, for one-sided transforms of complex
+    signals, and for a missing return_complex. istft raises errors for windows that leave gaps and for
+    empty spectra.
     """
     x = lab.integers(10)
     options: dict[str, Any] = {"return_complex": True}
@@ -208,13 +221,13 @@ def short_time_transforms_refuse(lab: Lab) -> None:
     )
     lab.warns("istft without a window", lambda: torch.istft(spectrum, 4), match="(?i)window was not provided")
     window = torch.ones(4, dtype=torch.float64)
-    refuses_two_devices(
+    expect_error_for_two_devices(
         lab,
         "stft with a window elsewhere",
         lambda: x.stft(4, window=window, **options),
         match="(?i)same device",
     )
-    refuses_two_devices(
+    expect_error_for_two_devices(
         lab,
         "istft with a window elsewhere",
         lambda: torch.istft(spectrum, 4, window=window),

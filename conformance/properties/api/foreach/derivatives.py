@@ -1,4 +1,4 @@
-"""Derivatives of torch's database of operators over lists of tensors."""
+"""Behaviours of derivatives of the foreach operators in torch's database."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tree_map
 
-#: Samples of an entry whose derivative is tried: of complex numbers, which take twice as long, one.
-LIMIT = 2
-LIMIT_OF_COMPLEX = 1
+#: The number of samples of each operator whose derivatives are checked. Complex samples take twice as long.
+SAMPLE_LIMIT = 2
+COMPLEX_SAMPLE_LIMIT = 1
 
 
-def _check(lab: Lab, name: str, info: Any, sample: Any, in_place: bool) -> None:
+def _check_gradients(lab: Lab, name: str, info: Any, sample: Any, in_place: bool) -> None:
     def moved(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             return lab.to(leaf.detach()).requires_grad_(leaf.requires_grad)
@@ -29,14 +29,14 @@ def _check(lab: Lab, name: str, info: Any, sample: Any, in_place: bool) -> None:
     outcome: Any
 
     def inside(leaf: Any) -> Any:
-        """Put numbers into the domain of every entry, and no two alike."""
+        """Return values inside the domain of every operator, with no two equal."""
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
             return lab.floats(
                 *leaf.shape, low=0.2, high=0.9, dtype=leaf.dtype, requires_grad=leaf.requires_grad
             )
         return moved(leaf)
 
-    given, args, options = tree_map(inside, (list(sample.input), sample.args, dict(sample.kwargs)))
+    inputs, args, options = tree_map(inside, (list(sample.input), sample.args, dict(sample.kwargs)))
     options.pop("disable_fastpath", None)
     call: Callable[..., Any] = info.inplace_variant if in_place else info.op
 
@@ -50,7 +50,7 @@ def _check(lab: Lab, name: str, info: Any, sample: Any, in_place: bool) -> None:
     try:
         outcome = gradcheck(
             function,
-            tuple(given),
+            tuple(inputs),
             check_forward_ad=info.supports_forward_ad and not torch_testing_internals.under_a_mode(),
             check_backward_ad=info.supports_autograd,
             check_batched_grad=False,
@@ -59,7 +59,7 @@ def _check(lab: Lab, name: str, info: Any, sample: Any, in_place: bool) -> None:
     except GradcheckError:
         outcome = False
     except Exception as error:
-        outcome = type(error).__name__  # what has no derivative has none on the CPU either
+        outcome = type(error).__name__  # an operator without a derivative raises the same error on the CPU
     lab.same(f"gradcheck of {name}", outcome)
     lab.holds(f"gradients of {name} are those of its values", outcome is not False)
 
@@ -74,9 +74,7 @@ for _kind, _part in itertools.product(("", "-in-place"), range(4)):
         sees=("value",),
     )
     def _derivatives(lab: Lab, part: int = _part, in_place: bool = bool(_kind)) -> None:
-        """gradcheck passes, forward and backward, for each fourth operator over lists of tensors of the
-        database.
-        """
+        """gradcheck passes in forward and backward mode for every fourth foreach operator of the database."""
         for info in torch_testing_internals.foreach_db()[part::4]:
             if not info.supports_autograd or lab.dtype not in torch_testing_internals.forward_dtypes(info):
                 continue
@@ -84,7 +82,7 @@ for _kind, _part in itertools.product(("", "-in-place"), range(4)):
                 continue
             seed = torch_testing_internals.seed_for(info.name, str(lab.dtype))
             samples = torch_testing_internals.foreach_inputs(info, lab.dtype, seed=seed)
-            limit = LIMIT_OF_COMPLEX if lab.dtype.is_complex else LIMIT
+            limit = COMPLEX_SAMPLE_LIMIT if lab.dtype.is_complex else SAMPLE_LIMIT
             for number, sample in enumerate(samples[:limit]):
-                _check(lab, f"{info.name} [{number}]", info, sample, in_place)
+                _check_gradients(lab, f"{info.name} [{number}]", info, sample, in_place)
         lab.same("a product", torch._foreach_mul([lab.integers(2), lab.integers(3)], 2))

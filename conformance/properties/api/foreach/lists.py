@@ -1,4 +1,4 @@
-"""Operators over lists of tensors, compared with the operator of a single tensor."""
+"""Behaviours of foreach operators, compared with the single-tensor operator."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import values
+from conformance.properties.api._numpy_values import to_wide_array
 
 _DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "complex64", "bool")
 
-#: Operators of one list, without their prefix; all but zero have an in-place and an out-of-place form.
+#: Operators of one list, without their prefix. Each has an in-place and an out-of-place form.
 UNARY = (
     "abs",
     "acos",
@@ -47,13 +47,13 @@ UNARY = (
     "tanh",
     "trunc",
 )
-#: Operators of a list and another, a number, or a list of numbers.
+#: Operators of a list and a second list, a number, or a list of numbers.
 BINARY = ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "clamp_max", "clamp_min")
 POINTWISE = ("addcmul", "addcdiv")
 
 
-def lists(lab: Lab, *, low: int = 1, high: int = 4, gaps: bool = False) -> list[torch.Tensor]:
-    """Tensors of several shapes, one of them without elements and one without dimensions."""
+def make_tensors(lab: Lab, *, low: int = 1, high: int = 4, gaps: bool = False) -> list[torch.Tensor]:
+    """Return tensors of several shapes, one without elements and one without dimensions."""
     groups = []
     for shape in ((3, 2), (5,), (0, 4), (2, 1, 3), ()):
         tensor = lab.integers(*shape, low=low, high=high) if shape else lab.integers(1, low=low, high=high)[0]
@@ -61,24 +61,27 @@ def lists(lab: Lab, *, low: int = 1, high: int = 4, gaps: bool = False) -> list[
     return groups
 
 
-def foreach(name: str) -> Callable[..., Any]:
-    """The operator over lists of a name."""
+def foreach_function(name: str) -> Callable[..., Any]:
+    """Return the foreach operator with the given name."""
     return getattr(torch, f"_foreach_{name}")  # type: ignore[no-any-return]
 
 
-def plain_form(name: str) -> Callable[..., Any]:
-    """The operator of single tensors of a name."""
+def single_tensor_function(name: str) -> Callable[..., Any]:
+    """Return the operator of single tensors with the given name."""
     function: Callable[..., Any] = getattr(torch, name)
     return function
 
 
-def agree(
+def compare_with_loop(
     lab: Lab,
     name: str,
     call: Callable[[], Sequence[torch.Tensor]],
     loop: Callable[[], Sequence[torch.Tensor]],
 ) -> bool:
-    """Compare a call over lists with the loop, or expect a refusal if the loop is refused."""
+    """Compare a foreach call with a loop of single calls, and return whether the loop succeeds.
+
+    If the loop raises an error, the foreach call must raise one too.
+    """
     try:
         expected = loop()
     except (RuntimeError, NotImplementedError):
@@ -86,59 +89,61 @@ def agree(
         return False
     result = call()
     lab.holds(f"{name} gives as many", len(result) == len(expected))
-    for place, (value, due) in enumerate(zip(result, expected, strict=False)):
+    for index, (value, expected_tensor) in enumerate(zip(result, expected, strict=False)):
         lab.holds(
-            f"{name} [{place}] has the dtype and shape of the loop's",
-            value.dtype == due.dtype and value.shape == due.shape,
+            f"{name} [{index}] has the dtype and shape of the loop's",
+            value.dtype == expected_tensor.dtype and value.shape == expected_tensor.shape,
         )
         if value.is_floating_point() or value.is_complex():
-            lab.expect(f"{name} [{place}]", value, values(due), roundings=8.0)
+            lab.expect(f"{name} [{index}]", value, to_wide_array(expected_tensor), roundings=8.0)
         else:
-            lab.expect(f"{name} [{place}]", value, values(due))
+            lab.expect(f"{name} [{index}]", value, to_wide_array(expected_tensor))
     return True
 
 
 @behaviour("foreach", dtypes=_DTYPES, level="core", sees=("value",))
 def one_list(lab: Lab) -> None:
-    """Each operator of one list gives what the operator gives for each tensor, contiguous or not, and in
-    place writes to each and raises its version.
+    """Each foreach operator of one list returns the operator's result for each tensor, contiguous or not. Its
+    in-place form writes to each tensor and increases its version.
     """
     for name, gaps in itertools.product(UNARY, (False, True)[: 2 if lab.dtype == torch.float32 else 1]):
         high = 2 if name in ("acos", "asin") else 4
-        given = lists(lab, high=high, gaps=gaps)
-        word = f"{name}{' with gaps' if gaps else ''}"
-        if not agree(
+        tensors = make_tensors(lab, high=high, gaps=gaps)
+        case_name = f"{name}{' with gaps' if gaps else ''}"
+        if not compare_with_loop(
             lab,
-            word,
-            lambda: foreach(name)(given),
-            lambda: [plain_form(name)(x) for x in given],
+            case_name,
+            lambda: foreach_function(name)(tensors),
+            lambda: [single_tensor_function(name)(x) for x in tensors],
         ):
             continue
-        copies, others = [x.clone() for x in given], [x.clone() for x in given]
+        copies, loop_copies = [x.clone() for x in tensors], [x.clone() for x in tensors]
         versions = [x._version for x in copies]
 
         def in_place(name: str = name, copies: list[torch.Tensor] = copies) -> list[torch.Tensor]:
-            foreach(f"{name}_")(copies)
+            foreach_function(f"{name}_")(copies)
             return copies
 
-        if agree(lab, f"{word} in place", in_place, lambda: [getattr(x, f"{name}_")() for x in others]):
+        if compare_with_loop(
+            lab, f"{case_name} in place", in_place, lambda: [getattr(x, f"{name}_")() for x in loop_copies]
+        ):
             lab.holds(
-                f"{word} in place raises the versions",
+                f"{case_name} in place raises the versions",
                 all(x._version > v for x, v in zip(copies, versions, strict=True) if x.numel()),
             )
-    zeroed = lists(lab)
+    zeroed = make_tensors(lab)
     torch._foreach_zero_(zeroed)
     lab.same("zero_", zeroed)
 
 
 @behaviour("foreach", dtypes=_DTYPES, level="core", sees=("value",))
 def two_lists(lab: Lab) -> None:
-    """Each operator of two lists, of a list and a number, of a list and numbers, gives what the operator
-    gives for each pair, and in place writes to the first.
+    """Each foreach operator of two lists, of a list and a number, or of a list and numbers returns the
+    operator's result for each pair. Its in-place form writes to the first list.
     """
     for name, gaps in itertools.product(BINARY, (False, True)[: 2 if lab.dtype == torch.float32 else 1]):
-        given, second = lists(lab, gaps=gaps), lists(lab, gaps=not gaps)
-        word = f"{name}{' with gaps' if gaps else ''}"
+        first, second = make_tensors(lab, gaps=gaps), make_tensors(lab, gaps=not gaps)
+        case_name = f"{name}{' with gaps' if gaps else ''}"
         numbers = [2, 3, 1, 2, 1]
         forms: dict[str, tuple[Any, Sequence[Any]]] = {
             "lists": (second, second),
@@ -148,69 +153,80 @@ def two_lists(lab: Lab) -> None:
             "mixed numbers": ([2, 0.5, 1, 2, True], [2, 0.5, 1, 2, True]),
         }
         for form, (right, each) in forms.items():
-            plain = plain_form(name)
+            single_function = single_tensor_function(name)
             if name in ("maximum", "minimum") and form != "lists":
-                plain = torch.clamp_min if name == "maximum" else torch.clamp_max
+                single_function = torch.clamp_min if name == "maximum" else torch.clamp_max
             if form == "mixed numbers" and lab.dtype in (torch.bool, torch.int32, torch.int64):
                 continue
-            done = agree(
+            done = compare_with_loop(
                 lab,
-                f"{word} of {form}",
-                lambda: foreach(name)(given, right),
-                lambda: [plain(x, y) for x, y in zip(given, each, strict=True)],
+                f"{case_name} of {form}",
+                lambda: foreach_function(name)(first, right),
+                lambda: [single_function(x, y) for x, y in zip(first, each, strict=True)],
             )
             if not done:
                 continue
-            copies, seconds = [x.clone() for x in given], [x.clone() for x in given]
+            copies, seconds = [x.clone() for x in first], [x.clone() for x in first]
 
             def in_place(
                 name: str = name, copies: list[torch.Tensor] = copies, right: Any = right
             ) -> list[torch.Tensor]:
-                foreach(f"{name}_")(copies, right)
+                foreach_function(f"{name}_")(copies, right)
                 return copies
 
             def loop(
-                plain: Any = plain, seconds: list[torch.Tensor] = seconds, each: Sequence[Any] = each
+                single_function: Any = single_function,
+                seconds: list[torch.Tensor] = seconds,
+                each: Sequence[Any] = each,
             ) -> list[torch.Tensor]:
                 return [
                     getattr(
-                        x, f"{plain.__name__}_" if plain.__name__ not in ("maximum", "minimum") else "copy_"
-                    )(*((plain(x, y),) if plain.__name__ in ("maximum", "minimum") else (y,)))
+                        x,
+                        f"{single_function.__name__}_"
+                        if single_function.__name__ not in ("maximum", "minimum")
+                        else "copy_",
+                    )(
+                        *(
+                            (single_function(x, y),)
+                            if single_function.__name__ in ("maximum", "minimum")
+                            else (y,)
+                        )
+                    )
                     for x, y in zip(seconds, each, strict=True)
                 ]
 
-            agree(lab, f"{word} of {form} in place", in_place, loop)
-    given, second = lists(lab), lists(lab)
+            compare_with_loop(lab, f"{case_name} of {form} in place", in_place, loop)
+    first, second = make_tensors(lab), make_tensors(lab)
     for name in ("add", "sub"):
-        agree(
+        compare_with_loop(
             lab,
             f"{name} by alpha",
-            lambda: foreach(name)(given, second, alpha=2),
-            lambda: [plain_form(name)(x, y, alpha=2) for x, y in zip(given, second, strict=True)],
+            lambda: foreach_function(name)(first, second, alpha=2),
+            lambda: [single_tensor_function(name)(x, y, alpha=2) for x, y in zip(first, second, strict=True)],
         )
     if lab.dtype != torch.bool:
-        agree(
+        compare_with_loop(
             lab,
             "a number to the power of a list",
-            lambda: torch._foreach_pow(2, given),
-            lambda: [torch.pow(2, x) for x in given],
+            lambda: torch._foreach_pow(2, first),
+            lambda: [torch.pow(2, x) for x in first],
         )
         scale = lab.put(2, dtype=lab.dtype)
         for name in ("add", "mul", "div"):
-            agree(
+            compare_with_loop(
                 lab,
                 f"{name} of a tensor without dimensions",
-                lambda: foreach(name)(given, scale),
-                lambda: [plain_form(name)(x, scale) for x in given],
+                lambda: foreach_function(name)(first, scale),
+                lambda: [single_tensor_function(name)(x, scale) for x in first],
             )
-    targets = lists(lab)
+    targets = make_tensors(lab)
     torch._foreach_copy_(targets, second)
     lab.same("copy_", targets)
 
 
-def _pointwise(lab: Lab, name: str, gaps: bool) -> None:
-    a, b, c = (lists(lab, gaps=gaps) for _ in range(3))
-    function, plain = foreach(name), plain_form(name)
+def _check_ternary(lab: Lab, name: str, gaps: bool) -> None:
+    a, b, c = (make_tensors(lab, gaps=gaps) for _ in range(3))
+    function, single_function = foreach_function(name), single_tensor_function(name)
     several = [2.0, 0.5, 1.0, 3.0, 1.0]
     forms: dict[str, tuple[tuple[Any, ...], Sequence[float]]] = {
         "no value": ((), [1.0] * 5),
@@ -220,39 +236,39 @@ def _pointwise(lab: Lab, name: str, gaps: bool) -> None:
     }
 
     def loop(each: Sequence[float]) -> list[torch.Tensor]:
-        return [plain(x, y, z, value=v) for x, y, z, v in zip(a, b, c, each, strict=True)]
+        return [single_function(x, y, z, value=v) for x, y, z, v in zip(a, b, c, each, strict=True)]
 
-    for form, (given, each) in forms.items():
-        word = f"{name} with {form}{' with gaps' if gaps else ''}"
-        agree(lab, word, lambda: function(a, b, c, *given), lambda: loop(each))
+    for form, (extra_arguments, each) in forms.items():
+        case_name = f"{name} with {form}{' with gaps' if gaps else ''}"
+        compare_with_loop(lab, case_name, lambda: function(a, b, c, *extra_arguments), lambda: loop(each))
         copies = [x.clone() for x in a]
-        function_in_place = foreach(f"{name}_")
-        function_in_place(copies, b, c, *given)
-        agree(lab, f"{word} in place", lambda: copies, lambda: loop(each))
+        function_in_place = foreach_function(f"{name}_")
+        function_in_place(copies, b, c, *extra_arguments)
+        compare_with_loop(lab, f"{case_name} in place", lambda: copies, lambda: loop(each))
     row, column = lab.integers(3, 1, low=1), lab.integers(1, 2, low=1)
-    agree(
+    compare_with_loop(
         lab,
         f"{name} that broadcasts",
         lambda: function([a[0]], [row], [column]),
-        lambda: [plain(a[0], row, column)],
+        lambda: [single_function(a[0], row, column)],
     )
 
 
 @behaviour("foreach", dtypes=("float32", "float64", "complex64", "bfloat16"), level="core", sees=("value",))
 def three_lists(lab: Lab) -> None:
-    """addcmul, addcdiv and lerp of three lists, with a value, a list of values or a tensor of them, give what
-    they give for each, in place as well; tensors that broadcast do.
+    """addcmul, addcdiv and lerp of three lists return the operator's result for each tensor, also in place.
+    They accept one value, a list of values or a tensor of values. Tensors broadcast.
     """
     for name, gaps in itertools.product(POINTWISE, (False, True)):
-        _pointwise(lab, name, gaps)
-    a, b, w = (lists(lab) for _ in range(3))
-    agree(
+        _check_ternary(lab, name, gaps)
+    a, b, w = (make_tensors(lab) for _ in range(3))
+    compare_with_loop(
         lab,
         "lerp by lists",
         lambda: torch._foreach_lerp(a, b, w),
         lambda: [torch.lerp(x, y, z) for x, y, z in zip(a, b, w, strict=True)],
     )
-    agree(
+    compare_with_loop(
         lab,
         "lerp by a number",
         lambda: torch._foreach_lerp(a, b, 0.25),
@@ -260,7 +276,7 @@ def three_lists(lab: Lab) -> None:
     )
     copies = [x.clone() for x in a]
     torch._foreach_lerp_(copies, b, 0.25)
-    agree(
+    compare_with_loop(
         lab,
         "lerp_ by a number",
         lambda: copies,

@@ -1,4 +1,6 @@
-"""Lists at the edges: special values, gradients, two devices, and lists that do not fit."""
+"""Behaviours of foreach operators in special cases: special values, gradients, two devices, and lists that do
+not fit.
+"""
 
 from __future__ import annotations
 
@@ -11,33 +13,43 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import values
-from conformance.properties.api.foreach.lists import BINARY, POINTWISE, agree, foreach, lists, plain_form
+from conformance.properties.api._numpy_values import to_wide_array
+from conformance.properties.api.foreach.lists import (
+    BINARY,
+    POINTWISE,
+    compare_with_loop,
+    foreach_function,
+    make_tensors,
+    single_tensor_function,
+)
 
 
 @behaviour("foreach", dtypes=("float32", "float64", "float16", "bfloat16"), level="core", sees=("value",))
 def norms_of_lists(lab: Lab) -> None:
-    """norm and max of a list give those of each tensor, however many there are and however large, and norms
-    do not overflow if the result fits.
+    """norm and max of a list return the results of each tensor, for any number of tensors and any magnitude.
+    A norm does not overflow if its result fits.
     """
-    given = [x for x in lists(lab) if x.numel()] + [lab.integers(3000, low=-1, high=2)]
+    tensors = [x for x in make_tensors(lab) if x.numel()] + [lab.integers(3000, low=-1, high=2)]
     for order in (1, 2, math.inf):
-        agree(
+        compare_with_loop(
             lab,
             f"norm {order}",
-            lambda: torch._foreach_norm(given, order),
-            lambda: [torch.linalg.vector_norm(x, order) for x in given],
+            lambda: torch._foreach_norm(tensors, order),
+            lambda: [torch.linalg.vector_norm(x, order) for x in tensors],
         )
-    agree(lab, "max", lambda: torch._foreach_max(given), lambda: [x.max() for x in given])
+    compare_with_loop(lab, "max", lambda: torch._foreach_max(tensors), lambda: [x.max() for x in tensors])
     long = [lab.integers(131072, low=-1, high=2)]
     for order in (1, 2):
-        room = {"roundings": 64.0}
+        tolerance = {"roundings": 64.0}
         result = torch._foreach_norm(long, order)[0]
         lab.expect(
-            f"norm {order} of a long one", result, values(torch.linalg.vector_norm(long[0], order)), **room
+            f"norm {order} of a long one",
+            result,
+            to_wide_array(torch.linalg.vector_norm(long[0], order)),
+            **tolerance,
         )
     many = [lab.integers(2, 3, low=1) for _ in range(400)]
-    agree(
+    compare_with_loop(
         lab,
         "norm of many",
         lambda: torch._foreach_norm(many, 2)[::40],
@@ -47,43 +59,43 @@ def norms_of_lists(lab: Lab) -> None:
     if lab.dtype == torch.float16:
         large = torch.full((4,), 20000.0, dtype=lab.dtype, device=lab.device)
         norm = torch._foreach_norm([large], 2)[0]
-        if bool(norm.isinf()):  # squares may overflow, as documentation lets them ("Numerical accuracy")
+        if bool(norm.isinf()):  # allowed: squares may overflow ("Numerical accuracy")
             norm = torch.full_like(norm, 40000.0)
         lab.expect("norm of large halves", norm, 40000.0, roundings=4.0)
 
 
 @behaviour("foreach", dtypes=("float32", "float64", "bfloat16"), level="core", sees=("value",))
 def special_values_in_lists(lab: Lab) -> None:
-    """Infinities and NaNs, empty tensors and expanded tensors behave in operators over lists as in those of
-    one tensor.
+    """foreach operators treat infinities, NaNs, empty tensors and expanded tensors as the single-tensor
+    operators do.
     """
     first = [lab.put([x], dtype=lab.dtype) for x in (math.inf, -math.inf, math.nan, math.nan)]
     second = [lab.put([x], dtype=lab.dtype) for x in (-math.inf, math.inf, math.inf, math.nan)]
     for name in BINARY:
-        agree(
+        compare_with_loop(
             lab,
             name,
-            lambda: foreach(name)(first, second),
-            lambda: [plain_form(name)(x, y) for x, y in zip(first, second, strict=True)],
+            lambda: foreach_function(name)(first, second),
+            lambda: [single_tensor_function(name)(x, y) for x, y in zip(first, second, strict=True)],
         )
     wide = [torch.ones(1, 1, dtype=lab.dtype, device=lab.device).expand(2, 1, 3)]
     for name in BINARY:
-        agree(
+        compare_with_loop(
             lab,
             f"{name} of an expanded tensor",
-            lambda: foreach(name)(wide, 2),
+            lambda: foreach_function(name)(wide, 2),
             lambda: [
-                plain_form("clamp_min" if name == "maximum" else "clamp_max" if name == "minimum" else name)(
-                    wide[0], 2
-                )
+                single_tensor_function(
+                    "clamp_min" if name == "maximum" else "clamp_max" if name == "minimum" else name
+                )(wide[0], 2)
             ],
         )
-        plain = lab.integers(4, 4, low=1)
-        agree(
+        square = lab.integers(4, 4, low=1)
+        compare_with_loop(
             lab,
             f"{name} of other strides",
-            lambda: foreach(name)([plain], [plain.t()]),
-            lambda: [plain_form(name)(plain, plain.t())],
+            lambda: foreach_function(name)([square], [square.t()]),
+            lambda: [single_tensor_function(name)(square, square.t())],
         )
     empty = [torch.empty(0, dtype=lab.dtype, device=lab.device)]
     lab.same("an empty tensor", torch._foreach_add(empty, 1))
@@ -91,26 +103,31 @@ def special_values_in_lists(lab: Lab) -> None:
     lab.same("an empty tensor in place", empty)
     mixed = [lab.put([1.1], dtype=torch.float32), lab.put([1])]
     for name in ("add", "mul", "div", "sub", "maximum"):
-        agree(
+        compare_with_loop(
             lab,
             f"{name} of two dtypes",
-            lambda: foreach(name)(mixed, 1),
-            lambda: [(torch.clamp_min if name == "maximum" else plain_form(name))(x, 1) for x in mixed],
+            lambda: foreach_function(name)(mixed, 1),
+            lambda: [
+                (torch.clamp_min if name == "maximum" else single_tensor_function(name))(x, 1) for x in mixed
+            ],
         )
     tenth = torch._foreach_div([lab.put([0.1])], [10.0])[0]
     lab.expect(
-        "a quotient rounds as a quotient", tenth, values(torch.div(lab.put([0.1]), 10.0)), roundings=2.0
+        "a quotient rounds as a quotient",
+        tenth,
+        to_wide_array(torch.div(lab.put([0.1]), 10.0)),
+        roundings=2.0,
     )
 
 
 @behaviour("foreach", level="core", sees=("error", "message"))
 def lists_that_do_not_fit(lab: Lab) -> None:
-    """Lists without tensors or of different lengths, and tensors of several elements in place of a single
-    number, are refused.
+    """foreach operators raise errors for empty lists, lists of different lengths, and a tensor of several
+    elements in place of a number.
     """
     pair = [lab.integers(1), lab.integers(1)]
     for name in BINARY:
-        function = foreach(name)
+        function = foreach_function(name)
         lab.raises(
             f"{name} of nothing",
             lambda: function([], []),
@@ -126,14 +143,14 @@ def lists_that_do_not_fit(lab: Lab) -> None:
     for name in ("add", "mul"):
         lab.raises(
             f"{name} of a tensor of two",
-            lambda: foreach(name)(pair, lab.integers(2)),
+            lambda: foreach_function(name)(pair, lab.integers(2)),
             match="(?i)0 dim|scalar tensor",
         )
-    for values_of, words in ((lab.integers(2).cpu()[0], "dimension 1"), (torch.ones(3), "length")):
+    for values_of, message_part in ((lab.integers(2).cpu()[0], "dimension 1"), (torch.ones(3), "length")):
         lab.raises(
             f"addcmul with values of {tuple(values_of.shape)}",
             lambda: torch._foreach_addcmul(pair, pair, pair, values_of),
-            match=f"(?i){words}",
+            match=f"(?i){message_part}",
         )
     lab.raises(
         "addcmul with values with gaps",
@@ -144,26 +161,29 @@ def lists_that_do_not_fit(lab: Lab) -> None:
 
 @behaviour("foreach", capabilities=("autograd",), level="training", sees=("value", "error"))
 def gradients_of_lists(lab: Lab) -> None:
-    """Each tensor of a list has its own gradient, that of the single operator; a leaf that requires grad may
-    not be written in place, and a saved result does not outlive its graph.
+    """Each tensor of a list gets its own gradient, which equals the gradient of the single-tensor operator. A
+    leaf that requires grad cannot be written in place. A graph that saves its result is freed together
+    with the result.
     """
     for name in ("exp", "sqrt", "reciprocal", "sin", "abs", "neg", "log"):
-        given = [lab.integers(2, low=1).requires_grad_(), lab.integers(3, low=1).requires_grad_()]
-        twins = [x.detach().clone().requires_grad_() for x in given]
-        results = foreach(name)(given)
+        leaves = [lab.integers(2, low=1).requires_grad_(), lab.integers(3, low=1).requires_grad_()]
+        twins = [x.detach().clone().requires_grad_() for x in leaves]
+        results = foreach_function(name)(leaves)
         results[0].sum().backward(retain_graph=True)
-        lab.holds(f"{name}: the other tensor has no gradient", given[1].grad is None)
+        lab.holds(f"{name}: the other tensor has no gradient", leaves[1].grad is None)
         results[1].sum().backward()
-        torch.cat([plain_form(name)(x) for x in twins]).sum().backward()
-        for leaf, twin in zip(given, twins, strict=True):
-            lab.expect(f"gradient of {name}", leaf.grad, values(twin.grad), roundings=8.0)  # type: ignore[arg-type]
-        base = [x.detach().clone().requires_grad_() for x in given]
+        torch.cat([single_tensor_function(name)(x) for x in twins]).sum().backward()
+        for leaf, twin in zip(leaves, twins, strict=True):
+            lab.expect(f"gradient of {name}", leaf.grad, to_wide_array(twin.grad), roundings=8.0)  # type: ignore[arg-type]
+        base = [x.detach().clone().requires_grad_() for x in leaves]
         copies = [x.clone() for x in base]
-        foreach(f"{name}_")(copies)
+        foreach_function(f"{name}_")(copies)
         torch.cat(copies).sum().backward()
         for leaf, twin in zip(base, twins, strict=True):
-            lab.expect(f"gradient of {name}_", leaf.grad, values(twin.grad), roundings=8.0)  # type: ignore[arg-type]
-        lab.raises(f"{name}_ of leaves", lambda: foreach(f"{name}_")(given), match="(?i)leaf variable")
+            lab.expect(f"gradient of {name}_", leaf.grad, to_wide_array(twin.grad), roundings=8.0)  # type: ignore[arg-type]
+        lab.raises(
+            f"{name}_ of leaves", lambda: foreach_function(f"{name}_")(leaves), match="(?i)leaf variable"
+        )
     for name in ("add", "mul", "div", "addcmul", "addcdiv", "lerp"):
         groups = [
             [lab.integers(2, low=1).requires_grad_(), lab.integers(3, low=1).requires_grad_()]
@@ -171,12 +191,12 @@ def gradients_of_lists(lab: Lab) -> None:
         ]
         twin_groups = [[x.detach().clone().requires_grad_() for x in each] for each in groups]
         extra = (0.25,) if name == "lerp" else ()
-        torch.cat(foreach(name)(*groups, *extra)).sum().backward()
+        torch.cat(foreach_function(name)(*groups, *extra)).sum().backward()
         torch.cat(
-            [plain_form(name)(*each, *extra) for each in zip(*twin_groups, strict=True)]
+            [single_tensor_function(name)(*each, *extra) for each in zip(*twin_groups, strict=True)]
         ).sum().backward()
         for leaf, twin in zip(itertools.chain(*groups), itertools.chain(*twin_groups), strict=True):
-            lab.expect(f"gradient of {name}", leaf.grad, values(twin.grad), roundings=8.0)  # type: ignore[arg-type]
+            lab.expect(f"gradient of {name}", leaf.grad, to_wide_array(twin.grad), roundings=8.0)  # type: ignore[arg-type]
     half = [lab.integers(2, low=1).requires_grad_(), lab.integers(2, low=1)]
     copies = [x.clone() for x in half]
     torch._foreach_mul_(copies, 2)
@@ -195,25 +215,25 @@ def gradients_of_lists(lab: Lab) -> None:
 
 @behaviour("foreach", dtypes=("float32", "float64", "bfloat16", "int64"), level="core", sees=("value",))
 def lists_of_two_devices(lab: Lab) -> None:
-    """A list may hold tensors of two devices if each operator has its operands on one; copy_ converts between
-    devices and dtypes, and a number of the host without dimensions may scale a list.
+    """A list may contain tensors of two devices if the operands of each element are on one device. copy_
+    converts between devices and dtypes. A dimensionless host tensor may scale a list.
     """
-    here, there = lists(lab)[0], lists(lab)[0].cpu()
-    local, far = lists(lab)[0], lists(lab)[0].cpu()
+    here, there = make_tensors(lab)[0], make_tensors(lab)[0].cpu()
+    local, far = make_tensors(lab)[0], make_tensors(lab)[0].cpu()
     for name in ("neg", "abs", "sign"):
-        result = foreach(name)([here, there])
+        result = foreach_function(name)([here, there])
         lab.same(f"{name} here", result[0])
         lab.same(f"{name} there", result[1], host=True)
     for name in ("add", "mul", "sub", "maximum"):
-        result = foreach(name)([here, there], [local, far])
+        result = foreach_function(name)([here, there], [local, far])
         lab.same(f"{name} here", result[0])
         lab.same(f"{name} there", result[1], host=True)
         copies = [here.clone(), there.clone()]
-        foreach(f"{name}_")(copies, [local, far])
+        foreach_function(f"{name}_")(copies, [local, far])
         lab.same(f"{name}_ here", copies[0])
         lab.same(f"{name}_ there", copies[1], host=True)
     for name in POINTWISE[:1]:
-        result = foreach(name)([here, there], [local, far], [here, there])
+        result = foreach_function(name)([here, there], [local, far], [here, there])
         lab.same(f"{name} here", result[0])
         lab.same(f"{name} there", result[1], host=True)
     for non_blocking in (False, True):

@@ -1,4 +1,4 @@
-"""Dual numbers of forward mode: levels, tangents, and the layouts that both may have."""
+"""Behaviours of dual tensors: levels, tangents, and the layouts of primals and tangents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("forward-ad", dtypes=("float32", "float64", "complex64"), level="training", sees=("value",))
 def tangents(lab: Lab) -> None:
-    """A dual tensor carries its tangent through operators, views and changes in place, within its level."""
+    """A dual tensor carries its tangent through operators, views and in-place writes within its level."""
     x, t = lab.integers(2, 3), lab.integers(2, 3)
     with forward.dual_level():
         dual = forward.make_dual(x, t)
@@ -25,27 +25,27 @@ def tangents(lab: Lab) -> None:
             "sum": lambda d: d.sum(0),
             "matrix product": lambda d: torch.mm(d, d.t()),
             "in place": lambda d: (d * 1).mul_(d),
-            "in place on a view": lambda d: _row_doubled(d * 1),
+            "in place on a view": lambda d: _double_a_row(d * 1),
             "cat": lambda d: torch.cat((d, x)),
             "clone": lambda d: d.clone(),
         }.items():
             unpacked = forward.unpack_dual(function(dual))
             lab.same(name, [unpacked.primal, unpacked.tangent])
-        plain = forward.unpack_dual(x * 2)
-        lab.holds("a plain tensor has no tangent", plain.tangent is None)
+        unpacked_tensor = forward.unpack_dual(x * 2)
+        lab.holds("a plain tensor has no tangent", unpacked_tensor.tangent is None)
         lab.holds("nor has what was detached", forward.unpack_dual(dual.detach()).tangent is None)
         escaped = dual * 3
     lab.same("after its level a dual is plain", escaped)
 
 
-def _row_doubled(base: torch.Tensor) -> torch.Tensor:
+def _double_a_row(base: torch.Tensor) -> torch.Tensor:
     base[0].mul_(2)
     return base
 
 
 @behaviour("forward-ad", sees=("value", "error"))
 def levels(lab: Lab) -> None:
-    """Forward mode needs a level, has one at a time, and discards tangents when it is left."""
+    """Forward mode needs a level, allows one level at a time, and discards tangents when the level ends."""
     x, t = lab.integers(3), lab.integers(3)
     lab.raises("no level", lambda: forward.make_dual(x, t), match="level")
     with forward.dual_level():
@@ -59,8 +59,8 @@ def levels(lab: Lab) -> None:
         lab.raises("a level within a level", nested, match="[Nn]ested")
     with forward.dual_level():
         lab.holds("the last level's tangent is gone", forward.unpack_dual(dual).tangent is None)
-        again = forward.make_dual(x, t * 2)
-        lab.same("tangent on the new level", forward.unpack_dual(again).tangent)
+        second_dual = forward.make_dual(x, t * 2)
+        lab.same("tangent on the new level", forward.unpack_dual(second_dual).tangent)
     forward.enter_dual_level()
     try:
         lab.same("entered by hand", forward.unpack_dual(forward.make_dual(x, t) * 2).tangent)
@@ -71,7 +71,9 @@ def levels(lab: Lab) -> None:
 
 @behaviour("forward-ad", sees=("error", "message"))
 def wrong_tangents(lab: Lab) -> None:
-    """A tangent must have its primal's shape; integers have none, and a tangent has no tangent."""
+    """A tangent must have the shape of its primal. Integer tensors cannot have tangents, and a tangent cannot
+    have a tangent.
+    """
     x = lab.integers(2, 3)
     with forward.dual_level():
         lab.raises("another shape", lambda: forward.make_dual(x, lab.integers(3)), match="shape|size")
@@ -89,30 +91,30 @@ def wrong_tangents(lab: Lab) -> None:
 
 @behaviour("forward-ad", sees=("value",))
 def forward_gradients_switched_off(lab: Lab) -> None:
-    """no_grad does not stop tangents; inference mode and set_fwd_grad_enabled(False) do."""
+    """no_grad does not stop tangents. inference_mode and set_fwd_grad_enabled(False) stop them."""
     x, t = lab.integers(3), lab.integers(3)
-    shown = []
+    tangents = []
     with forward.dual_level():
         dual = forward.make_dual(x, t)
         with torch.no_grad():
-            shown.append(forward.unpack_dual(dual * 2).tangent)
+            tangents.append(forward.unpack_dual(dual * 2).tangent)
         with forward._set_fwd_grad_enabled(False):
-            shown.append(forward.unpack_dual(dual * 2).tangent)
-            kept = forward.unpack_dual(forward.make_dual(x, t)).tangent
-            shown.append(kept is None)
-        shown.append(forward.unpack_dual(dual * 2).tangent)
+            tangents.append(forward.unpack_dual(dual * 2).tangent)
+            inference_tangent = forward.unpack_dual(forward.make_dual(x, t)).tangent
+            tangents.append(inference_tangent is None)
+        tangents.append(forward.unpack_dual(dual * 2).tangent)
         with torch.inference_mode():
-            shown.append(forward.unpack_dual(dual * 2).tangent is None)
+            tangents.append(forward.unpack_dual(dual * 2).tangent is None)
         leaf = x.clone().requires_grad_()
         both = forward.make_dual(leaf, t) ** 2
         (gradient,) = torch.autograd.grad(both.sum(), leaf)
-        shown += [forward.unpack_dual(both).tangent.detach(), gradient]
-    lab.same("tangents", shown)
+        tangents += [forward.unpack_dual(both).tangent.detach(), gradient]
+    lab.same("tangents", tangents)
 
 
 @behaviour("forward-ad", sees=("value", "alias"))
 def tangents_of_changed_tensors(lab: Lab) -> None:
-    """In-place changes propagate tangents, of a view through its base and of a base through its views."""
+    """In-place writes propagate tangents from a view to its base and from a base to its views."""
     t = lab.integers(2, 3)
     with forward.dual_level():
         dual = forward.make_dual(lab.integers(2, 3), t)
@@ -154,8 +156,8 @@ def tangents_of_changed_tensors(lab: Lab) -> None:
 
 @behaviour("forward-ad", sees=("value", "error"))
 def tangents_and_out(lab: Lab) -> None:
-    """out= refuses dual tensors; operators without a derivative pass no tangent, or raise an error that says
-    so.
+    """out= rejects dual tensors. An operator without a derivative passes no tangent, or raises an error that
+    says so.
     """
     x, t = lab.integers(3), lab.integers(3)
     with forward.dual_level():
@@ -175,7 +177,9 @@ def tangents_and_out(lab: Lab) -> None:
 
 @behaviour("forward-ad", sees=("value",))
 def tangents_with_lazy_bits(lab: Lab) -> None:
-    """Primals and tangents that are lazily conjugated or negated give the tangents of plain ones."""
+    """Primals and tangents that are lazily conjugated or negated give the same tangents as materialized
+    tensors.
+    """
     z, t = lab.integers(3, dtype=torch.complex64), lab.integers(3, dtype=torch.complex64)
     real = lab.integers(3)
     with forward.dual_level():
@@ -199,7 +203,7 @@ def tangents_with_lazy_bits(lab: Lab) -> None:
 
 @behaviour("forward-ad", sees=("value",))
 def tangents_of_odd_layouts(lab: Lab) -> None:
-    """Primals with gaps, offsets or no elements take tangents of other layouts."""
+    """Primals with gaps, with storage offsets or without elements accept tangents of other layouts."""
     base = lab.integers(4, 6)
     with forward.dual_level():
         for name, primal in {

@@ -1,4 +1,4 @@
-"""Memory, versions and graphs that make_dual and unpack_dual share."""
+"""Behaviours of make_dual and unpack_dual: shared memory, versions and graphs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("forward-ad", sees=("value", "alias"))
 def memory_of_duals(lab: Lab) -> None:
-    """A dual shares memory and version with its primal, its tangent is the one that was given, and a write to
-    either is seen by the dual alone, not by tensors that are no duals.
+    """A dual tensor shares memory and version with its primal, and its tangent is the tensor passed to
+    make_dual. Writes to primal and tangent are visible in the dual tensor. The primal and the unpacked
+    tensors have no tangent themselves.
     """
     x, t = lab.integers(2, low=1), lab.integers(2, low=1)
     with forward.dual_level():
@@ -48,8 +49,8 @@ def memory_of_duals(lab: Lab) -> None:
 
 @behaviour("forward-ad", sees=("value",))
 def graphs_of_duals(lab: Lab) -> None:
-    """Gradients go from what was unpacked to the primal and the tangent that were packed, each to its own; a
-    dual that was detached, in place too, has no tangent.
+    """Gradients of an unpacked primal and tangent flow to the packed primal and tangent, each to its own. A
+    dual tensor that was detached, also in place, has no tangent.
     """
     x, t = lab.integers(2, requires_grad=True), lab.integers(2, requires_grad=True)
     with forward.dual_level():
@@ -66,17 +67,17 @@ def graphs_of_duals(lab: Lab) -> None:
         primal, tangent = forward.unpack_dual(copied * 2)
         lab.same("detached in place", [primal, tangent, primal.requires_grad])
     with torch.inference_mode():
-        plain, other = torch.ones(2, device=lab.device), torch.ones(2, device=lab.device)
+        primal_ones, tangent_ones = torch.ones(2, device=lab.device), torch.ones(2, device=lab.device)
         with forward.dual_level():
-            dual = forward.make_dual(plain, other)
+            dual = forward.make_dual(primal_ones, tangent_ones)
             dual += 1
-            lab.expect("in inference mode the primal is written through", plain, [2.0, 2.0])
+            lab.expect("in inference mode the primal is written through", primal_ones, [2.0, 2.0])
 
 
 @behaviour("forward-ad", sees=("value", "error"))
 def primals_within_larger_memory(lab: Lab) -> None:
-    """A primal that is part of a larger tensor takes a tangent of its own size, and may be viewed beyond that
-    size with as_strided.
+    """A primal that is part of a larger tensor accepts a tangent of its own size. as_strided may view it
+    beyond that size.
     """
     whole, t = lab.integers(5), lab.integers(4)
     with forward.dual_level():

@@ -1,4 +1,4 @@
-"""autograd.Function under grad, vjp, jvp and vmap."""
+"""Behaviours of autograd.Function under grad, vjp, jvp and vmap."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from conformance.behaviours.lab import Lab
 
 
 class _Pair(torch.autograd.Function):
-    """Two inputs as they are; the backward notes which cotangents it gets."""
+    """Returns copies of its two inputs; its backward records whether each cotangent is None."""
 
-    seen: list[Any]
+    records: list[Any]
 
     @staticmethod
     def forward(x: torch.Tensor, y: torch.Tensor) -> Any:
@@ -26,14 +26,14 @@ class _Pair(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gx: Any, gy: Any) -> Any:
-        _Pair.seen.append((gx is None, gy is None))
+        _Pair.records.append((gx is None, gy is None))
         return gx, gy
 
 
 class _Product(torch.autograd.Function):
-    """A product; the backward notes which inputs need a gradient."""
+    """A product; its backward records needs_input_grad."""
 
-    seen: list[Any]
+    records: list[Any]
 
     @staticmethod
     def forward(x: torch.Tensor, y: torch.Tensor) -> Any:
@@ -45,7 +45,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: torch.Tensor) -> Any:
-        _Product.seen.append(tuple(ctx.needs_input_grad))
+        _Product.records.append(tuple(ctx.needs_input_grad))
         x, y = ctx.saved_tensors
         return g * y, g * x if ctx.needs_input_grad[1] else None
 
@@ -70,12 +70,12 @@ class _Once(torch.autograd.Function):
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def functions_under_grad(lab: Lab) -> None:
-    """Under grad the context of an autograd.Function acts as outside: set_materialize_grads(False) leaves
-    None, needs_input_grad names what is differentiated, and grad_fn has the name of the Function;
-    once_differentiable raises on a second derivative.
+    """Under grad, the context of an autograd.Function works as without a transform.
+    set_materialize_grads(False) passes None, needs_input_grad marks the differentiated inputs, and grad_fn
+    has the name of the Function. once_differentiable raises an error for a second derivative.
     """
     x, y = lab.integers(), lab.integers()
-    _Pair.seen = []
+    _Pair.records = []
 
     def squared(b: torch.Tensor, a: torch.Tensor) -> Any:
         first, _ = _Pair.apply(a, b)
@@ -85,17 +85,19 @@ def functions_under_grad(lab: Lab) -> None:
     lab.same("the one that is used", grad(squared, argnums=1)(y, x))
     lab.same("twice", grad(grad(squared, argnums=1), argnums=1)(y, x))
     lab.holds(
-        "cotangents that are not there are None", _Pair.seen and all(p == (False, True) for p in _Pair.seen)
+        "cotangents that are not there are None",
+        _Pair.records and all(p == (False, True) for p in _Pair.records),
     )
-    _Product.seen = []
+    _Product.records = []
     lab.expect("by the first", grad(_Product.apply)(x, y), y.cpu())
     lab.same("by the first, twice", grad(grad(_Product.apply))(x, y))
     lab.holds(
-        "the first alone needs a gradient", _Product.seen and all(s == (True, False) for s in _Product.seen)
+        "the first alone needs a gradient",
+        _Product.records and all(s == (True, False) for s in _Product.records),
     )
-    count = len(_Product.seen)
+    count = len(_Product.records)
     lab.same("by both", grad(_Product.apply, argnums=(0, 1))(x, y))
-    lab.same("both need gradients", _Product.seen[count:])
+    lab.same("both need gradients", _Product.records[count:])
     names: list[str] = []
 
     def named(a: torch.Tensor) -> Any:
@@ -114,8 +116,10 @@ def functions_under_grad(lab: Lab) -> None:
     lab.raises("twice, once differentiable", lambda: pulled.backward(), match="once_differentiable")
 
 
-def _returning(save: str, kept: str, dirty: bool) -> Any:
-    """Return a Function that returns its input, with a context that saves one of its tensors or none."""
+def _identity_function(save: str, saved_tensor: str, dirty: bool) -> Any:
+    """Return a Function that returns its input and saves the input, the output or neither by the context
+    method ``save``.
+    """
 
     class Returning(torch.autograd.Function):
         @staticmethod
@@ -126,8 +130,8 @@ def _returning(save: str, kept: str, dirty: bool) -> Any:
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
             if dirty:
                 ctx.mark_dirty(inputs[0])
-            if kept != "neither":
-                getattr(ctx, save)(inputs[0] if kept == "input" else output)
+            if saved_tensor != "neither":
+                getattr(ctx, save)(inputs[0] if saved_tensor == "input" else output)
 
         @staticmethod
         def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
@@ -142,24 +146,24 @@ def _returning(save: str, kept: str, dirty: bool) -> Any:
 
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), sees=("error", "value"))
 def functions_that_return_their_input(lab: Lab) -> None:
-    """A Function with setup_context may return its input, under grad and jvp and outside, but may save it
-    only if it is marked as dirty.
+    """A Function with setup_context may return its input, under grad and jvp and without them. It may save
+    the input or output only if the input is marked as dirty.
     """
     x, t = lab.integers(), lab.integers()
     for save in ("save_for_backward", "save_for_forward"):
-        for kept in ("input", "output", "neither"):
+        for saved_tensor in ("input", "output", "neither"):
             for dirty in (True, False):
-                function = _returning(save, kept, dirty)
-                name = f"{save} of {kept}{', dirty' if dirty else ''}"
+                function = _identity_function(save, saved_tensor, dirty)
+                name = f"{save} of {saved_tensor}{', dirty' if dirty else ''}"
 
                 def call(a: torch.Tensor, function: Any = function) -> Any:
                     return function.apply(a.clone()) * 2
 
-                if kept != "neither" and not dirty:
-                    word = "returned as-is"
-                    lab.raises(f"{name} under grad", lambda: grad(call)(x), match=word)
-                    lab.raises(f"{name} under jvp", lambda: jvp(call, (x,), (t,)), match=word)
-                    lab.raises(f"{name} outside", lambda: function.apply(x.clone()), match=word)
+                if saved_tensor != "neither" and not dirty:
+                    message = "returned as-is"
+                    lab.raises(f"{name} under grad", lambda: grad(call)(x), match=message)
+                    lab.raises(f"{name} under jvp", lambda: jvp(call, (x,), (t,)), match=message)
+                    lab.raises(f"{name} outside", lambda: function.apply(x.clone()), match=message)
                 else:
                     lab.same(f"{name} under grad", grad(call)(x))
                     lab.same(f"{name} under jvp", jvp(call, (x,), (t,)))
@@ -168,9 +172,9 @@ def functions_that_return_their_input(lab: Lab) -> None:
 
 
 class _Moved(torch.autograd.Function):
-    """Twice the input, with a rule for vmap that notes the dimensions."""
+    """A doubling Function with a vmap rule that records in_dims."""
 
-    seen: list[Any]
+    records: list[Any]
 
     @staticmethod
     def forward(x: torch.Tensor) -> torch.Tensor:
@@ -182,12 +186,12 @@ class _Moved(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, x: torch.Tensor) -> Any:
-        _Moved.seen.append(in_dims)
+        _Moved.records.append(in_dims)
         return x * 2, in_dims[0]
 
 
 class _Same(torch.autograd.Function):
-    """Two results that are the same for each element of a batch."""
+    """A Function with two results that are the same for each element of a batch."""
 
     @staticmethod
     def forward(x: torch.Tensor) -> Any:
@@ -219,14 +223,15 @@ class _Keyword(torch.autograd.Function):
 
 @behaviour("functorch", level="full", capabilities=("autograd",), sees=("value", "error"))
 def rules_of_functions(lab: Lab) -> None:
-    """The vmap rule of an autograd.Function gets in_dims as a tuple, also of one input, and may return None
-    for results that are the same for all; tensors by keyword alone are refused.
+    """The vmap rule of an autograd.Function receives in_dims as a tuple, also for one input. It may return
+    None as out_dims of results that all elements share. Tensors passed as keyword arguments raise an
+    error.
     """
     x = lab.integers(3, 4)
-    _Moved.seen = []
+    _Moved.records = []
     lab.expect("dimension 1", vmap(_Moved.apply, in_dims=1)(x), 2 * x.T.cpu())
     lab.expect("dimension 1 in a tuple", vmap(_Moved.apply, in_dims=(1,))(x), 2 * x.T.cpu())
-    lab.holds("the rule gets a tuple", _Moved.seen == [(1,), (1,)])
+    lab.holds("the rule gets a tuple", _Moved.records == [(1,), (1,)])
     zeros, ones = vmap(_Same.apply)(x)
     lab.expect("the same for all", zeros, torch.zeros(3, 4))
     lab.expect("the same for all, second", ones, torch.ones(3, 4))

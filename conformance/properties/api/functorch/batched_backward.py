@@ -1,4 +1,4 @@
-"""Batches of backward passes: is_grads_batched against one pass after the other."""
+"""Behaviours of is_grads_batched, compared with single backward passes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from conformance.framework.trees import leaves
 BATCH = 3
 
 
-def batched(
+def check_batched_backward(
     lab: Lab, name: str, function: Callable[..., Any], *inputs: torch.Tensor, rounded: bool = False
 ) -> None:
-    """Gradients of a batch of cotangents, and gradients of these, must be those of single passes."""
+    """Compare gradients of a batch of cotangents, and gradients of these gradients, with single backward
+    passes.
+    """
     starts = [x.detach().requires_grad_() for x in inputs]
     outputs = [
         out for out in leaves(function(*starts)) if isinstance(out, torch.Tensor) and out.requires_grad
@@ -43,37 +45,44 @@ def batched(
             for gradient, x in zip(result, starts, strict=True)
         ]
 
-    def hold(word: str, ends: Any, cotangents: Any) -> Any:
+    def compare_with_single_passes(case_name: str, ends: Any, cotangents: Any) -> Any:
         result = pull(ends, cotangents, True)
         rows = [pull(ends, [w[row] for w in cotangents], False) for row in range(BATCH)]
-        each = [torch.stack([row[place] for row in rows]).detach() for place in range(len(starts))]
-        shown = [gradient.detach() for gradient in result]
+        expected_gradients = [
+            torch.stack([row[index] for row in rows]).detach() for index in range(len(starts))
+        ]
+        gradients = [gradient.detach() for gradient in result]
         if rounded:
-            lab.close(word, shown, roundings=64)
-            near = all(
-                torch.allclose(value, due, rtol=1e-4, atol=1e-5)
-                for value, due in zip(shown, each, strict=True)
+            lab.close(case_name, gradients, roundings=64)
+            agrees = all(
+                torch.allclose(value, expected, rtol=1e-4, atol=1e-5)
+                for value, expected in zip(gradients, expected_gradients, strict=True)
             )
         else:
-            lab.same(word, shown)
-            near = all(torch.equal(value, due) for value, due in zip(shown, each, strict=True))
-        lab.holds(f"{word}: that of single passes", near)
+            lab.same(case_name, gradients)
+            agrees = all(
+                torch.equal(value, expected)
+                for value, expected in zip(gradients, expected_gradients, strict=True)
+            )
+        lab.holds(f"{case_name}: that of single passes", agrees)
         return rows[0]
 
-    first = [output for output in hold(name, outputs, weights) if output.requires_grad]
+    first = [output for output in compare_with_single_passes(name, outputs, weights) if output.requires_grad]
     if first:
-        hold(f"{name}, second order", first, [lab.integers(BATCH, *output.shape) for output in first])
+        compare_with_single_passes(
+            f"{name}, second order", first, [lab.integers(BATCH, *output.shape) for output in first]
+        )
 
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def batched_gradients_exact(lab: Lab) -> None:
-    """A batch of backward passes through arithmetic, views, joins and selections is what single
-    passes give.
+    """A batch of backward passes through arithmetic, views, joins and selections returns the gradients of
+    single passes.
     """
     x, y = lab.integers(2, 3), lab.integers(2, 3)
     for name in ("add", "sub", "mul", "maximum"):
-        batched(lab, name, getattr(torch, name), x, y + 0.5)
-        batched(lab, f"{name} of other shapes", getattr(torch, name), x, y[0] + 0.5)
+        check_batched_backward(lab, name, getattr(torch, name), x, y + 0.5)
+        check_batched_backward(lab, f"{name} of other shapes", getattr(torch, name), x, y[0] + 0.5)
     functions: dict[str, Callable[[torch.Tensor], Any]] = {
         "square": lambda a: a * a,
         "cube": lambda a: a * a * a,
@@ -106,26 +115,28 @@ def batched_gradients_exact(lab: Lab) -> None:
         ),
     }
     for name, function in functions.items():
-        batched(lab, name, function, x)
+        check_batched_backward(lab, name, function, x)
     distinct = lab.put(torch.tensor([[3.0, 1, 2], [5, 9, 7]]))
     for name in ("max", "min", "median"):
-        batched(lab, name, getattr(torch, name), distinct)
-        batched(lab, f"{name} over a dimension", lambda a, f=getattr(torch, name): f(a, 1).values, distinct)
+        check_batched_backward(lab, name, getattr(torch, name), distinct)
+        check_batched_backward(
+            lab, f"{name} over a dimension", lambda a, f=getattr(torch, name): f(a, 1).values, distinct
+        )
 
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def batched_gradients_rounded(lab: Lab) -> None:
-    """A batch of backward passes through divisions, exponentials, logarithms, softmax and losses is what
-    single passes give.
+    """A batch of backward passes through divisions, exponentials, logarithms, softmax and losses returns the
+    gradients of single passes.
     """
     x, y = lab.floats(2, 3, low=0.5, high=2.0), lab.floats(2, 3, low=0.5, high=2.0)
-    batched(lab, "div", torch.div, x, y, rounded=True)
+    check_batched_backward(lab, "div", torch.div, x, y, rounded=True)
     for name in ("exp", "log", "log1p", "sigmoid", "tanh", "sqrt", "lgamma", "sin"):
-        batched(lab, name, getattr(torch, name), x, rounded=True)
-    batched(lab, "logsumexp", lambda a: torch.logsumexp(a, 1), x, rounded=True)
-    batched(lab, "log_softmax", lambda a: F.log_softmax(a, 1), x, rounded=True)
-    batched(lab, "softmax", lambda a: F.softmax(a, 0), x, rounded=True)
-    batched(
+        check_batched_backward(lab, name, getattr(torch, name), x, rounded=True)
+    check_batched_backward(lab, "logsumexp", lambda a: torch.logsumexp(a, 1), x, rounded=True)
+    check_batched_backward(lab, "log_softmax", lambda a: F.log_softmax(a, 1), x, rounded=True)
+    check_batched_backward(lab, "softmax", lambda a: F.softmax(a, 0), x, rounded=True)
+    check_batched_backward(
         lab,
         "binary_cross_entropy",
         lambda a: F.binary_cross_entropy(torch.sigmoid(a), (y > 1).to(a.dtype), reduction="none"),
@@ -134,7 +145,7 @@ def batched_gradients_rounded(lab: Lab) -> None:
     )
     q = lab.floats(1, 4, 2)
     with sdpa_kernel(SDPBackend.MATH):  # fused kernels may have no second derivative
-        batched(
+        check_batched_backward(
             lab, "attention", lambda a: F.scaled_dot_product_attention(a, a * 0.5, a + 1), q, rounded=True
         )
-    batched(lab, "layer_norm", lambda a: F.layer_norm(a, (3,)), x, rounded=True)
+    check_batched_backward(lab, "layer_norm", lambda a: F.layer_norm(a, (3,)), x, rounded=True)

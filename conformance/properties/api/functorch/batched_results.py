@@ -1,4 +1,4 @@
-"""vmap: several results, engine calls, strides, normalization, matrix functions and chunks."""
+"""Behaviours of vmap: several results, engine calls, strides, normalization, matrix functions and chunks."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from torch.utils.checkpoint import checkpoint
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.functorch.batched_operators import mapped
-from conformance.properties.api.functorch.training import near
+from conformance.properties.api.functorch.batched_operators import check_vmap
+from conformance.properties.api.functorch.training import trees_agree
 
 vmap = torch.vmap
 
 
 @behaviour("functorch", level="full", capabilities=("autograd",), sees=("value",))
 def batches_of_engine_calls(lab: Lab) -> None:
-    """vmap inside of checkpointing gives the gradients that it gives without, runs under anomaly detection,
-    which names the operator that gives NaN, and maps the engine's gradients by cotangents.
+    """vmap inside checkpointing returns the gradients that it returns without checkpointing. Under anomaly
+    detection, the error names the operator that returned NaN. vmap maps torch.autograd.grad over
+    cotangents.
     """
     a = lab.floats(3, 4, 4) + 2 * torch.eye(4, device=lab.device)
 
     def loss(b: torch.Tensor) -> Any:
         return vmap(lambda m: (m @ m).sin().sum())(b).sum()
 
-    plain, kept = a.clone().requires_grad_(), a.clone().requires_grad_()
-    loss(plain).backward()
-    checkpoint(loss, kept, use_reentrant=False).backward()
-    lab.close("under checkpointing", kept.grad, roundings=256, matrix=True)
-    lab.holds("under checkpointing: as without", near(plain.grad, kept.grad))
+    first_leaf, checkpointed_leaf = a.clone().requires_grad_(), a.clone().requires_grad_()
+    loss(first_leaf).backward()
+    checkpoint(loss, checkpointed_leaf, use_reentrant=False).backward()
+    lab.close("under checkpointing", checkpointed_leaf.grad, roundings=256, matrix=True)
+    lab.holds("under checkpointing: as without", trees_agree(first_leaf.grad, checkpointed_leaf.grad))
     x = -lab.floats(3, low=0.5)
     with torch.autograd.set_detect_anomaly(True):
         lab.expect("under anomaly detection", vmap(grad(lambda b: b.sum()))(x), torch.ones(3))
@@ -56,7 +57,7 @@ def batches_of_engine_calls(lab: Lab) -> None:
 
 
 class Point(NamedTuple):
-    """Two results with names."""
+    """A result with two named fields."""
 
     x: torch.Tensor
     y: torch.Tensor
@@ -64,8 +65,9 @@ class Point(NamedTuple):
 
 @behaviour("functorch", level="full", capabilities=("autograd",), sees=("value",))
 def batches_of_several_results(lab: Lab) -> None:
-    """var_mean, mode, cross, slogdet, losses, silu, group norm and results with names act on each element of
-    a batch, at several levels; None in out_dims leaves a result of what is not mapped whole.
+    """var_mean, mode, cross, slogdet, losses, silu, group_norm and namedtuple results act on each element of
+    a batch, at several levels. None in out_dims returns a result that is not mapped without a batch
+    dimension.
     """
     x = lab.integers(2, 3, 4, low=-8, high=9)
     moments: Any = vmap(torch.var_mean)
@@ -73,12 +75,14 @@ def batches_of_several_results(lab: Lab) -> None:
         value = x if levels == 2 else x[0]
         result: Any = function(value)
         lab.close(f"var_mean, {levels} levels", result)
-        lab.holds(f"var_mean, {levels} levels: as without", near(result, torch.var_mean(value, -1)))
+        lab.holds(f"var_mean, {levels} levels: as without", trees_agree(result, torch.var_mean(value, -1)))
     repeated = lab.put([[1.0, 2, 2, 3], [4, 4, 5, 6], [7, 8, 9, 9]])
-    mapped(lab, "mode", lambda a: torch.mode(a).values, repeated)
-    mapped(lab, "mode of the other dimension", lambda a: torch.mode(a).values, repeated.T, in_dims=1)
-    mapped(lab, "cross in a batch of three", torch.linalg.cross, lab.integers(3, 5, 3), lab.integers(3, 5, 3))
-    mapped(lab, "cross of vectors", torch.linalg.cross, lab.integers(3, 3), lab.integers(3, 3))
+    check_vmap(lab, "mode", lambda a: torch.mode(a).values, repeated)
+    check_vmap(lab, "mode of the other dimension", lambda a: torch.mode(a).values, repeated.T, in_dims=1)
+    check_vmap(
+        lab, "cross in a batch of three", torch.linalg.cross, lab.integers(3, 5, 3), lab.integers(3, 5, 3)
+    )
+    check_vmap(lab, "cross of vectors", torch.linalg.cross, lab.integers(3, 3), lab.integers(3, 3))
     pair = vmap(lambda a, b: (a * 2, b.sum()), in_dims=(0, None), out_dims=(0, None))(x, x)  # type: ignore[arg-type]
     lab.expect("None among out_dims", pair[1], x.sum().cpu())
     lab.expect("the mapped one beside it", pair[0], 2 * x.cpu())
@@ -86,7 +90,7 @@ def batches_of_several_results(lab: Lab) -> None:
     matrices = lab.floats(2, 3, 3) + 3 * torch.eye(3, device=lab.device)
     parts = vmap(torch.linalg.slogdet)(matrices)
     lab.close("slogdet", tuple(parts), roundings=256, matrix=True)
-    lab.holds("slogdet: as without", near(tuple(parts), tuple(torch.linalg.slogdet(matrices))))
+    lab.holds("slogdet: as without", trees_agree(tuple(parts), tuple(torch.linalg.slogdet(matrices))))
     mixed = vmap(vmap(torch.matmul, in_dims=(None, 0)))(
         y := lab.integers(5, 2, 2, 2), v := lab.integers(5, 7, 2)
     )
@@ -96,35 +100,36 @@ def batches_of_several_results(lab: Lab) -> None:
     named = vmap(lambda a, b: Point(a + 1, b))(x, x[:, 0])
     lab.same("names", (type(named).__name__, tuple(named)))
     lab.holds("the class of the result", isinstance(named, Point))
-    logits, due = lab.floats(2, 4, 3), lab.put([[0, 1, 2, 0], [2, 2, 1, 1]])
+    logits, targets = lab.floats(2, 4, 3), lab.put([[0, 1, 2, 0], [2, 2, 1, 1]])
     weight = lab.floats(3, low=0.5, high=1.0)
-    losses = vmap(lambda a, t: F.nll_loss(a, t, weight=weight))(logits, due)
+    losses = vmap(lambda a, t: F.nll_loss(a, t, weight=weight))(logits, targets)
     lab.close("nll_loss", losses, roundings=64)
-    lone = torch.stack([F.nll_loss(logits[n], due[n], weight=weight) for n in range(2)])
-    lab.holds("nll_loss: as without", near(losses, lone))
-    whole = vmap(lambda t: F.nll_loss(logits[0], t, reduction="none"))(due)
+    lone = torch.stack([F.nll_loss(logits[n], targets[n], weight=weight) for n in range(2)])
+    lab.holds("nll_loss: as without", trees_agree(losses, lone))
+    whole = vmap(lambda t: F.nll_loss(logits[0], t, reduction="none"))(targets)
     lab.expect(
         "nll_loss of one input",
         whole,
-        F.nll_loss(logits[0].repeat(2, 1), due.flatten(), reduction="none").view(2, 4).cpu(),
+        F.nll_loss(logits[0].repeat(2, 1), targets.flatten(), reduction="none").view(2, 4).cpu(),
         roundings=16.0,
     )
     slopes = vmap(grad(lambda a: F.silu(a).sum()))(logits[0])
     lab.close("the gradient of silu", slopes, roundings=64)
     start = logits[0].clone().requires_grad_()
     lab.holds(
-        "the gradient of silu: the engine's", near(slopes, torch.autograd.grad(F.silu(start).sum(), start)[0])
+        "the gradient of silu: the engine's",
+        trees_agree(slopes, torch.autograd.grad(F.silu(start).sum(), start)[0]),
     )
     images = lab.floats(2, 3, 4, 2, 2)
     gain, bias = lab.floats(2, 4), lab.floats(2, 4)
     result = vmap(lambda a, w, b: F.group_norm(a, 2, w, b))(images, gain, bias)
     lab.close("group_norm", result, roundings=1024)
     single = torch.stack([F.group_norm(images[n], 2, gain[n], bias[n]) for n in range(2)])
-    lab.holds("group_norm: as without", near(result, single))
-    one = vmap(lambda a: F.group_norm(a, 2, gain[0], bias[0]))(images)
+    lab.holds("group_norm: as without", trees_agree(result, single))
+    single_gain = vmap(lambda a: F.group_norm(a, 2, gain[0], bias[0]))(images)
     lab.holds(
         "group_norm of one gain",
-        near(one, torch.stack([F.group_norm(i, 2, gain[0], bias[0]) for i in images])),
+        trees_agree(single_gain, torch.stack([F.group_norm(i, 2, gain[0], bias[0]) for i in images])),
     )
     ones = vmap(torch.ones_like)(images)
     lab.expect("ones_like", ones, torch.ones(2, 3, 4, 2, 2))
@@ -132,8 +137,8 @@ def batches_of_several_results(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("value",))
 def batches_of_strides(lab: Lab) -> None:
-    """as_strided in a batch counts from the start of each element, reads no farther than its memory, and
-    raises if it would.
+    """as_strided in a batch counts from the start of each element. It reads only the memory of the element,
+    and raises an error for any other memory.
     """
     x = lab.integers(3, 4)
     lab.expect("pairs", vmap(lambda a: a.as_strided((3, 2), (1, 1)) * 2)(x), 2 * x.unfold(1, 2, 1).cpu())
@@ -146,8 +151,8 @@ def batches_of_strides(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",), sees=("value",))
 def batches_of_normalization(lab: Lab) -> None:
-    """batch_norm acts on each element of a batch, in training and not, with mapped statistics, which it
-    updates, and with weights for all.
+    """batch_norm acts on each element of a batch, in training and in evaluation, with mapped statistics,
+    which it updates, and with shared weights.
     """
     images = lab.floats(2, 3, 2, 2, 2)
     weight, bias = lab.floats(2, low=0.5, high=1.0), lab.floats(2)
@@ -166,17 +171,17 @@ def batches_of_normalization(lab: Lab) -> None:
             result = vmap(norm)(images, mean, var)
             each = torch.stack([norm(images[n], due_mean[n], due_var[n]) for n in range(2)])
             lab.close(name, result, roundings=1024)
-            lab.holds(f"{name}: as without", near(result, each))
-            lab.holds(f"{name}: the statistics", near((mean, var), (due_mean, due_var)))
-    plain = vmap(lambda a: F.batch_norm(a, None, None, training=True))(images)
+            lab.holds(f"{name}: as without", trees_agree(result, each))
+            lab.holds(f"{name}: the statistics", trees_agree((mean, var), (due_mean, due_var)))
+    without_statistics = vmap(lambda a: F.batch_norm(a, None, None, training=True))(images)
     each = torch.stack([F.batch_norm(image, None, None, training=True) for image in images])
-    lab.holds("without statistics", near(plain, each))
+    lab.holds("without statistics", trees_agree(without_statistics, each))
 
 
 @behaviour("functorch", level="full", sees=("error",))
 def batches_of_vectors_are_no_matrices(lab: Lab) -> None:
-    """Matrix functions of torch.linalg refuse a batch of vectors under vmap, though the batch has the form of
-    a matrix.
+    """Matrix functions of torch.linalg raise an error for a batch of vectors under vmap, although the batch
+    has the shape of a matrix.
     """
     x = lab.floats(3, 3) + 3 * torch.eye(3, device=lab.device)
     for name in ("cholesky", "det", "slogdet", "inv", "pinv", "qr", "svd", "eigh", "eig", "matrix_power"):
@@ -197,8 +202,8 @@ def batches_of_vectors_are_no_matrices(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("value",))
 def batches_in_several_chunks(lab: Lab) -> None:
-    """vmap in chunks gives what it gives in one, also inside of another vmap in chunks, whichever dimensions
-    are mapped.
+    """vmap in chunks returns the result of vmap in one piece, also inside another chunked vmap and for any
+    mapped dimension.
     """
     x, y = lab.integers(7, 3, 4), lab.integers(7, 3, 4)
 

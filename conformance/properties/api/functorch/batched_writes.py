@@ -1,4 +1,4 @@
-"""vmap: in-place methods in a batch, and the writes that it refuses."""
+"""Behaviours of in-place methods under vmap, and of writes that vmap rejects."""
 
 from __future__ import annotations
 
@@ -6,55 +6,60 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.functorch.training import near
+from conformance.properties.api.functorch.training import trees_agree
 
 vmap = torch.vmap
 
 
 @behaviour("functorch", level="full", sees=("value", "alias"))
 def batches_of_writes_by_methods(lab: Lab) -> None:
-    """An in-place method in a batch writes into the mapped tensor and gives it back, at several levels, with
-    another tensor in other dimensions, and with one tensor for all; with out_dims the result is a view.
+    """An in-place method in a batch writes into the mapped tensor and returns it, at several levels. A second
+    tensor may be mapped over other dimensions or not at all. With out_dims the result is a view.
     """
     start = lab.floats(2, 3, 4, low=-0.9, high=0.9)
     x = start[0].clone()
     lab.shares("the result and the input", vmap(torch.Tensor.acos_)(x), x)
     lab.close("one level", x)
-    lab.holds("one level: as without", near(x, start[0].acos()))
+    lab.holds("one level: as without", trees_agree(x, start[0].acos()))
     x = start[0].clone()
     moved = vmap(torch.Tensor.acos_, out_dims=1)(x)
     lab.shares("the result in other dimensions and the input", moved, x)
     lab.close("other dimensions", moved)
-    lab.holds("other dimensions: as without", near(moved, start[0].T.acos()))
+    lab.holds("other dimensions: as without", trees_agree(moved, start[0].T.acos()))
     x = start.clone()
     lab.shares("the result of two levels and the input", vmap(vmap(torch.Tensor.acos_))(x), x)
     lab.close("two levels", x)
-    lab.holds("two levels: as without", near(x, start.acos()))
-    base, other = lab.floats(3, 4, 2, low=0.5), lab.floats(2, 3, 4, low=0.5)
+    lab.holds("two levels: as without", trees_agree(x, start.acos()))
+    base, second_operand = lab.floats(3, 4, 2, low=0.5), lab.floats(2, 3, 4, low=0.5)
     x = base.clone()
-    vmap(torch.Tensor.atan2_, (2, 0))(x, other)
+    vmap(torch.Tensor.atan2_, (2, 0))(x, second_operand)
     lab.close("two tensors", x)
-    lab.holds("two tensors: as without", near(x, torch.atan2(base, other.movedim(0, 2))))
+    lab.holds("two tensors: as without", trees_agree(x, torch.atan2(base, second_operand.movedim(0, 2))))
     x = base.clone()
-    vmap(vmap(torch.Tensor.atan2_), (2, 0))(x, other)
+    vmap(vmap(torch.Tensor.atan2_), (2, 0))(x, second_operand)
     lab.close("two tensors, two levels", x)
-    lab.holds("two tensors, two levels: as without", near(x, torch.atan2(base, other.movedim(0, 2))))
+    lab.holds(
+        "two tensors, two levels: as without", trees_agree(x, torch.atan2(base, second_operand.movedim(0, 2)))
+    )
     x = start.clone()
-    vmap(vmap(vmap(torch.Tensor.atan2_)))(x, other)
-    lab.holds("two tensors, three levels: as without", near(x, torch.atan2(start, other)))
+    vmap(vmap(vmap(torch.Tensor.atan2_)))(x, second_operand)
+    lab.holds("two tensors, three levels: as without", trees_agree(x, torch.atan2(start, second_operand)))
     x = base.clone()
-    vmap(torch.Tensor.atan2_, (0, None))(x, other[0, 0, :2])
+    vmap(torch.Tensor.atan2_, (0, None))(x, second_operand[0, 0, :2])
     lab.close("one tensor for all", x)
-    lab.holds("one tensor for all: as without", near(x, torch.atan2(base, other[0, 0, :2])))
+    lab.holds("one tensor for all: as without", trees_agree(x, torch.atan2(base, second_operand[0, 0, :2])))
     x = base.clone()
-    vmap(vmap(torch.Tensor.atan2_, (0, None)))(x, other[0, :, :2])
-    lab.holds("one for all of the inner level", near(x, torch.atan2(base, other[0, :, None, :2])))
+    vmap(vmap(torch.Tensor.atan2_, (0, None)))(x, second_operand[0, :, :2])
+    lab.holds(
+        "one for all of the inner level", trees_agree(x, torch.atan2(base, second_operand[0, :, None, :2]))
+    )
 
 
 @behaviour("functorch", level="full", sees=("error",))
 def batches_refuse_writes(lab: Lab) -> None:
-    """vmap refuses to write a batch into a tensor that is not mapped at that level, out= arguments, random
-    numbers into out=, results that are no tensors, backward and reads of .data.
+    """vmap raises an error for a batched write into a tensor that is not mapped at that level, for out=
+    arguments and for random numbers into out=. It also rejects results that are not tensors, backward, and
+    reads of .data.
     """
     x, y = lab.floats(3), lab.floats(2, 3)
     write = torch.Tensor.atan2_
@@ -85,17 +90,17 @@ def batches_refuse_writes(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("random",), sees=("error", "message"))
 def batches_refuse_random_writes(lab: Lab) -> None:
-    """vmap refuses random numbers into out=, whatever its randomness is."""
+    """vmap raises an error for random numbers into out=, for any randomness option."""
     x = lab.floats(3)
     into = lab.floats(3)
-    for word in ("same", "different"):
+    for randomness in ("same", "different"):
         lab.raises(
-            f"randn into out=, {word}",
-            lambda: vmap(lambda a: torch.randn(3, device=lab.device, out=into), randomness=word)(x),
+            f"randn into out=, {randomness}",
+            lambda: vmap(lambda a: torch.randn(3, device=lab.device, out=into), randomness=randomness)(x),
             match="out",
         )
         lab.raises(
-            f"normal into out=, {word}",
-            lambda: vmap(lambda a: torch.normal(x, x.abs(), out=into), randomness=word)(x),
+            f"normal into out=, {randomness}",
+            lambda: vmap(lambda a: torch.normal(x, x.abs(), out=into), randomness=randomness)(x),
             match="out",
         )

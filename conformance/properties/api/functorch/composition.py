@@ -1,5 +1,5 @@
-"""Transforms of transforms, functionalize, stacked modules, graphs of transforms and autograd.Function under
-vmap.
+"""Behaviours of composed transforms, functionalize, stacked modules, traced transforms and autograd.Function
+under vmap.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def transforms_of_transforms(lab: Lab) -> None:
-    """grad, vjp, jvp and vmap are applied to each other in either order, twice and thrice."""
+    """grad, vjp, jvp and vmap compose in any order, two and three levels deep."""
     x, t = lab.integers(3), lab.integers(3)
     rows = lab.integers(4, 3)
 
@@ -72,14 +72,14 @@ def transforms_of_transforms(lab: Lab) -> None:
 
 @behaviour("functorch", level="full")
 def tensors_inside_of_transforms(lab: Lab) -> None:
-    """Inside a transform a tensor reports what it reports outside: shape, dtype, device, numbers of elements
-    and values as lists; printing it does not fail.
+    """Inside a transform, a tensor reports the shape, dtype, device, number of elements and values that it
+    reports outside. Printing it does not fail.
     """
     x = lab.integers(2, 3)
-    seen: list[Any] = []
+    records: list[Any] = []
 
     def look(a: torch.Tensor) -> torch.Tensor:
-        seen.append(
+        records.append(
             [
                 a.shape,
                 a.dtype,
@@ -90,12 +90,12 @@ def tensors_inside_of_transforms(lab: Lab) -> None:
                 a.is_leaf is not None,
             ]
         )
-        seen.append("tensor" in repr(a).lower())
+        records.append("tensor" in repr(a).lower())
         return (a * a).sum()
 
     for transform in (grad, jacrev, jacfwd, lambda f: vmap(f), lambda f: grad(lambda a: vmap(f)(a).sum())):
         transform(look)(x)
-    lab.same("seen", seen)
+    lab.same("seen", records)
     lists: list[Any] = []
     grad(lambda a: (lists.append(a.tolist()), a.sum())[1])(x)  # type: ignore[func-returns-value]
     grad(lambda a: grad(lambda b: (lists.append((b * 2).tolist()), b.sum())[1])(a).sum())(x)  # type: ignore[func-returns-value]
@@ -107,19 +107,19 @@ def tensors_inside_of_transforms(lab: Lab) -> None:
     )
     escaped: list[torch.Tensor] = []
     grad(lambda a: (escaped.append(a * 2), a.sum())[1])(x)  # type: ignore[func-returns-value]
-    lab.raises("use of one that escaped from vmap", lambda: _escaped(x) * 2, RuntimeError)
+    lab.raises("use of one that escaped from vmap", lambda: _use_an_element_after_vmap(x) * 2, RuntimeError)
 
 
-def _escaped(x: torch.Tensor) -> torch.Tensor:
-    kept: list[torch.Tensor] = []
-    vmap(lambda a: (kept.append(a), a)[1])(x)  # type: ignore[func-returns-value]
-    return kept[0].sin()
+def _use_an_element_after_vmap(x: torch.Tensor) -> torch.Tensor:
+    elements: list[torch.Tensor] = []
+    vmap(lambda a: (elements.append(a), a)[1])(x)  # type: ignore[func-returns-value]
+    return elements[0].sin()
 
 
 @behaviour("functorch", level="full", sees=("value", "alias"))
 def functionalize_keeps_meaning(lab: Lab) -> None:
-    """functionalize gives what the function gives, with views and writes inside, of inputs, under grad, vmap
-    and jvp; the graph of a functionalized function has no writes.
+    """functionalize returns the results of the function, with views and writes inside and to inputs, and
+    under grad, vmap and jvp. The graph of a functionalized function contains no writes.
     """
     x = lab.integers(4, 2)
 
@@ -157,33 +157,47 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
         for remove in ("mutations", "mutations_and_views"):
             mine, yours = x.clone(), x.clone()
             result = functionalize(function, remove=remove)(mine)
-            due = function(yours)
+            expected = function(yours)
             lab.same(f"{name}, {remove}", (result, mine))
-            lab.holds(f"{name}, {remove}: as without", torch.equal(result, due) and torch.equal(mine, yours))
+            lab.holds(
+                f"{name}, {remove}: as without", torch.equal(result, expected) and torch.equal(mine, yours)
+            )
             graph = torch_testing_internals.graph_of(functionalize(function, remove=remove), x.clone())
-            words = [str(node.target) for node in graph.graph.nodes if str(node.target).startswith("aten.")]
+            operators = [
+                str(node.target) for node in graph.graph.nodes if str(node.target).startswith("aten.")
+            ]
             writes = [
-                word for word in words if word.split(".")[1].endswith("_") and word != "aten.copy_.default"
+                name
+                for name in operators
+                if name.split(".")[1].endswith("_") and name != "aten.copy_.default"
             ]
             lab.holds(f"{name}, {remove}: no writes in the graph", not writes)
             if remove == "mutations_and_views":
                 lab.holds(
                     f"{name}: no views in the graph",
-                    not [w for w in words if w.split(".")[1] in ("view", "split", "diagonal", "transpose")],
+                    not [
+                        operator
+                        for operator in operators
+                        if operator.split(".")[1] in ("view", "split", "diagonal", "transpose")
+                    ],
                 )
             lab.same(f"{name}, {remove}: the graph runs", graph(x.clone()))
     lab.same("under grad", grad(lambda a: functionalize(several)(a).sum())(x))
     lab.same("of grad", functionalize(grad(lambda a: several(a).sum()))(x))  # type: ignore[misc]
-    lab.same("under vmap", vmap(functionalize(by_row))(x))
-    lab.same("of vmap and jvp", functionalize(lambda a: vmap(lambda b: jvp(by_row, (b,), (b,))[1])(a))(x))
+    lab.same("under vmap", vmap(functionalize(write_through_a_row))(x))
     lab.same(
-        "a linear map", functionalize(lambda a, w: torch.nn.functional.linear(a, w))(x, lab.integers(3, 2))
+        "of vmap and jvp",
+        functionalize(lambda a: vmap(lambda b: jvp(write_through_a_row, (b,), (b,))[1])(a))(x),
+    )
+    lab.same(
+        "a linear map",
+        functionalize(lambda a, weight: torch.nn.functional.linear(a, weight))(x, lab.integers(3, 2)),
     )
     lab.raises("a word", lambda: functionalize(simple, remove="views")(x), RuntimeError)
 
 
-def by_row(a: torch.Tensor) -> torch.Tensor:
-    """A write through a view."""
+def write_through_a_row(a: torch.Tensor) -> torch.Tensor:
+    """Double the first row of a copy through a view, and return the square of the copy."""
     b = a * 1
     b[:1].mul_(2)
     return b * b
@@ -191,7 +205,9 @@ def by_row(a: torch.Tensor) -> torch.Tensor:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def graphs_of_transforms(lab: Lab) -> None:
-    """The graph of a transformed function gives on other inputs what the transformed function gives there."""
+    """The traced graph of a transformed function returns, for other inputs, the results of the transformed
+    function.
+    """
     x, second = lab.integers(3, 2), lab.integers(3, 2)
     transformed = {
         "vmap": vmap(lambda a: a.sum() * a),
@@ -211,9 +227,9 @@ def graphs_of_transforms(lab: Lab) -> None:
 
 
 class _Scale(torch.autograd.Function):
-    """x * k with a rule for vmap that remembers its arguments."""
+    """x * k with a vmap rule that records its arguments."""
 
-    told: list[Any]
+    rule_arguments: list[Any]
 
     @staticmethod
     def forward(x: torch.Tensor, k: Any) -> Any:
@@ -230,7 +246,7 @@ class _Scale(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, x: torch.Tensor, k: torch.Tensor) -> Any:
-        _Scale.told.append((info.batch_size, info.randomness, tuple(in_dims)))
+        _Scale.rule_arguments.append((info.batch_size, info.randomness, tuple(in_dims)))
         moved = [v if d is None else v.movedim(d, 0) for v, d in zip((x, k), in_dims, strict=True)]
         return moved[0] * moved[1], 0
 
@@ -283,21 +299,21 @@ class _OldStyle(torch.autograd.Function):
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def functions_under_vmap(lab: Lab) -> None:
-    """vmap of an autograd.Function calls its vmap rule with batch size, randomness and dimensions, or the
-    generated one; a missing rule, two rules and a wrong result of a rule are errors.
+    """vmap of an autograd.Function calls its vmap rule with batch size, randomness and in_dims, or uses the
+    generated rule. A missing rule, two rules and a wrong result of a rule raise errors.
     """
     x, k = lab.integers(4, 3), lab.integers(4, 3)
-    _Scale.told = []
+    _Scale.rule_arguments = []
     lab.expect("both mapped", vmap(_Scale.apply)(x, k), (x * k).cpu())
     lab.expect(
         "one mapped", vmap(_Scale.apply, in_dims=(0, None), randomness="same")(x, k[0]), (x * k[0]).cpu()
     )
     lab.expect("another dimension", vmap(_Scale.apply, in_dims=(1, 0))(x.T.contiguous(), k), (x * k).cpu())
-    lab.same("the arguments of the rule", _Scale.told)
+    lab.same("the arguments of the rule", _Scale.rule_arguments)
     lab.same("nested", vmap(vmap(_Scale.apply))(x, k))
-    count = len(_Scale.told)
+    count = len(_Scale.rule_arguments)
     vmap(lambda a: _Scale.apply(k, k).sum() + a)(x)
-    lab.holds("a level that maps nothing is left out", len(_Scale.told) == count)
+    lab.holds("a level that maps nothing is left out", len(_Scale.rule_arguments) == count)
     lab.expect("under grad", grad(lambda a: _Scale.apply(a, k).sum())(x), k.cpu())
     lab.expect("a generated rule", vmap(_Generated.apply)(x), (x * 2).cpu())
     lab.same("its gradient", vmap(grad(lambda a: (_Generated.apply(a) ** 2).sum()))(x))
@@ -313,9 +329,9 @@ def functions_under_vmap(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def stacked_modules(lab: Lab) -> None:
-    """stack_module_state stacks parameters and buffers into leaves that keep requires_grad, and refuses
-    modules of several kinds, of several modes and none; functional_call takes several dicts, tied ones and
-    buffers.
+    """stack_module_state stacks parameters and buffers into leaves that keep requires_grad. It raises an
+    error for modules of different classes or modes and for an empty list. functional_call accepts several
+    dicts, tied parameters and buffers.
     """
     models = [lab.to(torch.nn.BatchNorm1d(3)) for _ in range(3)]
     with torch.no_grad():
@@ -333,8 +349,10 @@ def stacked_modules(lab: Lab) -> None:
     lab.raises("two modes", lambda: stack_module_state(linear), RuntimeError)
     layer = linear[1]
     x, weight, bias = lab.integers(3, 2), lab.integers(2, 2), lab.integers(2)
-    due = x @ weight.T + bias
-    lab.expect("two dicts", functional_call(layer, ({"weight": weight}, {"bias": bias}), (x,)), due.cpu())
+    layer_output = x @ weight.T + bias
+    lab.expect(
+        "two dicts", functional_call(layer, ({"weight": weight}, {"bias": bias}), (x,)), layer_output.cpu()
+    )
     lab.raises(
         "a name in both",
         lambda: functional_call(layer, ({"weight": weight}, {"weight": weight}), (x,)),
@@ -344,7 +362,7 @@ def stacked_modules(lab: Lab) -> None:
     lab.expect(
         "tied",
         functional_call(tied, {"0.weight": weight, "0.bias": bias}, (x,)),
-        (due @ weight.T + bias).cpu(),
+        (layer_output @ weight.T + bias).cpu(),
     )
     gradients = grad(lambda p: functional_call(tied, p, (x,)).sum())({"0.weight": weight, "0.bias": bias})
     lab.same("gradients of tied ones", gradients)

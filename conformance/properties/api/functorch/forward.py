@@ -1,4 +1,4 @@
-"""jvp and linearize: forms, refusals, Functions, and writes to views of dual tensors in batches."""
+"""Behaviours of jvp and linearize: forms, errors, Functions, and writes to views of batched dual tensors."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class _Derived(torch.autograd.Function):
 
 @behaviour("functorch", level="full", capabilities=("forward_ad", "autograd"))
 def jvp_of_many_functions(lab: Lab) -> None:
-    """jvp takes inputs that are not used, tensors that are made inside and trees beside the result; it is
-    computed inside of an autograd.Function, and of a covariance in batches; linearize takes gradients.
+    """jvp accepts unused inputs, tensors created inside the function and auxiliary trees. It works inside an
+    autograd.Function, and for a covariance in batches. linearize works on functions that call grad.
     """
-    x, t, other = lab.integers(3), lab.integers(3), lab.integers(3)
-    lab.same("an input that is not used", jvp(lambda a, b: a * 1, (x, other), (t, other)))
-    lab.expect("its tangent", jvp(lambda a, b: a * 1, (x, other), (t, other))[1], t.cpu())
-    made = jvp(lambda a: a + a.new_tensor(0.5), (x,), (t,))
-    lab.expect("a new tensor", made[0], x.cpu() + 0.5)
-    lab.expect("the tangent beside a new tensor", made[1], t.cpu())
+    x, t, unused = lab.integers(3), lab.integers(3), lab.integers(3)
+    lab.same("an input that is not used", jvp(lambda a, b: a * 1, (x, unused), (t, unused)))
+    lab.expect("its tangent", jvp(lambda a, b: a * 1, (x, unused), (t, unused))[1], t.cpu())
+    with_new_tensor = jvp(lambda a: a + a.new_tensor(0.5), (x,), (t,))
+    lab.expect("a new tensor", with_new_tensor[0], x.cpu() + 0.5)
+    lab.expect("the tangent beside a new tensor", with_new_tensor[1], t.cpu())
     lab.same("a tree beside", jvp(lambda a: (a * a, {"p": a + 1, "q": [a * 3]}), (x,), (t,), has_aux=True))
     start = x.clone().requires_grad_()
     value = _Derived.apply(start)
@@ -68,13 +68,13 @@ def jvp_of_many_functions(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("forward_ad",), sees=("error", "message"))
 def jvp_refuses(lab: Lab) -> None:
-    """jvp refuses outputs that do not depend on the inputs if it is strict, results beside that are no
-    tensors, and writes of dual values into a tensor from outside.
+    """jvp raises an error for outputs that do not depend on the inputs if strict=True, and for auxiliary
+    results that are not tensors. It also rejects writes of dual values into a captured tensor.
     """
     x, t = lab.integers(3), lab.integers(3)
     lab.raises("a constant", lambda: jvp(lambda a: (a, t), (x,), (t,), strict=True), match="strict")
-    for name, beside in {"a number": 1, "a fraction": 1.5, "a word": "b"}.items():
-        for form, value in {"": beside, " in a list": [t, beside]}.items():
+    for name, auxiliary in {"a number": 1, "a fraction": 1.5, "a word": "b"}.items():
+        for form, value in {"": auxiliary, " in a list": [t, auxiliary]}.items():
             lab.raises(
                 f"{name}{form} beside",
                 lambda: jvp(lambda a: (a, value), (x,), (t,), has_aux=True),
@@ -92,8 +92,8 @@ def jvp_refuses(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("forward_ad",), sees=("value", "alias"))
 def batches_of_dual_writes(lab: Lab) -> None:
-    """In a batch a write into a dual tensor carries its tangent along, from a view to its base, from a base
-    to its views, and into tensors without one, whichever dimensions are mapped.
+    """In a batch, a write into a dual tensor carries its tangent, for any mapped dimension. The tangent
+    passes from a view to its base, from a base to its views, and into tensors without a tangent.
     """
 
     def pushed(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -139,14 +139,14 @@ def batches_of_dual_writes(lab: Lab) -> None:
     lab.expect("the tangent of one for all", tangent, yt.expand(2, 3).cpu())
 
     x, xt, y, yt = lab.integers(2, 6, 2), lab.integers(2, 6, 2), lab.integers(2, 2, 3), lab.integers(2, 2, 3)
-    due, due_tangent = x.clone(), xt.clone()
-    due[:, ::2] = y.movedim(1, 2)
+    expected, due_tangent = x.clone(), xt.clone()
+    expected[:, ::2] = y.movedim(1, 2)
     due_tangent[:, ::2] = yt.movedim(1, 2)
     values, tangents = vmap(pushed(through_a_view), in_dims=(2, 2, 1, 1))(x, xt, y, yt)
     lab.same("through a view", (values, tangents))
-    lab.expect("through a view: the base", values[1], due.movedim(2, 0).cpu())
+    lab.expect("through a view: the base", values[1], expected.movedim(2, 0).cpu())
     lab.expect("through a view: its tangent", tangents[1], due_tangent.movedim(2, 0).cpu())
-    lab.expect("through a view: the input", x, due.cpu())
+    lab.expect("through a view: the input", x, expected.cpu())
 
     x, xt, y, yt = lab.integers(2, 2, 6), lab.integers(2, 6, 2), lab.integers(2, 2, 6), lab.integers(2, 2, 6)
     values, tangents = vmap(pushed(under_a_view), in_dims=(1, 2, 1, 1))(x, xt, y, yt)

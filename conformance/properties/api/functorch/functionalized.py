@@ -1,4 +1,6 @@
-"""functionalize: views of several outputs, lists of indices, resized inputs, fake tensors and constants."""
+"""Behaviours of functionalize: views of several outputs, lists of indices, resized inputs, fake tensors and
+constants.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,14 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-def _words(graph: Any) -> list[str]:
+def _operator_names(graph: Any) -> list[str]:
     return [str(node.target) for node in graph.graph.nodes if str(node.target).startswith("aten.")]
 
 
 @behaviour("functorch", level="full", sees=("value",))
 def functionalize_more(lab: Lab) -> None:
-    """functionalize keeps the meaning of views of several outputs, of indices in lists, of inputs that are
-    resized, of constants from outside and of fake tensors.
+    """functionalize preserves the results of views of several outputs, list indices, resized inputs, captured
+    constants and fake tensors.
     """
     x = lab.integers(4, 2)
 
@@ -29,14 +31,14 @@ def functionalize_more(lab: Lab) -> None:
         first.diagonal().add_(torch.ones(2, device=a.device))
         return a
 
-    due = x.clone()
-    halves(due)
+    expected = x.clone()
+    halves(expected)
     for remove in ("mutations", "mutations_and_views"):
         written = x.clone()
-        lab.expect(f"a split, {remove}", functionalize(halves, remove=remove)(written), due.cpu())
-        lab.expect(f"a split, {remove}: the input", written, due.cpu())
+        lab.expect(f"a split, {remove}", functionalize(halves, remove=remove)(written), expected.cpu())
+        lab.expect(f"a split, {remove}: the input", written, expected.cpu())
     batch = x.clone().unsqueeze(0)
-    lab.expect("a split in a batch", vmap(functionalize(halves))(batch)[0], due.cpu())
+    lab.expect("a split in a batch", vmap(functionalize(halves))(batch)[0], expected.cpu())
 
     where = lab.put([1, 1])
     pairs = lab.put([[0, 1], [1, 0]])
@@ -50,7 +52,7 @@ def functionalize_more(lab: Lab) -> None:
         lab.same(name, result)
         lab.holds(f"{name}: as without", torch.equal(result, function(*inputs)))
         graph = torch_testing_internals.graph_of(functionalize(function), *inputs)
-        lab.holds(f"{name}: in the graph", _words(graph).count("aten.index.Tensor") == count)
+        lab.holds(f"{name}: in the graph", _operator_names(graph).count("aten.index.Tensor") == count)
         lab.same(f"{name}: the graph runs", graph(*inputs))
 
     def grown(a: torch.Tensor) -> None:
@@ -61,19 +63,21 @@ def functionalize_more(lab: Lab) -> None:
     functionalize(grown)(small)
     lab.expect("a resized input", small, torch.full((10,), 2.0))
     graph = torch_testing_internals.graph_of(functionalize(grown), torch.zeros(0, device=lab.device))
-    lab.holds("a resized input: the fill has no underscore", "aten.fill_.Scalar" not in _words(graph))
-    again = torch.zeros(0, device=lab.device)
-    graph(again)
-    lab.expect("a resized input of the graph", again, torch.full((10,), 2.0))
+    lab.holds(
+        "a resized input: the fill has no underscore", "aten.fill_.Scalar" not in _operator_names(graph)
+    )
+    resized = torch.zeros(0, device=lab.device)
+    graph(resized)
+    lab.expect("a resized input of the graph", resized, torch.full((10,), 2.0))
 
     graph = torch_testing_internals.graph_of(functionalize(lambda: x))
-    lab.holds("a constant: no operators in the graph", not _words(graph))
+    lab.holds("a constant: no operators in the graph", not _operator_names(graph))
     lab.same("a constant of the graph", graph())
 
 
 @behaviour("functorch", level="full", capabilities=("fake_tensors",), sees=())
 def functionalize_of_fake_tensors(lab: Lab) -> None:
-    """functionalize of a function of fake tensors gives a fake tensor on the device."""
+    """functionalize of a function of fake tensors returns a fake tensor on the device."""
     with torch_testing_internals.fake_tensor_mode():
         x = torch.ones(2, device=lab.device, requires_grad=True)
         result = functionalize(lambda a: a.detach() + a.detach())(x)

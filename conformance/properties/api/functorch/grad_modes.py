@@ -1,4 +1,6 @@
-"""Grad modes and seeds inside and around transforms, and what transforms do not support."""
+"""Behaviours of grad modes and seeds inside and around transforms, and of features that transforms do not
+support.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-def less_its_square(a: torch.Tensor) -> torch.Tensor:
-    """Return zeros whose gradient is that of the square, since one part is a constant."""
+def square_minus_constant_square(a: torch.Tensor) -> torch.Tensor:
+    """Return zeros with the gradient of the square, because the subtracted square is a constant."""
     with torch.no_grad():
         part = a**2
     return a**2 - part
@@ -21,13 +23,13 @@ def less_its_square(a: torch.Tensor) -> torch.Tensor:
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def no_grad_and_transforms(lab: Lab) -> None:
-    """A transform takes what is computed under no_grad inside of it as a constant; under no_grad outside, it
-    differentiates all the same, and its result has no graph.
+    """A transform treats values computed under no_grad inside it as constants. Under no_grad outside it, the
+    transform still differentiates, and its result has no graph.
     """
     x = lab.integers(requires_grad=True)
-    one = torch.ones((), device=lab.device)
+    scalar_one = torch.ones((), device=lab.device)
     with torch.no_grad():
-        both = grad(less_its_square)(x)
+        both = grad(square_minus_constant_square)(x)
     lab.same("inside and outside", both)
     lab.holds("no graph", not both.requires_grad)
 
@@ -53,25 +55,25 @@ def no_grad_and_transforms(lab: Lab) -> None:
         return first - second
 
     start = x.detach().cpu()
-    for name, function, due, second_due in (
+    for name, function, first_expected, second_expected in (
         ("a gradient that is a constant", shifted, 3 * start**2, 6 * start),
         ("a value that is a constant", by_value, 3 * start**2, 6 * start),
         ("one of two gradients", halves, 6 * start, torch.tensor(6.0)),
     ):
         first = grad(function)(x)
-        lab.expect(name, first.detach(), due)
+        lab.expect(name, first.detach(), first_expected)
         (second,) = torch.autograd.grad(first, x)
-        lab.expect(f"{name}: the engine's gradient of it", second, second_due)
+        lab.expect(f"{name}: the engine's gradient of it", second, second_expected)
 
     value, pull = vjp(torch.square, x)  # type: ignore[misc]
     with torch.no_grad():
-        (pulled,) = pull(one)
+        (pulled,) = pull(scalar_one)
     lab.same("no_grad around the pull alone", pulled)
     lab.same("what has a graph", (pulled.requires_grad, value.requires_grad))
     lab.same("the graph of the value", torch.autograd.grad(value, x))
     with torch.no_grad():
         value, pull = vjp(torch.square, x)  # type: ignore[misc]
-    (pulled,) = pull(one)
+    (pulled,) = pull(scalar_one)
     lab.same("no_grad around vjp alone", pulled.detach())
     lab.holds("the value has no graph", not value.requires_grad)
     lab.same("the graph of the pull", torch.autograd.grad(pulled, x))
@@ -79,7 +81,7 @@ def no_grad_and_transforms(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("random", "autograd"), sees=("value",))
 def seeds_inside_of_transforms(lab: Lab) -> None:
-    """A seed that is set inside of a transform gives the numbers that it gives outside."""
+    """A seed set inside a transform gives the random numbers that it gives outside."""
     x = lab.integers(4)
 
     def noisy(a: torch.Tensor) -> torch.Tensor:
@@ -87,16 +89,16 @@ def seeds_inside_of_transforms(lab: Lab) -> None:
         return (a * torch.rand_like(a)).sum()
 
     torch.manual_seed(5)
-    due = torch.rand_like(x)
-    lab.holds("under grad", torch.equal(grad(noisy)(x), due))
+    expected = torch.rand_like(x)
+    lab.holds("under grad", torch.equal(grad(noisy)(x), expected))
     (engine,) = torch.autograd.grad(noisy(y := x.clone().requires_grad_()), y)
-    lab.holds("as by the engine", torch.equal(engine, due))
+    lab.holds("as by the engine", torch.equal(engine, expected))
     lab.same("times zero", grad(noisy)(x) * 0)
 
 
 @behaviour("functorch", level="full", capabilities=("autograd",), sees=("error", "message"))
 def engine_calls_inside_of_transforms(lab: Lab) -> None:
-    """requires_grad_, retain_grad and the functions of torch.autograd.functional raise inside of a
+    """requires_grad_, retain_grad and the functions of torch.autograd.functional raise an error inside a
     transform.
     """
     x, rows = lab.integers(3), lab.integers(4, 3)
@@ -132,7 +134,9 @@ def engine_calls_inside_of_transforms(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), sees=("error", "value"))
 def saved_tensor_hooks_and_transforms(lab: Lab) -> None:
-    """grad, vjp, jacrev and hessian refuse hooks on saved tensors, outside and inside; jvp takes them."""
+    """grad, vjp, jacrev and hessian raise an error under hooks on saved tensors, outside and inside. jvp
+    works under such hooks.
+    """
     x, t = lab.integers(3), lab.integers(3)
 
     def total(a: torch.Tensor) -> torch.Tensor:
@@ -160,8 +164,10 @@ def saved_tensor_hooks_and_transforms(lab: Lab) -> None:
             match="saved tensor hooks",
         )
         lab.raises(f"hooks under {name}", lambda: transform(kept)(x), match="saved tensor hooks")
-    due = ((x * x).sum().cpu(), (2 * x * t).sum().cpu())
+    expected = ((x * x).sum().cpu(), (2 * x * t).sum().cpu())
     outside = under_hooks(lambda: jvp(total, (x,), (t,)))
     for name, result in {"jvp under hooks": outside, "hooks under jvp": jvp(kept, (x,), (t,))}.items():
         lab.same(name, result)
-        lab.holds(f"{name}: known", all(torch.equal(a.cpu(), b) for a, b in zip(result, due, strict=True)))
+        lab.holds(
+            f"{name}: known", all(torch.equal(a.cpu(), b) for a, b in zip(result, expected, strict=True))
+        )

@@ -1,4 +1,4 @@
-"""grad, vjp, jvp, Jacobians and Hessians by torch.func."""
+"""Behaviours of grad, vjp, jvp, Jacobians and Hessians of torch.func."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="training", capabilities=("autograd",))
 def grad_differentiates(lab: Lab) -> None:
-    """grad gives the derivative of a function with a scalar result, and of itself and of inner functions."""
+    """grad returns the derivative of a function with a scalar result. It can be applied to itself and to
+    inner functions.
+    """
     x = lab.integers(4)
     lab.expect("a square", grad(lambda a: (a * a).sum())(x), 2 * x.cpu())
     lab.expect("twice", grad(lambda a: grad(lambda b: (b**3).sum())(a).sum())(x), 6 * x.cpu())
@@ -42,7 +44,9 @@ def grad_differentiates(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def grad_argnums(lab: Lab) -> None:
-    """argnums says which arguments are differentiated, from either end, one or several, trees included."""
+    """argnums selects the arguments to differentiate, counted from either end, one or several, trees
+    included.
+    """
     x, y, z = lab.integers(3), lab.integers(3), lab.integers(3)
 
     def function(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
@@ -63,7 +67,9 @@ def grad_argnums(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",), sees=("error",))
 def grad_refuses(lab: Lab) -> None:
-    """grad refuses functions whose result is not a scalar tensor, and inputs that are not tensors."""
+    """grad raises an error for functions whose result is not a scalar tensor, and for inputs that are not
+    tensors.
+    """
     x = lab.integers(3)
     lab.raises("a vector", lambda: grad(lambda a: a * 2)(x), RuntimeError, match="scalar")
     lab.raises("a tuple", lambda: grad(lambda a: (a.sum(), a.sum()))(x), RuntimeError)
@@ -71,10 +77,10 @@ def grad_refuses(lab: Lab) -> None:
     lab.raises("no tensor", lambda: grad(lambda a: a)(3.0), RuntimeError, ValueError)
     lab.raises("has_aux without a pair", lambda: grad(lambda a: a.sum(), has_aux=True)(x), RuntimeError)
     lab.raises("whole numbers", lambda: grad(lambda a: a.sum())(x.to(torch.int64)), RuntimeError)
-    kept = lab.integers(3, requires_grad=True)
+    outside = lab.integers(3, requires_grad=True)
 
     def writes(a: torch.Tensor) -> torch.Tensor:
-        kept.detach().mul_(a)
+        outside.detach().mul_(a)
         return a.sum()
 
     lab.raises("a write into what is outside", lambda: grad(writes)(x), RuntimeError)
@@ -82,8 +88,8 @@ def grad_refuses(lab: Lab) -> None:
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="training", capabilities=("autograd",))
 def vjp_pulls_back(lab: Lab) -> None:
-    """vjp gives the result and a function from cotangents, in the form of the outputs, to gradients of all
-    inputs.
+    """vjp returns the result and a function that maps cotangents, structured like the outputs, to gradients
+    of all inputs.
     """
     x, y = lab.integers(3), lab.integers(3)
     value, pull = vjp(lambda a: a * a, x)  # type: ignore[misc]
@@ -94,8 +100,8 @@ def vjp_pulls_back(lab: Lab) -> None:
     lab.same("two outputs", pull((y, torch.ones((), dtype=lab.dtype, device=lab.device))))
     _, pull = vjp(lambda t: {"s": t["x"] * 2, "l": [t["x"] * t["x"]]}, {"x": x})  # type: ignore[misc]
     lab.same("trees", pull({"s": y, "l": [y]}))
-    value, pull, beside = vjp(lambda a: (a * a, a + 1), x, has_aux=True)  # type: ignore[misc]
-    lab.same("with something beside", (value, pull(y), beside))
+    value, pull, auxiliary = vjp(lambda a: (a * a, a + 1), x, has_aux=True)  # type: ignore[misc]
+    lab.same("with something beside", (value, pull(y), auxiliary))
     _, pull = vjp(lambda a: torch.ones(3, dtype=a.dtype, device=a.device), x)  # type: ignore[misc]
     lab.same("a constant", pull(y))
     _, pull = vjp(lambda a: a * a, x)  # type: ignore[misc]
@@ -105,7 +111,7 @@ def vjp_pulls_back(lab: Lab) -> None:
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("forward_ad",))
 def jvp_pushes_forward(lab: Lab) -> None:
-    """jvp gives the result and its derivative along tangents that have the form of the inputs."""
+    """jvp returns the result and its derivative along tangents that are structured like the inputs."""
     x, t = lab.integers(3), lab.integers(3)
     lab.same("a product", jvp(lambda a: a * a, (x,), (t,)))
     lab.same("two inputs", jvp(lambda a, b: a * b, (x, t), (t, x)))
@@ -126,22 +132,22 @@ def jvp_pushes_forward(lab: Lab) -> None:
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("autograd", "forward_ad"))
 def jacobians(lab: Lab) -> None:
-    """jacrev and jacfwd give the same Jacobian, output dimensions first, for trees and in chunks."""
+    """jacrev and jacfwd return the same Jacobian, output dimensions first, for trees and in chunks."""
     x, y = lab.integers(3), lab.integers(2)
     matrix = lab.integers(4, 3)
-    for word, jacobian in (("jacrev", jacrev), ("jacfwd", jacfwd)):
-        lab.expect(f"{word} of a linear map", jacobian(lambda a: matrix @ a)(x), matrix.cpu())
-        lab.same(f"{word} of a square", jacobian(lambda a: a * a)(x))
-        lab.same(f"{word} of a scalar", jacobian(lambda a: (a * a).sum())(x))
-        lab.same(f"{word} of two outputs", jacobian(lambda a: (a * 2, {"s": a.sum()}))(x))
-        lab.same(f"{word} of a tree", jacobian(lambda t: t["x"].sum() * t["y"])({"x": x, "y": y}))
-        lab.same(f"{word} of both", jacobian(torch.outer, argnums=(0, 1))(x, y))
-        lab.same(f"{word} twice", jacobian(jacobian(lambda a: a**3))(x))
-        lab.same(f"{word} of no dimension", jacobian(lambda a: a**2)(x[0]))
-        lab.same(f"{word} of nothing used", jacobian(lambda a: torch.ones(2, device=a.device))(x))
-        lab.same(f"{word} beside", jacobian(lambda a: (a * a, a), has_aux=True)(x))
-        lab.same(f"{word} mapped", vmap(jacobian(lambda a: a * a))(torch.stack([x, x + 1])))
-        lab.raises(f"{word} of a number", lambda: jacobian(lambda a: 1.0)(x), RuntimeError)
+    for transform_name, jacobian in (("jacrev", jacrev), ("jacfwd", jacfwd)):
+        lab.expect(f"{transform_name} of a linear map", jacobian(lambda a: matrix @ a)(x), matrix.cpu())
+        lab.same(f"{transform_name} of a square", jacobian(lambda a: a * a)(x))
+        lab.same(f"{transform_name} of a scalar", jacobian(lambda a: (a * a).sum())(x))
+        lab.same(f"{transform_name} of two outputs", jacobian(lambda a: (a * 2, {"s": a.sum()}))(x))
+        lab.same(f"{transform_name} of a tree", jacobian(lambda t: t["x"].sum() * t["y"])({"x": x, "y": y}))
+        lab.same(f"{transform_name} of both", jacobian(torch.outer, argnums=(0, 1))(x, y))
+        lab.same(f"{transform_name} twice", jacobian(jacobian(lambda a: a**3))(x))
+        lab.same(f"{transform_name} of no dimension", jacobian(lambda a: a**2)(x[0]))
+        lab.same(f"{transform_name} of nothing used", jacobian(lambda a: torch.ones(2, device=a.device))(x))
+        lab.same(f"{transform_name} beside", jacobian(lambda a: (a * a, a), has_aux=True)(x))
+        lab.same(f"{transform_name} mapped", vmap(jacobian(lambda a: a * a))(torch.stack([x, x + 1])))
+        lab.raises(f"{transform_name} of a number", lambda: jacobian(lambda a: 1.0)(x), RuntimeError)
     for size in (1, 2, 3, 10):
         lab.same(f"in chunks of {size}", jacrev(lambda a: a * a, chunk_size=size)(x))
     lab.raises("no chunk", lambda: jacrev(lambda a: a * a, chunk_size=0)(x), ValueError, match="chunk")
@@ -151,7 +157,7 @@ def jacobians(lab: Lab) -> None:
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("double_backward", "forward_ad"))
 def hessians(lab: Lab) -> None:
-    """hessian gives the second derivatives of scalar, vector and tree functions."""
+    """hessian returns the second derivatives of functions with scalar, vector and tree results."""
     x, y = lab.integers(3), lab.integers(2)
     matrix = lab.integers(3, 3)
     symmetric = (matrix + matrix.T).cpu()
@@ -164,8 +170,8 @@ def hessians(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("forward_ad",))
 def linearize_keeps_the_point(lab: Lab) -> None:
-    """linearize gives the result and a function that applies the Jacobian at that point, any
-    number of times.
+    """linearize returns the result and a function that applies the Jacobian at that point any number of
+    times.
     """
     x, t = lab.integers(3), lab.integers(3)
     value, push = linearize(lambda a: a * a, x)
@@ -181,31 +187,31 @@ def linearize_keeps_the_point(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def transforms_and_the_engine(lab: Lab) -> None:
-    """Transforms work inside the ordinary engine, and grad modes act inside transforms."""
+    """Transforms work under the ordinary autograd engine, and grad modes work inside transforms."""
     x = lab.integers(3, requires_grad=True)
     gradient = grad(lambda a: (a**3).sum())(x)
     lab.holds("a gradient of what requires grad has a graph", gradient.requires_grad)
     (second,) = torch.autograd.grad(gradient.sum(), x)
     lab.same("the engine differentiates it", second)
-    plain = x.detach()
+    detached = x.detach()
 
     def quiet(a: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
             part = a * a
         return (a + part).sum()
 
-    lab.same("no_grad inside", grad(quiet)(plain))
+    lab.same("no_grad inside", grad(quiet)(detached))
     with torch.no_grad():
-        lab.same("no_grad outside", grad(lambda a: (a * a).sum())(plain))
+        lab.same("no_grad outside", grad(lambda a: (a * a).sum())(detached))
     inner = grad(lambda a: torch.autograd.grad((a * a * a).sum(), a, create_graph=True)[0].sum())
-    lab.same("the engine inside", inner(plain))
+    lab.same("the engine inside", inner(detached))
     saved = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.shape) or t, lambda t: t):  # type: ignore[func-returns-value]
         torch.autograd.grad((x * x).sum(), x)
     lab.holds("saved tensor hooks act outside", bool(saved))
     lab.same(
         "checkpointing",
-        vmap(lambda a: torch.func.grad(lambda b: (b.sin() ** 2).sum())(a * 0))(plain.view(3, 1)),
+        vmap(lambda a: torch.func.grad(lambda b: (b.sin() ** 2).sum())(a * 0))(detached.view(3, 1)),
     )
 
 
@@ -241,7 +247,7 @@ def transforms_and_writes(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def per_sample_gradients(lab: Lab) -> None:
-    """functional_call with grad and vmap gives the gradient of each sample for itself."""
+    """functional_call with grad and vmap returns the separate gradient of each sample."""
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
     model = lab.to(model)
     with torch.no_grad():
@@ -250,8 +256,8 @@ def per_sample_gradients(lab: Lab) -> None:
     inputs, targets = lab.integers(5, 3), lab.integers(5, 1)
     parameters = {name: value.detach() for name, value in model.named_parameters()}
 
-    def loss(p: dict[str, torch.Tensor], sample: torch.Tensor, due: torch.Tensor) -> Any:
-        return ((functional_call(model, p, (sample,)) - due) ** 2).sum()
+    def loss(p: dict[str, torch.Tensor], sample: torch.Tensor, target: torch.Tensor) -> Any:
+        return ((functional_call(model, p, (sample,)) - target) ** 2).sum()
 
     each = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, inputs, targets)
     lab.same("each", each)

@@ -1,4 +1,6 @@
-"""Jacobians and Hessians by torch.func: their form, and those that torch.autograd.functional gives."""
+"""Behaviours of Jacobians and Hessians of torch.func: their structure, and agreement with
+torch.autograd.functional.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ BOTH: tuple[tuple[str, Callable[..., Any]], ...] = (("jacrev", jacrev), ("jacfwd
 
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"))
 def jacobian_forms(lab: Lab) -> None:
-    """A Jacobian has the form of the outputs and inside of it that of the arguments that argnums names, by
-    default the first; it is zero for an argument that is not used, and takes numbers beside tensors.
+    """A Jacobian has the structure of the outputs, and inside it the structure of the arguments that argnums
+    selects, by default the first. It is zero for an unused argument. Other arguments may be numbers.
     """
     x, y = lab.integers(3), lab.integers(3)
-    one = torch.eye(3)
+    identity = torch.eye(3)
 
     def pair(a: torch.Tensor, b: torch.Tensor) -> Any:
         return 2 * a + 3 * b, 4 * a + 5 * b
@@ -29,38 +31,45 @@ def jacobian_forms(lab: Lab) -> None:
     def nested(p: Any, b: torch.Tensor, c: torch.Tensor) -> Any:
         return p[0] + p[1] * 2, {"rest": b * 3 + c * 4}
 
-    for word, jacobian in BOTH:
+    for transform_name, jacobian in BOTH:
         result = jacobian(pair, argnums=(0, 1))(x, y)
-        lab.same(f"{word} of two outputs by two arguments", result)
-        for place, factor in enumerate((2, 3, 4, 5)):
-            lab.expect(f"{word}: part {place}", result[place // 2][place % 2], factor * one)
-        lab.expect(f"{word} by the first as a default", jacobian(lambda a, b: a * 2 + b * 3)(x, y), 2 * one)
-        lab.same(f"{word} by a number", jacobian(torch.multiply, argnums=0)(x, y))
-        lab.same(f"{word} by a tuple of one", jacobian(torch.multiply, argnums=(0,))(x, y))
+        lab.same(f"{transform_name} of two outputs by two arguments", result)
+        for number, factor in enumerate((2, 3, 4, 5)):
+            lab.expect(f"{transform_name}: part {number}", result[number // 2][number % 2], factor * identity)
+        lab.expect(
+            f"{transform_name} by the first as a default",
+            jacobian(lambda a, b: a * 2 + b * 3)(x, y),
+            2 * identity,
+        )
+        lab.same(f"{transform_name} by a number", jacobian(torch.multiply, argnums=0)(x, y))
+        lab.same(f"{transform_name} by a tuple of one", jacobian(torch.multiply, argnums=(0,))(x, y))
         for numbers in (0, (0,), (0, 1), (2, -2)):
             lab.same(
-                f"{word} of trees by {numbers}", jacobian(nested, argnums=numbers)((x[0], y[0]), x[1], y[1])
+                f"{transform_name} of trees by {numbers}",
+                jacobian(nested, argnums=numbers)((x[0], y[0]), x[1], y[1]),
             )
         tree = jacobian(lambda d: {"c": d["a"] ** 2, "d": d["b"] * 3})({"a": x, "b": y})
-        lab.same(f"{word} of a dict", tree)
-        lab.expect(f"{word}: zero across", tree["c"]["b"], torch.zeros(3, 3))
+        lab.same(f"{transform_name} of a dict", tree)
+        lab.expect(f"{transform_name}: zero across", tree["c"]["b"], torch.zeros(3, 3))
         matrix = lab.integers(2, 3)
         used, unused = jacobian(lambda a, b: a, argnums=(0, 1))(matrix, matrix)
-        lab.expect(f"{word} of the argument itself", used, torch.eye(6).view(2, 3, 2, 3))
-        lab.expect(f"{word} of an argument that is not used", unused, torch.zeros(2, 3, 2, 3))
-        lab.expect(f"{word} beside a number", jacobian(lambda a, k: a * k)(x, 3), 3 * one)
-        beside = jacobian(lambda a: (a * 1, {"p": a * 2, "q": [a + 1]}), has_aux=True)(x)
-        lab.same(f"{word} beside a tree", beside)
+        lab.expect(f"{transform_name} of the argument itself", used, torch.eye(6).view(2, 3, 2, 3))
+        lab.expect(f"{transform_name} of an argument that is not used", unused, torch.zeros(2, 3, 2, 3))
+        lab.expect(f"{transform_name} beside a number", jacobian(lambda a, k: a * k)(x, 3), 3 * identity)
+        result_with_auxiliary = jacobian(lambda a: (a * 1, {"p": a * 2, "q": [a + 1]}), has_aux=True)(x)
+        lab.same(f"{transform_name} beside a tree", result_with_auxiliary)
 
 
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), sees=("error",))
 def jacobians_refuse(lab: Lab) -> None:
-    """jacrev and jacfwd refuse functions without an output, argnums that are empty, out of range, repeated or
-    no whole numbers, and results beside that are no tensors.
+    """jacrev and jacfwd raise errors for functions without an output and for auxiliary results that are not
+    tensors. argnums must not be empty, out of range, repeated or other than integers.
     """
     x = lab.integers(3)
-    for word, jacobian in BOTH:
-        lab.raises(f"{word}: no output", lambda: jacobian(lambda a: ())(x), RuntimeError, match="xpected")
+    for transform_name, jacobian in BOTH:
+        lab.raises(
+            f"{transform_name}: no output", lambda: jacobian(lambda a: ())(x), RuntimeError, match="xpected"
+        )
         for name, numbers in {
             "empty": (),
             "too high": 2,
@@ -68,13 +77,24 @@ def jacobians_refuse(lab: Lab) -> None:
             "repeated": (0, 0),
             "a fraction": 0.0,
         }.items():
-            lab.raises(f"{word}: {name}", lambda: jacobian(torch.square, argnums=numbers)(x), match="argnum")
-        lab.raises(f"{word}: one fraction", lambda: jacobian(torch.mul, argnums=(1, 0.0))(x, x), match="int")
-        for name, beside in {"a number": 1, "a fraction": 1.5, "a word": "b"}.items():
-            lab.raises(f"{word}: {name} beside", lambda: jacobian(lambda a: (a, beside), has_aux=True)(x))
             lab.raises(
-                f"{word}: {name} in a list beside",
-                lambda: jacobian(lambda a: (a, [a, beside]), has_aux=True)(x),
+                f"{transform_name}: {name}",
+                lambda: jacobian(torch.square, argnums=numbers)(x),
+                match="argnum",
+            )
+        lab.raises(
+            f"{transform_name}: one fraction",
+            lambda: jacobian(torch.mul, argnums=(1, 0.0))(x, x),
+            match="int",
+        )
+        for name, auxiliary in {"a number": 1, "a fraction": 1.5, "a word": "b"}.items():
+            lab.raises(
+                f"{transform_name}: {name} beside",
+                lambda: jacobian(lambda a: (a, auxiliary), has_aux=True)(x),
+            )
+            lab.raises(
+                f"{transform_name}: {name} in a list beside",
+                lambda: jacobian(lambda a: (a, [a, auxiliary]), has_aux=True)(x),
             )
 
 
@@ -86,21 +106,25 @@ def jacobians_refuse(lab: Lab) -> None:
     sees=("error", "message"),
 )
 def jacobians_refuse_complex(lab: Lab) -> None:
-    """jacrev and jacfwd refuse complex inputs and complex outputs."""
+    """jacrev and jacfwd raise errors for complex inputs and complex outputs."""
     z, x = lab.integers(2), lab.integers(2, dtype=torch.float32)
-    for word, jacobian in BOTH:
-        lab.raises(f"{word} of a complex input", lambda: jacobian(torch.conj)(z), match="inputs.*real")
+    for transform_name, jacobian in BOTH:
         lab.raises(
-            f"{word} of a complex output", lambda: jacobian(lambda a: a * 0.5j)(x), match="outputs.*real"
+            f"{transform_name} of a complex input", lambda: jacobian(torch.conj)(z), match="inputs.*real"
+        )
+        lab.raises(
+            f"{transform_name} of a complex output",
+            lambda: jacobian(lambda a: a * 0.5j)(x),
+            match="outputs.*real",
         )
 
 
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"))
 def jacobians_by_the_engine(lab: Lab) -> None:
-    """jacrev and jacfwd give what torch.autograd.functional.jacobian gives, for one and several inputs and
-    outputs, of no dimension and from other devices.
+    """jacrev and jacfwd return the results of torch.autograd.functional.jacobian, for one and several inputs
+    and outputs, without dimensions and from other devices.
     """
-    vector, other, scalar = lab.integers(3), lab.integers(3), lab.integers()
+    vector, second_vector, scalar = lab.integers(3), lab.integers(3), lab.integers()
     matrix, right = lab.integers(2, 3), lab.integers(3, 2)
     index = lab.put([1, 1, 0])
 
@@ -112,35 +136,35 @@ def jacobians_by_the_engine(lab: Lab) -> None:
         "two inputs": (lambda a, b: (a * a * a) @ (b * b), (matrix, right)),
         "three outputs": (lambda a, b: ((a * a) @ b, b @ (a.sum(1) * 2), b.sum()), (matrix, right)),
         "outputs that depend on one input": (lambda a, b: (a * 1, b * 1, a * 2, b * 2), (vector, scalar)),
-        "outputs of no dimension": (lambda a, b: (a.sum(), b.sum(), a * b), (vector, other)),
+        "outputs of no dimension": (lambda a, b: (a.sum(), b.sum(), a * b), (vector, second_vector)),
         "an input of no dimension": (lambda a: torch.stack([a, a, a * a]), (scalar,)),
         "both of no dimension": (lambda a, b: (b.sum(), a * b), (scalar, vector[:1])),
-        "a default": (scaled, (vector, other)),
+        "a default": (scaled, (vector, second_vector)),
         "take": (lambda a: torch.take(a, index), (vector,)),
     }
     for name, (function, inputs) in functions.items():
-        due = torch.autograd.functional.jacobian(function, inputs)
-        for word, jacobian in BOTH:
+        expected_jacobian = torch.autograd.functional.jacobian(function, inputs)
+        for transform_name, jacobian in BOTH:
             result = jacobian(lambda p, f=function: f(*p))(inputs)
-            lab.same(f"{name}, {word}", result)
-            pairs = zip(leaves(result), leaves(due), strict=True)
-            lab.holds(f"{name}, {word}: the engine's", all(torch.equal(a, b) for a, b in pairs))
+            lab.same(f"{name}, {transform_name}", result)
+            pairs = zip(leaves(result), leaves(expected_jacobian), strict=True)
+            lab.holds(f"{name}, {transform_name}: the engine's", all(torch.equal(a, b) for a, b in pairs))
     here, there = torch.tensor([1.0, 2, 3]), torch.tensor([4.0, 5, 6])
 
     def across(a: torch.Tensor, b: torch.Tensor) -> Any:
         return a * b, (a * b).to(lab.device)
 
-    for word, jacobian in BOTH:
+    for transform_name, jacobian in BOTH:
         result = [part.cpu() for part in leaves(jacobian(across, argnums=(0, 1))(here, there))]
-        lab.same(f"from the host, {word}", result, host=True)
+        lab.same(f"from the host, {transform_name}", result, host=True)
         for part, expected in zip(result, (there, here, there, here), strict=True):
-            lab.holds(f"from the host, {word}: known", torch.equal(part, torch.diag(expected)))
+            lab.holds(f"from the host, {transform_name}: known", torch.equal(part, torch.diag(expected)))
 
 
 @behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
 def jacobians_of_jacobians(lab: Lab) -> None:
-    """Jacobians of Jacobians are the same in chunks, mapped, and of either mode; they are zero for a linear
-    map and for inputs that are not used, as those of torch.autograd.functional.hessian are.
+    """Jacobians of Jacobians are the same in chunks, under vmap, and in either mode. They are zero for a
+    linear map and for unused inputs, as in torch.autograd.functional.hessian.
     """
     rows = lab.integers(5, 2)
 
@@ -165,9 +189,9 @@ def jacobians_of_jacobians(lab: Lab) -> None:
     for name, function in {"one that is not used": first, "none that is used": constant}.items():
         inputs = (lab.integers(2), lab.integers(3))
         result = hessian(lambda p, f=function: f(*p))(inputs)
-        due = torch.autograd.functional.hessian(function, inputs)
+        expected = torch.autograd.functional.hessian(function, inputs)
         lab.same(name, result)
-        pairs = zip(leaves(result), leaves(due), strict=True)
+        pairs = zip(leaves(result), leaves(expected), strict=True)
         lab.holds(f"{name}: the engine's", all(torch.equal(a, b) for a, b in pairs))
     points, linear = lab.integers(3, 4, 2), lab.integers(3, 2, 2)
 

@@ -1,4 +1,4 @@
-"""Three transforms of autograd.Functions, and Jacobians of vjp at large inputs."""
+"""Behaviours of three nested transforms of autograd.Functions, and of Jacobians of vjp at large inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS = 2
 
 
 class _Cube(torch.autograd.Function):
-    """A cube with a rule for vmap of its own; its derivatives are those of torch."""
+    """A cube with its own vmap rule and torch's derivatives."""
 
     @staticmethod
     def forward(x: torch.Tensor) -> Any:
@@ -46,7 +46,7 @@ class _Cube(torch.autograd.Function):
 
 
 class _Product(torch.autograd.Function):
-    """A product whose rule for vmap is generated."""
+    """A product with a generated vmap rule."""
 
     generate_vmap_rule = True
 
@@ -70,37 +70,39 @@ class _Product(torch.autograd.Function):
         return t * y + u * x
 
 
-class _Chosen(torch.autograd.Function):
-    """An element by number: a gradient that is written into zeros, and an argument that is no tensor."""
+class _SelectElement(torch.autograd.Function):
+    """The element at an integer index: its backward writes the gradient into zeros, and the index is not a
+    tensor.
+    """
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: torch.Tensor, place: int) -> Any:
-        return x[place]
+    def forward(x: torch.Tensor, index: int) -> Any:
+        return x[index]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.shape, ctx.place = inputs[0].shape, inputs[1]
+        ctx.shape, ctx.index = inputs[0].shape, inputs[1]
 
     @staticmethod
     def backward(ctx: Any, g: torch.Tensor) -> Any:
         zeros = g.new_zeros(ctx.shape)
-        zeros[ctx.place] = g
+        zeros[ctx.index] = g
         return zeros, None
 
     @staticmethod
     def jvp(ctx: Any, t: torch.Tensor, _: Any) -> Any:
-        return t[ctx.place]
+        return t[ctx.index]
 
 
-def mapped(function: Function) -> Function:
+def with_vmap(function: Function) -> Function:
     """Return vmap of a function."""
     return vmap(function)
 
 
-def looped(function: Function) -> Function:
-    """Return the calls of a function one after the other, stacked."""
+def with_loop(function: Function) -> Function:
+    """Return a function that calls another function once per element of the batch and stacks the results."""
 
     def call(*batch: torch.Tensor) -> Any:
         rows = [leaves(function(*(x[row] for x in batch))) for row in range(ROWS)]
@@ -109,8 +111,8 @@ def looped(function: Function) -> Function:
     return call
 
 
-def pulled(function: Function) -> Function:
-    """Return the outputs and the gradients by cotangents of ones, of a function's inputs."""
+def with_vjp(function: Function) -> Function:
+    """Return a function that returns the outputs and the gradients of the inputs for cotangents of ones."""
 
     def call(*inputs: torch.Tensor) -> Any:
         outputs, pull = vjp(lambda *x: tuple(leaves(function(*x))), *inputs)  # type: ignore[misc]
@@ -119,8 +121,8 @@ def pulled(function: Function) -> Function:
     return call
 
 
-def pushed(function: Function) -> Function:
-    """Return the outputs and the tangents along the inputs themselves."""
+def with_jvp(function: Function) -> Function:
+    """Return a function that returns the outputs and their tangents along the inputs themselves."""
 
     def call(*inputs: torch.Tensor) -> Any:
         result: Any = jvp(lambda *x: tuple(leaves(function(*x))), inputs, inputs)
@@ -131,8 +133,8 @@ def pushed(function: Function) -> Function:
 
 @behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
 def three_transforms_of_functions(lab: Lab) -> None:
-    """vmap of an autograd.Function under two more transforms, of vjp, jvp and vmap, gives what its calls one
-    after the other give, with a rule for vmap of its own and with a generated one.
+    """vmap of an autograd.Function under two more transforms (vjp, jvp, vmap) returns the results of single
+    calls, with its own vmap rule and with a generated one.
     """
     shape = (ROWS, ROWS, 3)
     functions: dict[str, tuple[Function, int]] = {
@@ -140,26 +142,26 @@ def three_transforms_of_functions(lab: Lab) -> None:
         "a cube and its slope": (_Cube.apply, 1),
         "a product": (_Product.apply, 2),
         "a square": (lambda x: _Product.apply(x, x), 1),
-        "an element": (lambda x: _Chosen.apply(x, 1) ** 2, 1),
+        "an element": (lambda x: _SelectElement.apply(x, 1) ** 2, 1),
     }
     orders: dict[str, tuple[Function, ...]] = {
-        "vmap of vjp of vmap": (mapped, pulled, mapped),
-        "vjp of vmap of vmap": (pulled, mapped, mapped),
-        "vjp of vjp of vmap": (pulled, pulled, mapped),
-        "jvp of vmap of vmap": (pushed, mapped, mapped),
-        "vmap of jvp of vmap": (mapped, pushed, mapped),
-        "jvp of jvp of vmap": (pushed, pushed, mapped),
-        "jvp of vjp of vmap": (pushed, pulled, mapped),
+        "vmap of vjp of vmap": (with_vmap, with_vjp, with_vmap),
+        "vjp of vmap of vmap": (with_vjp, with_vmap, with_vmap),
+        "vjp of vjp of vmap": (with_vjp, with_vjp, with_vmap),
+        "jvp of vmap of vmap": (with_jvp, with_vmap, with_vmap),
+        "vmap of jvp of vmap": (with_vmap, with_jvp, with_vmap),
+        "jvp of jvp of vmap": (with_jvp, with_jvp, with_vmap),
+        "jvp of vjp of vmap": (with_jvp, with_vjp, with_vmap),
     }
     for name, (function, count) in functions.items():
         whole = [lab.integers(*shape) for _ in range(count)]
         for order, transforms in orders.items():
-            inputs = whole if transforms.count(mapped) == 2 else [x[0] for x in whole]
-            result, due = function, function
+            inputs = whole if transforms.count(with_vmap) == 2 else [x[0] for x in whole]
+            result, loop_function = function, function
             for transform in reversed(transforms):
                 result = transform(result)
-                due = (looped if transform is mapped else transform)(due)
-            values, singles = list(leaves(result(*inputs))), list(leaves(due(*inputs)))
+                loop_function = (with_loop if transform is with_vmap else transform)(loop_function)
+            values, singles = list(leaves(result(*inputs))), list(leaves(loop_function(*inputs)))
             lab.same(f"{order} of {name}", values)
             pairs = zip(values, singles, strict=True)
             lab.holds(f"{order} of {name}: one by one", all(torch.equal(a, b) for a, b in pairs))
@@ -167,16 +169,16 @@ def three_transforms_of_functions(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
 def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
-    """Jacobians of the vjp of losses, softmax and layer norm, by jacrev, are those of
-    torch.autograd.functional, at zero and at inputs, targets, weights and biases of a thousand.
+    """jacrev of the vjp of losses, softmax and layer norm equals torch.autograd.functional.jacobian, at zero
+    and at inputs, targets, weights and biases of magnitude 1000.
     """
     labels, soft = lab.put([1, 2]), lab.floats(2, 3, low=0.0)
     weight, inner = lab.floats(3, low=0.5, high=1.0), lab.floats(2, 3, low=0.25, high=0.75)
 
-    def at(value: float, *shape: int) -> torch.Tensor:
+    def constants(value: float, *shape: int) -> torch.Tensor:
         return torch.full(shape, value, device=lab.device)
 
-    def hold(name: str, function: Function, *inputs: torch.Tensor) -> None:
+    def compare_with_engine(name: str, function: Function, *inputs: torch.Tensor) -> None:
         def pull(cotangent: torch.Tensor, *primals: torch.Tensor) -> Any:
             return vjp(function, *primals)[1](cotangent)
 
@@ -184,47 +186,59 @@ def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
         cotangent = torch.arange(1.0, result.numel() + 1, device=lab.device).view(result.shape) / 4
         every = (cotangent, *inputs)
         numbers = tuple(range(len(every)))
-        due = list(leaves(torch.autograd.functional.jacobian(pull, every)))
+        expected = list(leaves(torch.autograd.functional.jacobian(pull, every)))
         parts = list(leaves(jacrev(pull, argnums=numbers)(*every)))
-        scales = [part.abs().max().clamp(min=1) for part in due]
-        near = len(parts) == len(due) and all(
+        scales = [part.abs().max().clamp(min=1) for part in expected]
+        agrees = len(parts) == len(expected) and all(
             torch.allclose(a / scale, b / scale, rtol=1e-3, atol=1e-4)
-            for a, b, scale in zip(parts, due, scales, strict=True)
+            for a, b, scale in zip(parts, expected, scales, strict=True)
         )
-        lab.holds(f"{name}: the engine's", near)
+        lab.holds(f"{name}: the engine's", agrees)
         lab.holds(f"{name}: finite", all(bool(part.isfinite().all()) for part in parts))
 
     for value in (-1000.0, 0.0, 1000.0):
-        x, word = at(value, 2, 3), f"at {value:g}"
+        x, input_text = constants(value, 2, 3), f"at {value:g}"
         for reduction in ("none", "mean") if value == 0 else ("mean",):
             options: Any = {"reduction": reduction}
-            hold(f"nll_loss {word}, {reduction}", lambda a: F.nll_loss(a, labels, weight, **options), x)
-            hold(f"cross_entropy {word}, {reduction}", lambda a: F.cross_entropy(a, labels, **options), x)
-            hold(
-                f"binary_cross_entropy weighted {word}, {reduction}",
-                lambda a: F.binary_cross_entropy(a, soft, at(value, 2, 3), **options),
+            compare_with_engine(
+                f"nll_loss {input_text}, {reduction}", lambda a: F.nll_loss(a, labels, weight, **options), x
+            )
+            compare_with_engine(
+                f"cross_entropy {input_text}, {reduction}", lambda a: F.cross_entropy(a, labels, **options), x
+            )
+            compare_with_engine(
+                f"binary_cross_entropy weighted {input_text}, {reduction}",
+                lambda a: F.binary_cross_entropy(a, soft, constants(value, 2, 3), **options),
                 inner,
             )
-        hold(f"nll_loss without one label {word}", lambda a: F.nll_loss(a, labels, ignore_index=2), x)
-        hold(f"cross_entropy of probabilities {word}", lambda a: F.cross_entropy(a, soft, weight), x)
-        hold(f"softmax {word}", lambda a: F.softmax(a, 1), x)
-        hold(f"log_softmax {word}", lambda a: F.log_softmax(a, 1), x)
+        compare_with_engine(
+            f"nll_loss without one label {input_text}", lambda a: F.nll_loss(a, labels, ignore_index=2), x
+        )
+        compare_with_engine(
+            f"cross_entropy of probabilities {input_text}", lambda a: F.cross_entropy(a, soft, weight), x
+        )
+        compare_with_engine(f"softmax {input_text}", lambda a: F.softmax(a, 1), x)
+        compare_with_engine(f"log_softmax {input_text}", lambda a: F.log_softmax(a, 1), x)
         for target in (value, -1000.0):
-            hold(f"l1_loss {word} from {target:g}", F.l1_loss, x, at(target, 2, 3))
-            hold(f"mse_loss {word} from {target:g}", F.mse_loss, x, at(target, 2, 3))
-        hold(
-            f"layer_norm {word}",
+            compare_with_engine(
+                f"l1_loss {input_text} from {target:g}", F.l1_loss, x, constants(target, 2, 3)
+            )
+            compare_with_engine(
+                f"mse_loss {input_text} from {target:g}", F.mse_loss, x, constants(target, 2, 3)
+            )
+        compare_with_engine(
+            f"layer_norm {input_text}",
             lambda a, w, b: F.layer_norm(a, (3,), w, b),
-            at(value, 2, 3),
-            at(value, 3),
-            at(-value, 3),
+            constants(value, 2, 3),
+            constants(value, 3),
+            constants(-value, 3),
         )
 
 
 @behaviour("functorch", level="full", capabilities=("forward_ad", "autograd"), sees=("error", "message"))
 def transforms_refuse_captured_views(lab: Lab) -> None:
-    """Under vjp and jvp a write through a view of a tensor from outside is refused, whichever operator made
-    the view, and so is an assignment to .data.
+    """Under vjp and jvp, a write through a view of a captured tensor raises an error, whichever operator made
+    the view. An assignment to .data raises an error too.
     """
     outside = lab.integers(4, 4, 4)
     views: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -274,8 +288,8 @@ def transforms_refuse_captured_views(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("forward_ad", "autograd"))
 def transforms_of_solutions_and_lists(lab: Lab) -> None:
-    """Two levels of vmap over jvp of linalg.solve, with one matrix for all and right sides in the last
-    dimensions, give the solutions one by one; torch.tensor of a list of a dual number is a constant.
+    """Two levels of vmap over jvp of linalg.solve, with one shared matrix and right sides in the last
+    dimensions, return the single solutions. torch.tensor of a list of a dual number is a constant.
     """
     matrix = lab.floats(4, 4) + 4 * torch.eye(4, device=lab.device)
     right, matrix_t, right_t = lab.floats(4, 5, 3, 2), lab.floats(4, 4), lab.floats(4, 5, 3, 2)
@@ -289,11 +303,11 @@ def transforms_of_solutions_and_lists(lab: Lab) -> None:
     lab.close("tangents of solutions", tangent, matrix=True)
     for i in range(2):
         for j in range(3):
-            one, one_t = solve(matrix, right[..., j, i], matrix_t, right_t[..., j, i])
-            near = torch.allclose(value[i, j], one, atol=1e-4) and torch.allclose(
-                tangent[i, j], one_t, atol=1e-4
+            single, single_t = solve(matrix, right[..., j, i], matrix_t, right_t[..., j, i])
+            agrees = torch.allclose(value[i, j], single, atol=1e-4) and torch.allclose(
+                tangent[i, j], single_t, atol=1e-4
             )
-            lab.holds(f"solution {i}, {j}: alone", near)
+            lab.holds(f"solution {i}, {j}: alone", agrees)
     x = lab.integers()
     listed, pull_listed = vjp(lambda a: torch.tensor([a], device=lab.device), x)  # type: ignore[misc]
     viewed, pull_viewed = vjp(lambda a: torch.tensor(a.item(), device=lab.device).view(1), x)  # type: ignore[misc]

@@ -1,4 +1,6 @@
-"""Random numbers inside vmap: an error, the same for all elements, or each element's own."""
+"""Behaviours of random numbers inside vmap: an error, the same for all elements, or different for each
+element.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,15 @@ from conformance.behaviours.lab import Lab
 
 Draw = Callable[[torch.Tensor], torch.Tensor]
 
-#: Elements of a batch, and numbers that each draws: enough that no two elements agree by chance.
+#: The elements of a batch, and the numbers that each draws: so many that no two elements agree by chance.
 BATCH, SIZE = 4, 64
 
 
-def three_ways(lab: Lab, name: str, draw: Draw, *, mapped: bool = False) -> None:
-    """A draw for an element of a batch under each word of ``randomness``; ``mapped`` ones draw from the
-    values of their argument, which for the same numbers must be one for all.
+def check_randomness_options(lab: Lab, name: str, draw: Draw, *, mapped: bool = False) -> None:
+    """Check a random draw inside vmap for each option of ``randomness``.
+
+    If ``mapped`` is true, the draw depends on the values of its argument; with randomness="same" it then gets
+    an argument that is not mapped.
     """
     x = torch.ones(BATCH, SIZE, device=lab.device)
     lab.raises(f"{name}: error", lambda: vmap(draw, randomness="error")(x), RuntimeError, match="(?i)random")
@@ -36,7 +40,7 @@ def three_ways(lab: Lab, name: str, draw: Draw, *, mapped: bool = False) -> None
 
 @behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
 def batches_of_drawn_tensors(lab: Lab) -> None:
-    """rand, randn, randint, randperm and similar calls inside vmap follow its randomness."""
+    """rand, randn, randint, randperm and similar calls inside vmap follow the randomness option."""
     device = lab.device
     draws: dict[str, Draw] = {
         "rand": lambda a: torch.rand(SIZE, device=device),
@@ -49,13 +53,13 @@ def batches_of_drawn_tensors(lab: Lab) -> None:
         "randint_like": lambda a: torch.randint_like(a, 1000),
     }
     for name, draw in draws.items():
-        three_ways(lab, name, draw)
+        check_randomness_options(lab, name, draw)
 
 
 @behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
 def batches_of_draws_by_value(lab: Lab) -> None:
     """bernoulli, normal, poisson, multinomial and exponential draws from the elements of a batch, in place
-    and not, follow its randomness.
+    and out of place, follow the randomness option.
     """
     draws: dict[str, Draw] = {
         "bernoulli": lambda a: torch.bernoulli(a / 2),
@@ -67,15 +71,15 @@ def batches_of_draws_by_value(lab: Lab) -> None:
         "multinomial": lambda a: torch.multinomial(a, SIZE, replacement=True),
     }
     for name, draw in draws.items():
-        three_ways(lab, name, draw, mapped=True)
+        check_randomness_options(lab, name, draw, mapped=True)
     for name in ("bernoulli_", "normal_", "uniform_", "exponential_", "cauchy_", "log_normal_"):
 
         def write(a: torch.Tensor, name: str = name) -> torch.Tensor:
             return getattr(torch.zeros_like(a) + a * 0, name)()  # type: ignore[no-any-return]
 
-        three_ways(lab, name, write, mapped=True)
-    three_ways(lab, "random_", lambda a: (a * 0).random_(1000), mapped=True)
-    three_ways(lab, "geometric_", lambda a: (a * 0).geometric_(0.1), mapped=True)
+        check_randomness_options(lab, name, write, mapped=True)
+    check_randomness_options(lab, "random_", lambda a: (a * 0).random_(1000), mapped=True)
+    check_randomness_options(lab, "geometric_", lambda a: (a * 0).geometric_(0.1), mapped=True)
 
     whole = torch.zeros(SIZE, device=lab.device)
     x = torch.ones(BATCH, SIZE, device=lab.device)
@@ -88,18 +92,20 @@ def batches_of_draws_by_value(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
 def batches_of_dropout(lab: Lab) -> None:
-    """Dropout of every kind inside vmap follows its randomness, drops whole features if it is a feature
-    dropout, and draws nothing outside training.
+    """Every kind of dropout inside vmap follows the randomness option. Feature dropout drops whole features.
+    Outside training, dropout draws nothing.
     """
     for name in ("dropout", "alpha_dropout"):
-        three_ways(lab, name, lambda a, f=getattr(F, name): f(a, 0.5, training=True), mapped=True)  # type: ignore[misc]
+        check_randomness_options(
+            lab, name, lambda a, f=getattr(F, name): f(a, 0.5, training=True), mapped=True
+        )  # type: ignore[misc]
     for name in ("dropout2d", "feature_alpha_dropout"):
 
         def features(a: torch.Tensor, f: Any = getattr(F, name)) -> torch.Tensor:
-            kept: torch.Tensor = f(a.view(1, SIZE, 1, 1).expand(1, SIZE, 2, 2), 0.5, training=True)
-            return kept
+            dropped: torch.Tensor = f(a.view(1, SIZE, 1, 1).expand(1, SIZE, 2, 2), 0.5, training=True)
+            return dropped
 
-        three_ways(lab, name, features, mapped=True)
+        check_randomness_options(lab, name, features, mapped=True)
         result = vmap(features, randomness="different")(torch.ones(BATCH, SIZE, device=lab.device))
         lab.holds(f"{name}: a feature is whole", torch.equal(result[..., 0, 0], result[..., 1, 1]))
     x = torch.ones(BATCH, SIZE, device=lab.device)

@@ -1,4 +1,6 @@
-"""Training by transforms: ensembles, learning rates, meta-learning, per-sample gradients and forces."""
+"""Behaviours of training by transforms: ensembles, learning rates, meta-learning, per-sample gradients and
+forces.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,14 @@ from conformance.framework.trees import leaves
 Weights = dict[str, torch.Tensor]
 
 
-def near(left: Any, right: Any) -> bool:
-    """Return whether two trees of tensors agree but for rounding, in double precision or not."""
-    pairs = list(zip(leaves(left), leaves(right), strict=True))
+def trees_agree(actual: Any, expected: Any) -> bool:
+    """Return whether two trees of tensors agree except for rounding, in double precision or not."""
+    pairs = list(zip(leaves(actual), leaves(expected), strict=True))
     return bool(pairs) and all(torch.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in pairs)
 
 
-def fixed(lab: Lab, model: nn.Module) -> nn.Module:
-    """Return the model on the device, with parameters that are the same on both sides."""
+def with_fixed_parameters(lab: Lab, model: nn.Module) -> nn.Module:
+    """Return the model on the device, with parameters that are the same on the CPU and on the device."""
     model = lab.to(model)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -35,17 +37,17 @@ def fixed(lab: Lab, model: nn.Module) -> nn.Module:
 
 
 def weights_of(model: nn.Module) -> Weights:
-    """Return the parameters without their graph."""
+    """Return the parameters by name, detached from their graph."""
     return {name: value.detach() for name, value in model.named_parameters()}
 
 
-def by_the_engine(loss: Callable[[Weights], torch.Tensor], weights: Weights) -> Weights:
+def engine_gradients(loss: Callable[[Weights], torch.Tensor], weights: Weights) -> Weights:
     """Return the gradients of a loss by torch.autograd.grad."""
     starts = {name: value.detach().clone().requires_grad_() for name, value in weights.items()}
     return dict(zip(starts, torch.autograd.grad(loss(starts), list(starts.values())), strict=True))
 
 
-class _Words(nn.Module):
+class _TokenClassifier(nn.Module):
     """A mean of embeddings and two linear layers."""
 
     def __init__(self) -> None:
@@ -54,17 +56,17 @@ class _Words(nn.Module):
         self.first = nn.Linear(4, 4)
         self.second = nn.Linear(4, 2)
 
-    def forward(self, words: torch.Tensor) -> Any:
-        mean = self.table(words).transpose(-1, -2).mean(-1)
+    def forward(self, tokens: torch.Tensor) -> Any:
+        mean = self.table(tokens).transpose(-1, -2).mean(-1)
         return self.second(F.relu(self.first(mean)))
 
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def per_sample_gradients_of_models(lab: Lab) -> None:
-    """vmap of grad gives for each sample the gradient that the engine gives for it alone: of embeddings, of
-    residual convolutions with group norm, and of batch norm without running statistics.
+    """vmap of grad returns, for each sample, the gradient of the engine for this sample alone. Models are
+    embeddings, residual convolutions with group norm, and batch norm without running statistics.
     """
-    words, labels = lab.integers(4, 5, low=0, high=10, dtype=torch.int64), lab.put([0, 1, 1, 0])
+    tokens, labels = lab.integers(4, 5, low=0, high=10, dtype=torch.int64), lab.put([0, 1, 1, 0])
     images = lab.floats(4, 2, 6, 6)
 
     class Residual(nn.Module):
@@ -88,41 +90,43 @@ def per_sample_gradients_of_models(lab: Lab) -> None:
         nn.Linear(48, 2),
     )
     models: dict[str, tuple[nn.Module, torch.Tensor, bool]] = {
-        "embeddings": (_Words(), words, False),
+        "embeddings": (_TokenClassifier(), tokens, False),
         "residual convolutions": (Residual(), images, True),
         "batch norm": (normalized, images, True),
     }
     for name, (bare, inputs, wide) in models.items():
-        model = fixed(lab, bare)
+        model = with_fixed_parameters(lab, bare)
 
         def loss(
-            w: Weights, sample: torch.Tensor, due: torch.Tensor, model: Any = model, wide: Any = wide
+            w: Weights, sample: torch.Tensor, label: torch.Tensor, model: Any = model, wide: Any = wide
         ) -> Any:
             out = functional_call(model, w, (sample.unsqueeze(0) if wide else sample,))
-            return F.cross_entropy(out, due.unsqueeze(0) if wide else due)
+            return F.cross_entropy(out, label.unsqueeze(0) if wide else label)
 
         each = vmap(grad(loss), in_dims=(None, 0, 0))(weights_of(model), inputs, labels)
         singles = [
-            by_the_engine(functools.partial(loss, sample=inputs[row], due=labels[row]), weights_of(model))
+            engine_gradients(
+                functools.partial(loss, sample=inputs[row], label=labels[row]), weights_of(model)
+            )
             for row in range(4)
         ]
         for key, value in each.items():
             lab.close(f"{name}: {key}", value, roundings=2048, matrix=True)
-            due = torch.stack([single[key] for single in singles])
-            lab.holds(f"{name}: {key} is the engine's", near(value, due))
+            expected = torch.stack([single[key] for single in singles])
+            lab.holds(f"{name}: {key} is the engine's", trees_agree(value, expected))
 
 
 @behaviour("functorch", level="full", capabilities=("autograd", "random"))
 def ensembles_that_train(lab: Lab) -> None:
-    """A step of training of stacked models gives the losses and weights of steps of the single ones; with the
-    same randomness, models that differ by their learning rates alone have the same loss.
+    """A training step of stacked models gives the losses and weights of the single models' steps. With
+    randomness="same", models that differ only in their learning rates have the same loss.
     """
     points, labels = lab.floats(6, 2), lab.put([0, 1, 1, 0, 1, 0])
 
     def model() -> nn.Module:
         return nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2), nn.LogSoftmax(-1))
 
-    base = fixed(lab, model())
+    base = with_fixed_parameters(lab, model())
 
     def step(w: Weights, rate: Any = 0.25) -> Any:
         gradients, value = grad_and_value(lambda p: F.nll_loss(functional_call(base, p, (points,)), labels))(
@@ -130,17 +134,20 @@ def ensembles_that_train(lab: Lab) -> None:
         )
         return value, {name: w[name] - rate * gradients[name] for name in w}
 
-    models = [fixed(lab, model()) for _ in range(2)]
+    models = [with_fixed_parameters(lab, model()) for _ in range(2)]
     stacked, _ = stack_module_state(models)
     stacked = {name: value.detach() for name, value in stacked.items()}
     losses, weights = vmap(step)(stacked)
     lab.close("losses", losses, roundings=256, matrix=True)
     for number, single in enumerate(models):
-        gradients = by_the_engine(
+        gradients = engine_gradients(
             lambda p: F.nll_loss(functional_call(base, p, (points,)), labels), weights_of(single)
         )
-        due = {name: value - 0.25 * gradients[name] for name, value in weights_of(single).items()}
-        lab.holds(f"model {number}: the engine's step", near({k: v[number] for k, v in weights.items()}, due))
+        expected = {name: value - 0.25 * gradients[name] for name, value in weights_of(single).items()}
+        lab.holds(
+            f"model {number}: the engine's step",
+            trees_agree({k: v[number] for k, v in weights.items()}, expected),
+        )
         lab.close(
             f"model {number}: a step", {k: v[number] for k, v in weights.items()}, roundings=1024, matrix=True
         )
@@ -150,7 +157,9 @@ def ensembles_that_train(lab: Lab) -> None:
         "alpha dropout": nn.AlphaDropout(),
         "feature alpha dropout": nn.FeatureAlphaDropout(),
     }.items():
-        noisy = fixed(lab, nn.Sequential(layer, nn.Flatten(), nn.Linear(16, 2), nn.LogSoftmax(-1)))
+        noisy = with_fixed_parameters(
+            lab, nn.Sequential(layer, nn.Flatten(), nn.Linear(16, 2), nn.LogSoftmax(-1))
+        )
         twice, _ = stack_module_state([noisy, copy.deepcopy(noisy)])
         twice = {key: value.detach() for key, value in twice.items()}
         volumes = lab.floats(6, 2, 2, 2, 2)
@@ -164,7 +173,7 @@ def ensembles_that_train(lab: Lab) -> None:
         losses, weights = vmap(search, randomness="same")(twice, lab.put([0.25, 0.5]))
         lab.holds(f"{name}: one loss", torch.allclose(losses[0], losses[1], rtol=1e-5, atol=0))
         moved = weights["2.weight"] - twice["2.weight"]
-        lab.holds(f"{name}: twice the rate, twice the step", near(2 * moved[0], moved[1]))
+        lab.holds(f"{name}: twice the rate, twice the step", trees_agree(2 * moved[0], moved[1]))
         lab.holds(
             f"{name}: the weights differ", not torch.equal(weights["2.weight"][0], weights["2.weight"][1])
         )
@@ -172,17 +181,17 @@ def ensembles_that_train(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def gradients_through_training(lab: Lab) -> None:
-    """Gradients go through steps of training inside of a batch of tasks, of linear layers and of convolutions
-    with group norm, as they go by the engine through one task after the other.
+    """Gradients flow through training steps inside a batch of tasks, for linear layers and for convolutions
+    with group norm. They equal the engine's gradients through single tasks.
     """
-    lines = fixed(lab, nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1)))
-    pictures = fixed(
+    lines = with_fixed_parameters(lab, nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1)))
+    pictures = with_fixed_parameters(
         lab,
         nn.Sequential(
             nn.Conv2d(1, 2, 3, bias=False),
             nn.GroupNorm(2, 2),
             nn.Tanh(),
-            nn.AvgPool2d(2, 2),  # kernels of the other one may have no second derivative
+            nn.AvgPool2d(2, 2),  # kernels of other pooling modules may have no second derivative
             nn.Flatten(),
             nn.Linear(8, 2),
         ),
@@ -227,17 +236,19 @@ def gradients_through_training(lab: Lab) -> None:
                 [adapted(w, *(d[n] for d in data), gradient=engine) for n in range(count)]
             ).mean()
 
-        result = by_the_engine(whole, weights_of(model))
+        result = engine_gradients(whole, weights_of(model))
         lab.close(f"{name}: gradients through steps", list(result.values()), roundings=8192, matrix=True)
-        lab.holds(f"{name}: the engine's", near(result, by_the_engine(singly, weights_of(model))))
+        lab.holds(f"{name}: the engine's", trees_agree(result, engine_gradients(singly, weights_of(model))))
 
 
 @behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
 def gradients_of_forces(lab: Lab) -> None:
-    """A loss may hold the Jacobian of a model in a batch, by jacrev and jacfwd: its gradients are those of
-    the engine with Jacobians one by one.
+    """A loss may contain the batched Jacobian of a model by jacrev or jacfwd. Its gradients equal the
+    engine's gradients with single Jacobians.
     """
-    model = fixed(lab, nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1)))
+    model = with_fixed_parameters(
+        lab, nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+    )
     radii, energies, forces = lab.floats(6, 1, low=0.5, high=1.0), lab.floats(6, 1), lab.floats(6, 1)
 
     def loss(predicted: torch.Tensor, slopes: torch.Tensor) -> torch.Tensor:
@@ -247,18 +258,18 @@ def gradients_of_forces(lab: Lab) -> None:
     one_by_one = torch.cat(
         [torch.autograd.functional.jacobian(model, radius, create_graph=True) for radius in radii]
     )
-    due = torch.autograd.grad(loss(model(radii), one_by_one), parameters)
-    for word, jacobian in (("jacrev", jacrev), ("jacfwd", jacfwd)):
+    expected = torch.autograd.grad(loss(model(radii), one_by_one), parameters)
+    for transform_name, jacobian in (("jacrev", jacrev), ("jacfwd", jacfwd)):
         slopes = vmap(jacobian(model))(radii).squeeze(-1)
         result = torch.autograd.grad(loss(model(radii), slopes), parameters)
-        lab.close(word, list(result), roundings=4096, matrix=True)
-        lab.holds(f"{word}: the engine's", near(list(result), list(due)))
+        lab.close(transform_name, list(result), roundings=4096, matrix=True)
+        lab.holds(f"{transform_name}: the engine's", trees_agree(list(result), list(expected)))
 
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def gradients_of_many_functions(lab: Lab) -> None:
-    """grad and vjp give zeros for what is not used, in dicts and among several inputs and outputs; products
-    with matrices, softmax in batches and what is written into new memory are differentiated.
+    """grad and vjp return zeros for unused values in dicts and among several inputs and outputs. Matrix
+    products, softmax in batches and writes into new memory are differentiated.
     """
     x, y, t = lab.integers(3), lab.integers(3), lab.integers(3)
     slopes = grad(lambda d: (d["a"] ** 2).sum())({"a": x, "b": y})
@@ -281,9 +292,9 @@ def gradients_of_many_functions(lab: Lab) -> None:
 
     result = vmap(pulled, (0, None))(starts, t)
     lab.close("log_softmax in a batch", result, roundings=64, matrix=True)
-    kept = starts.clone().requires_grad_()
-    torch.log_softmax(kept, -1).backward(t.expand(4, 3))
-    lab.holds("log_softmax in a batch: the engine's", near(result, kept.grad))
+    leaf = starts.clone().requires_grad_()
+    torch.log_softmax(leaf, -1).backward(t.expand(4, 3))
+    lab.holds("log_softmax in a batch: the engine's", trees_agree(result, leaf.grad))
     escaped: list[torch.Tensor] = []
     grad(lambda a: (escaped.append(a * a), (a * a).sum())[1])(x)  # type: ignore[func-returns-value]
     lab.expect("a value that escaped from grad", escaped[0].sum(), (x * x).sum().cpu())
@@ -294,7 +305,7 @@ def gradients_of_many_functions(lab: Lab) -> None:
 
 @behaviour("functorch", dtypes=("complex64",), level="full", capabilities=("autograd",))
 def transforms_of_complex_functions(lab: Lab) -> None:
-    """Inside of grad a complex tensor has its conjugate bit and its values as lists, and gradients are
+    """Inside grad, a complex tensor keeps its conjugate bit and returns its values as lists. Gradients are
     conjugate Wirtinger derivatives.
     """
     z = lab.put([3.0 + 4.0j, 1.0 - 2.0j], dtype=lab.dtype)
@@ -314,7 +325,7 @@ def transforms_of_complex_functions(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("sparse", "autograd"))
 def grad_of_sparse_inputs(lab: Lab) -> None:
-    """grad takes a COO tensor, which says its layout inside, and gives a COO gradient."""
+    """grad accepts a COO tensor, which reports its layout inside grad, and returns a COO gradient."""
     where, values = lab.put([[0, 1, 1], [2, 0, 2]]), lab.integers(3)
     x = torch.sparse_coo_tensor(where, values, (2, 3), check_invariants=True)
     layouts: list[torch.layout] = []

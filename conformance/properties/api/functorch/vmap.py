@@ -1,4 +1,4 @@
-"""vmap: dimensions in and out, trees, nesting, and refusals."""
+"""Behaviours of vmap: dimensions in and out, trees, nesting, and errors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("functorch", level="training", sees=("value",))
 def vmap_maps_calls(lab: Lab) -> None:
-    """vmap gives each element what a call of its own would give, for one and for several inputs
-    and outputs.
+    """vmap returns the results of a separate call for each element, for one and for several inputs and
+    outputs.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     lab.same("one input", vmap(torch.square)(x))
@@ -34,8 +34,8 @@ def vmap_maps_calls(lab: Lab) -> None:
 
 @behaviour("functorch", level="training", sees=("value",))
 def vmap_dimensions_in(lab: Lab) -> None:
-    """in_dims says which dimension of each input is mapped; None leaves an input whole, negatives
-    count back.
+    """in_dims selects the mapped dimension of each input. None passes an input whole, and negative numbers
+    count from the end.
     """
     x, y = lab.integers(2, 3, 5), lab.integers(3, 5)
     lab.same("dimension 1", vmap(torch.sum, in_dims=1)(x))
@@ -51,7 +51,7 @@ def vmap_dimensions_in(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("value",))
 def vmap_dimensions_out(lab: Lab) -> None:
-    """out_dims gives the position of the mapped dimension in each output."""
+    """out_dims sets the position of the mapped dimension in each output."""
     x = lab.integers(2, 3, 5)
     lab.same("last", vmap(lambda a: a + 1, out_dims=-1)(x))
     lab.same("between", vmap(lambda a: a + 1, out_dims=1)(x))
@@ -64,7 +64,7 @@ def vmap_dimensions_out(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("value",))
 def vmap_keeps_trees(lab: Lab) -> None:
-    """Inputs and outputs may be tuples, lists and dicts, nested; they come back in the same form."""
+    """Inputs and outputs may be nested tuples, lists and dicts. Outputs keep their structure."""
     x = lab.integers(3, 2)
     nested = vmap(lambda t: {"sum": t["x"].sum(), "pair": (t["x"], [t["y"][0] * 2])})({"x": x, "y": [x]})
     lab.same("nested", nested)
@@ -79,7 +79,7 @@ def vmap_keeps_trees(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("value",))
 def vmap_nests(lab: Lab) -> None:
-    """vmap inside vmap maps one dimension after the other, over the same or over other inputs."""
+    """vmap inside vmap maps one dimension after the other, over the same inputs or over different ones."""
     x, y = lab.integers(2, 3, 4), lab.integers(5, 4)
     lab.same("twice", vmap(vmap(torch.sum))(x))
     lab.same("thrice", vmap(vmap(vmap(lambda a: a * a)))(x))
@@ -93,7 +93,7 @@ def vmap_nests(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("error", "message"))
 def vmap_refuses_arguments(lab: Lab) -> None:
-    """Arguments that vmap cannot map raise ValueErrors that say what is wrong with them."""
+    """Arguments that vmap cannot map raise ValueErrors that name the problem."""
     x = lab.integers(3, 2)
     lab.raises("no inputs", lambda: vmap(lambda: torch.ones(1))(), ValueError, match="no inputs")
     lab.raises("no tensors", lambda: vmap(lambda a: a)(3), ValueError, match="in_dim")
@@ -110,7 +110,7 @@ def vmap_refuses_arguments(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("error", "message"))
 def vmap_refuses_results(lab: Lab) -> None:
-    """Results that are not tensors, and out_dims that do not fit them, raise ValueErrors."""
+    """Results that are not tensors, and out_dims that do not match the results, raise ValueErrors."""
     x = lab.integers(3, 2)
     lab.raises("a number", lambda: vmap(lambda a: 3)(x), ValueError, match="(?i)tensor")
     lab.raises("a word inside", lambda: vmap(lambda a: (a, "b"))(x), ValueError, match="(?i)tensor")
@@ -123,8 +123,8 @@ def vmap_refuses_results(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("error",))
 def vmap_refuses_values(lab: Lab) -> None:
-    """Operations that need the value of one element (item, control flow, a data-dependent shape) are refused
-    in a batch.
+    """Operations that need the value of one element (item, control flow, a data-dependent shape) raise an
+    error in a batch.
     """
     x = lab.integers(3, 2)
 
@@ -171,7 +171,7 @@ def vmap_writes_in_place(lab: Lab) -> None:
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("autograd",), sees=("value",))
 def vmap_differentiates(lab: Lab) -> None:
-    """A backward through vmap gives what the backward of the single calls gives; is_grads_batched is a batch
+    """A backward pass through vmap returns the gradients of the single calls. is_grads_batched runs a batch
     of backward passes.
     """
     x = lab.floats(3, 4, requires_grad=True)
@@ -210,7 +210,7 @@ def vmap_indexes(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
 def vmap_randomness(lab: Lab) -> None:
-    """Random numbers inside vmap are an error unless randomness is "different" or "same"."""
+    """Random numbers inside vmap raise an error unless randomness is "different" or "same"."""
     x = lab.integers(64, 2)
 
     def draw(a: torch.Tensor) -> torch.Tensor:
@@ -233,7 +233,7 @@ def vmap_randomness(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("value",))
 def vmap_in_chunks(lab: Lab) -> None:
-    """chunk_size computes the same in parts, whatever the size of the last one."""
+    """chunk_size computes the same results in chunks, for any size of the last chunk."""
     x = lab.integers(7, 3)
     for size in (1, 2, 3, 7, 20):
         lab.same(f"in chunks of {size}", vmap(lambda a: (a * 2, a.sum()), chunk_size=size)(x))
@@ -244,7 +244,7 @@ def vmap_in_chunks(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("value",))
 def vmap_of_modules(lab: Lab) -> None:
-    """Modules are mapped over inputs, and over stacked parameters by functional_call: an ensemble."""
+    """Modules can be mapped over inputs and, by functional_call, over stacked parameters as an ensemble."""
     torch.manual_seed(0)
     models = [lab.to(torch.nn.Linear(3, 2)) for _ in range(4)]
     for number, model in enumerate(models):

@@ -1,4 +1,4 @@
-"""Reading by index: integers, slices, masks and tensors of integers."""
+"""Behaviours of reading by index: integers, slices, masks and integer tensors."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import values
+from conformance.properties.api._numpy_values import to_wide_array
 
 _S = slice
 
-#: Indices of basic kind, valid for a tensor of shape (4, 3, 5).
+#: Basic indices, valid for a tensor of shape (4, 3, 5).
 BASIC: tuple[Any, ...] = (
     0,
     -1,
@@ -45,7 +45,7 @@ BASIC: tuple[Any, ...] = (
     (),
 )
 
-#: Indices of which at least one is a list (of integers or booleans).
+#: Advanced indices: at least one item is a list of integers or booleans.
 ADVANCED: tuple[Any, ...] = (
     [0],
     [3, 0, 0],
@@ -78,20 +78,20 @@ ADVANCED: tuple[Any, ...] = (
 )
 
 
-def tensors_for(lab: Lab, index: Any, dtype: torch.dtype = torch.int64) -> Any:
-    """The index with its lists as tensors on the device."""
+def index_with_tensors(lab: Lab, index: Any, dtype: torch.dtype = torch.int64) -> Any:
+    """Return the index with its lists converted to tensors on the device."""
     if isinstance(index, tuple):
-        return tuple(tensors_for(lab, part, dtype) for part in index)
+        return tuple(index_with_tensors(lab, part, dtype) for part in index)
     if not isinstance(index, list):
         return index
     truth = bool(index) and isinstance(index[0], bool)
     return lab.put(index, dtype=torch.bool if truth else dtype)
 
 
-def arrays_for(index: Any) -> Any:
-    """The index with its lists as arrays."""
+def index_with_arrays(index: Any) -> Any:
+    """Return the index with its lists converted to arrays."""
     if isinstance(index, tuple):
-        return tuple(arrays_for(part) for part in index)
+        return tuple(index_with_arrays(part) for part in index)
     if not isinstance(index, list):
         return index
     truth = bool(index) and isinstance(index[0], bool)
@@ -100,9 +100,9 @@ def arrays_for(index: Any) -> Any:
 
 @behaviour("indexing", dtypes=ALL, level="bringup", sees=("alias", "shape"))
 def basic_indices(lab: Lab) -> None:
-    """Integers, slices, Ellipsis and None select what they select in NumPy, as views."""
+    """Integers, slices, Ellipsis and None select the elements that NumPy selects, as views."""
     base = lab.integers(4, 3, 5, low=0, high=6)
-    array = values(base)
+    array = to_wide_array(base)
     for index in BASIC:
         result = base[index]
         lab.expect(f"[{index}]", result, array[index])
@@ -116,22 +116,22 @@ def basic_indices(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=ALL, level="core", sees=("value", "shape"))
 def advanced_indices(lab: Lab) -> None:
-    """Tensors and lists of integers or booleans select what they select in NumPy, combined with each other
-    and with basic indices, from tensors of any strides.
+    """Tensors and lists of integers or booleans select the elements that NumPy selects, combined with each
+    other and with basic indices, from tensors of any strides.
     """
     base = lab.integers(4, 3, 5, low=0, high=6)
-    array = values(base)
+    array = to_wide_array(base)
     turned = lab.integers(5, 3, 4, low=0, high=6)
     gapped = lab.integers(8, 3, 10, low=0, high=6)[::2, :, ::2]
     for index in ADVANCED:
-        tensor_index, array_index = tensors_for(lab, index), arrays_for(index)
+        tensor_index, array_index = index_with_tensors(lab, index), index_with_arrays(index)
         lab.expect(f"[{index}]", base[tensor_index], array[array_index])
         lab.expect(
             f"permuted [{index}]",
             turned.permute(2, 1, 0)[tensor_index],
-            values(turned).transpose(2, 1, 0)[array_index],
+            to_wide_array(turned).transpose(2, 1, 0)[array_index],
         )
-        lab.expect(f"with gaps [{index}]", gapped[tensor_index], values(gapped)[array_index])
+        lab.expect(f"with gaps [{index}]", gapped[tensor_index], to_wide_array(gapped)[array_index])
         nested = isinstance(index, list) and isinstance(index[0], list)
         if not nested and index not in (([],), (_S(None), [])):
             lab.expect(f"as lists [{index}]", base[index], array[array_index])
@@ -140,8 +140,8 @@ def advanced_indices(lab: Lab) -> None:
     lab.expect("expanded indices", base[lab.put([1]).expand(3)], array[[1, 1, 1]])
     lab.expect("an index of no dimensions", base[lab.put(2)], array[2])
     large = lab.integers(700, 3, low=0, high=6)
-    places = lab.permutation(700)
-    lab.expect("many", large[places], values(large)[values(places)])
+    positions = lab.permutation(700)
+    lab.expect("many", large[positions], to_wide_array(large)[to_wide_array(positions)])
 
 
 @behaviour(
@@ -152,30 +152,34 @@ def advanced_indices(lab: Lab) -> None:
     sees=("value", "shape", "error"),
 )
 def masks(lab: Lab) -> None:
-    """A mask selects the elements for which it is true, over one dimension or several, alone or beside other
-    indices; one of another size is an IndexError.
+    """A mask selects the elements for which it is true, over one dimension or several, alone or with other
+    indices. A mask of another size raises an IndexError.
     """
     base = lab.integers(4, 3, 5, low=0, high=6)
-    array = values(base)
+    array = to_wide_array(base)
     by_row, by_element, all_of = [
         (lab.integers(*shape, dtype=torch.bool)) for shape in ((4,), (4, 3), (4, 3, 5))
     ]
-    lab.expect("one dimension", base[by_row], array[values(by_row)])
-    lab.expect("two dimensions", base[by_element], array[values(by_element)])
-    lab.expect("all dimensions", base[all_of], array[values(all_of)])
-    lab.expect("beside a slice", base[by_element, 1:3], array[values(by_element), 1:3])
+    lab.expect("one dimension", base[by_row], array[to_wide_array(by_row)])
+    lab.expect("two dimensions", base[by_element], array[to_wide_array(by_element)])
+    lab.expect("all dimensions", base[all_of], array[to_wide_array(all_of)])
+    lab.expect("beside a slice", base[by_element, 1:3], array[to_wide_array(by_element), 1:3])
     lab.expect(
         "inner dimensions",
         base[:, by_element.t()[:, :1].expand(3, 5)],
-        array[:, numpy.repeat(values(by_element).T[:, :1], 5, 1)],
+        array[:, numpy.repeat(to_wide_array(by_element).T[:, :1], 5, 1)],
     )
-    lab.expect("after an integer", base[2, by_element[0]], array[2, values(by_element)[0]])
+    lab.expect("after an integer", base[2, by_element[0]], array[2, to_wide_array(by_element)[0]])
     lab.expect(
-        "a transposed mask", base.transpose(0, 1)[by_element.t()], array.swapaxes(0, 1)[values(by_element).T]
+        "a transposed mask",
+        base.transpose(0, 1)[by_element.t()],
+        array.swapaxes(0, 1)[to_wide_array(by_element).T],
     )
-    lab.expect("masked_select", base.masked_select(all_of), array[values(all_of)])
+    lab.expect("masked_select", base.masked_select(all_of), array[to_wide_array(all_of)])
     lab.expect(
-        "masked_select broadcast", base.masked_select(by_row.view(4, 1, 1)), array[values(by_row)].ravel()
+        "masked_select broadcast",
+        base.masked_select(by_row.view(4, 1, 1)),
+        array[to_wide_array(by_row)].ravel(),
     )
     lab.same("none", [base[torch.zeros_like(all_of)], base[torch.zeros_like(by_row)]])
     lab.same("of no elements", base[:0][torch.zeros(0, dtype=torch.bool, device=lab.device)])
@@ -187,7 +191,9 @@ def masks(lab: Lab) -> None:
         ],
     )
     lab.expect(
-        "equal to its nonzero elements", base[by_element], values(base[by_element.nonzero(as_tuple=True)])
+        "equal to its nonzero elements",
+        base[by_element],
+        to_wide_array(base[by_element.nonzero(as_tuple=True)]),
     )
     lab.raises("too short", lambda: base[by_row[:3]], IndexError, match="(?i)mask|shape")
     lab.raises("too many dimensions", lambda: base[0, 0][all_of], IndexError)
@@ -196,15 +202,15 @@ def masks(lab: Lab) -> None:
 
 @behaviour("indexing", sees=("value",))
 def masks_of_bytes(lab: Lab) -> None:
-    """An index of uint8 is taken for a mask, with a warning that it is deprecated."""
+    """An index of uint8 acts as a mask, with a deprecation warning."""
     base = lab.integers(3, 4)
     mask = lab.put([1, 0, 1], dtype=torch.uint8)
     selected = lab.warns("reading", lambda: base[mask], match="(?i)uint8")
-    lab.expect("rows", selected, values(base)[[0, 2]])
+    lab.expect("rows", selected, to_wide_array(base)[[0, 2]])
     every = lab.integers(3, 4, low=0, high=2, dtype=torch.uint8)
-    lab.expect("two dimensions", base[every], values(base)[values(every) > 0])
+    lab.expect("two dimensions", base[every], to_wide_array(base)[to_wide_array(every) > 0])
     lab.expect(
-        "two masks", base[mask, lab.put([0, 1, 0, 1], dtype=torch.uint8)], values(base)[[0, 2], [1, 3]]
+        "two masks", base[mask, lab.put([0, 1, 0, 1], dtype=torch.uint8)], to_wide_array(base)[[0, 2], [1, 3]]
     )
     base[mask] = lab.integers(2, 4)
     lab.same("after writing", base)
@@ -212,8 +218,8 @@ def masks_of_bytes(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64", "bool"), level="core", sees=("error",))
 def indices_out_of_range(lab: Lab) -> None:
-    """An index that is out of range, of a wrong kind, or one too many is an IndexError; a step that is not
-    positive is a ValueError.
+    """An index that is out of range, of a wrong type or in excess raises an IndexError. A step that is not
+    positive raises a ValueError.
     """
     base = lab.integers(4, 3)
     lab.raises("[4]", lambda: base[4], IndexError, match="(?i)out of")
@@ -246,11 +252,11 @@ def indices_out_of_range(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64"), level="core", sees=("value", "error"))
 def index_functions_read(lab: Lab) -> None:
-    """index_select, gather, take, take_along_dim and masked_select read as the indices say; a wrong dtype of
-    the index or an index out of range is an error.
+    """index_select, gather, take, take_along_dim and masked_select read the selected elements. A wrong dtype
+    of the index or an index out of range raises an error.
     """
     base = lab.integers(4, 5)
-    array = values(base)
+    array = to_wide_array(base)
     for dim in (0, 1, -1):
         index = lab.put([3, 0, 0, 2])
         lab.expect(
@@ -265,14 +271,14 @@ def index_functions_read(lab: Lab) -> None:
     lab.expect("take of a transpose", base.t().take(lab.put([1, 5])), numpy.take(array.T, [1, 5]))
     order = base.argsort(dim=1, stable=True)
     lab.expect(
-        "take_along_dim", base.take_along_dim(order, 1), numpy.take_along_axis(array, values(order), 1)
+        "take_along_dim", base.take_along_dim(order, 1), numpy.take_along_axis(array, to_wide_array(order), 1)
     )
     lab.expect("take_along_dim of all", base.take_along_dim(lab.put([7, 2, 19])), array.ravel()[[7, 2, 19]])
     column = lab.put([[1, 4, 0, 2]]).t()
     lab.expect(
         "take_along_dim broadcast",
         torch.take_along_dim(base[:1], column, 1),
-        numpy.take_along_axis(numpy.repeat(array[:1], 4, 0), values(column), 1),
+        numpy.take_along_axis(numpy.repeat(array[:1], 4, 0), to_wide_array(column), 1),
     )
     lab.expect(
         "unravel_index",
@@ -318,11 +324,11 @@ def index_functions_read(lab: Lab) -> None:
 
 @behaviour("indexing", sees=("value",))
 def indices_of_the_host(lab: Lab) -> None:
-    """Indices may be on the CPU while the tensor is not, for reading and for writing; a CPU tensor without
-    dimensions may be written.
+    """CPU indices can read and write a tensor on the device. A dimensionless CPU tensor can be written into
+    it.
     """
     base = lab.integers(4, 3)
-    array = values(base)
+    array = to_wide_array(base)
     rows, columns = torch.tensor([3, 1]), torch.tensor([0, 2])
     lab.expect("reading", base[rows], array[[3, 1]])
     lab.expect("two indices", base[rows, columns], array[[3, 1], [0, 2]])
@@ -338,10 +344,10 @@ def indices_of_the_host(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64"), sees=("value",))
 def combined_indices_at_random(lab: Lab) -> None:
-    """Any mixture of slices, None, lists and masks selects what it selects in NumPy."""
+    """Any combination of slices, None, lists and masks selects the elements that NumPy selects."""
     chooser = random.Random(5)
     base = lab.integers(4, 3, 5, 2)
-    array = values(base)
+    array = to_wide_array(base)
     for _ in range(40):
         parts: list[Any] = []
         for size in base.shape:
@@ -357,4 +363,4 @@ def combined_indices_at_random(lab: Lab) -> None:
             else:
                 parts += [None, _S(None)] if kind.startswith("none") else [_S(None)]
         index = tuple(parts[: chooser.randrange(1, len(parts) + 1)])
-        lab.expect(f"[{index}]", base[tensors_for(lab, index)] + 0, array[arrays_for(index)])
+        lab.expect(f"[{index}]", base[index_with_tensors(lab, index)] + 0, array[index_with_arrays(index)])

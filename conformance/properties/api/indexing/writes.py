@@ -1,4 +1,4 @@
-"""Writing by index: assignment, index_put_, index_add_ and related functions."""
+"""Behaviours of writing by index: assignment, index_put_, index_add_ and related functions."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import refuses_two_devices, values
-from conformance.properties.api.indexing.reads import ADVANCED, BASIC, arrays_for, tensors_for
+from conformance.properties.api._numpy_values import expect_error_for_two_devices, to_wide_array
+from conformance.properties.api.indexing.reads import ADVANCED, BASIC, index_with_arrays, index_with_tensors
 
 
-def _unique(index: Any) -> bool:
-    """True if no element is written twice, so that the order of writes does not matter."""
-    places = numpy.arange(60).reshape(4, 3, 5)[arrays_for(index)].ravel()
-    return len(set(places.tolist())) == len(places)
+def _writes_each_element_once(index: Any) -> bool:
+    """Return whether no element is written twice, so that the order of writes does not matter."""
+    elements = numpy.arange(60).reshape(4, 3, 5)[index_with_arrays(index)].ravel()
+    return len(set(elements.tolist())) == len(elements)
 
 
 @behaviour("indexing", dtypes=ALL, level="core", sees=("value",))
 def assignment_to_indices(lab: Lab) -> None:
-    """Assignment to an index sets the elements that the index selects: from numbers, from tensors of its
-    shape and from tensors that broadcast; the rest stays.
+    """Assignment to an index sets the selected elements from numbers, from tensors of the same shape and from
+    tensors that broadcast. Other elements do not change.
     """
     for index in (*BASIC, *ADVANCED):
-        if not _unique(index):
+        if not _writes_each_element_once(index):
             continue
-        tensor_index, array_index = tensors_for(lab, index), arrays_for(index)
+        tensor_index, array_index = index_with_tensors(lab, index), index_with_arrays(index)
         base = lab.integers(4, 3, 5, low=0, high=6)
-        array = values(base)
+        array = to_wide_array(base)
         shape = array[array_index].shape
         base[tensor_index] = 1
         array[array_index] = 1
         lab.expect(f"[{index}] = 1", base, array)
         source = lab.integers(*shape, low=0, high=6)
         base[tensor_index] = source
-        array[array_index] = values(source)
+        array[array_index] = to_wide_array(source)
         lab.expect(f"[{index}] = a tensor", base, array)
         if shape:
             row = lab.integers(*shape[-1:], low=0, high=6)
             base[tensor_index] = row
-            array[array_index] = values(row)
+            array[array_index] = to_wide_array(row)
             lab.expect(f"[{index}] = a row", base, array)
 
 
 @behaviour("indexing", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "error"))
 def what_may_be_assigned(lab: Lab) -> None:
-    """A tensor of no dimensions, a number, a list and leading dimensions of size 1 may be assigned; values
-    that do not broadcast are errors, and nothing is written then.
+    """A tensor without dimensions, a number, a list and leading dimensions of size 1 can be assigned. Values
+    that do not broadcast raise an error and nothing is written.
     """
     base = lab.integers(4, 3)
     base[0, 0] = lab.put(1).to(lab.dtype)
@@ -73,11 +73,11 @@ def what_may_be_assigned(lab: Lab) -> None:
     base[True] = lab.integers(4, 3)
     base[None, 0] = 1
     lab.same("by True and None", base)
-    before = values(base)
+    before = to_wide_array(base)
     lab.raises("a row of 2", lambda: base.__setitem__(0, lab.integers(2)), match="(?i)expand|match|shape")
     lab.raises(
         "two rows into three",
-        lambda: base.__setitem__(_rows(3), lab.integers(2, 3)),
+        lambda: base.__setitem__(_first_rows(3), lab.integers(2, 3)),
         match="(?i)expand|match|shape",
     )
     lab.raises(
@@ -95,7 +95,7 @@ def what_may_be_assigned(lab: Lab) -> None:
     lab.expect("base after errors", base, before)
 
 
-def _rows(count: int) -> slice:
+def _first_rows(count: int) -> slice:
     return slice(0, count)
 
 
@@ -103,37 +103,37 @@ def _rows(count: int) -> slice:
     "indexing", dtypes=("float32", "float64", "int64", "int32", "bool"), level="core", sees=("value", "error")
 )
 def index_put_sets_and_adds(lab: Lab) -> None:
-    """index_put_ sets, or adds with accumulate even if an index repeats; values may broadcast, be expanded or
-    have gaps, and indices may be omitted or have several dimensions.
+    """index_put_ sets elements, or adds with accumulate even if an index repeats. Values may broadcast, be
+    expanded or have gaps. Indices may be omitted or have several dimensions.
     """
     rows, columns = lab.put([0, 2, 2, 3]), lab.put([1, 0, 0, 2])
     source = lab.integers(4, low=1)
     base = lab.integers(4, 3, low=0, high=2)
-    array = values(base)
-    numpy.add.at(array, (values(rows), values(columns)), values(source))
+    array = to_wide_array(base)
+    numpy.add.at(array, (to_wide_array(rows), to_wide_array(columns)), to_wide_array(source))
     lab.expect("accumulate", base.index_put((rows, columns), source, accumulate=True), array)
     copy = base.clone()
     lab.holds(
         "index_put_ returns its input", copy.index_put_((rows, columns), source, accumulate=True) is copy
     )
     lab.expect("accumulate in place", copy, array)
-    array = values(base)
-    numpy.add.at(array, values(rows), values(source)[:, None])
+    array = to_wide_array(base)
+    numpy.add.at(array, to_wide_array(rows), to_wide_array(source)[:, None])
     lab.expect(
         "rows of expanded values", base.index_put((rows,), source.view(4, 1).expand(4, 3), True), array
     )
-    array = values(base)
-    numpy.add.at(array, (slice(None), values(columns)), values(source)[None])  # type: ignore[arg-type]
+    array = to_wide_array(base)
+    numpy.add.at(array, (slice(None), to_wide_array(columns)), to_wide_array(source)[None])  # type: ignore[arg-type]
     lab.expect(
         "no index for rows", torch.ops.aten.index_put(base, [None, columns], source.expand(4, 4), True), array
     )
     gapped = lab.integers(8, 6, low=0, high=2)[::2, ::2]
-    array = values(gapped)
-    numpy.add.at(array, (values(rows), values(columns)), values(source))
+    array = to_wide_array(gapped)
+    numpy.add.at(array, (to_wide_array(rows), to_wide_array(columns)), to_wide_array(source))
     lab.expect("into gaps", gapped.index_put_((rows, columns), source, True), array)
     wide = lab.integers(8, low=1)[::2]
-    array = values(base)
-    numpy.add.at(array, (values(rows), values(columns)), values(wide))
+    array = to_wide_array(base)
+    numpy.add.at(array, (to_wide_array(rows), to_wide_array(columns)), to_wide_array(wide))
     lab.expect("values with gaps", base.index_put((rows, columns), wide, True), array)
     lab.expect(
         "a number of times",
@@ -145,14 +145,16 @@ def index_put_sets_and_adds(lab: Lab) -> None:
         [0, 1 if lab.dtype == torch.bool else 50, 0],
     )
     empty = lab.put([], dtype=torch.int64)
-    lab.expect("nothing", base.index_put((empty,), source[:0].view(0, 1).expand(0, 3), True), values(base))
+    lab.expect(
+        "nothing", base.index_put((empty,), source[:0].view(0, 1).expand(0, 3), True), to_wide_array(base)
+    )
     mask = lab.put([True, False, True, False])
-    array = values(base)
-    array[values(mask)] = values(source)[:2, None]
+    array = to_wide_array(base)
+    array[to_wide_array(mask)] = to_wide_array(source)[:2, None]
     lab.expect("a mask", base.index_put((mask,), source[:2].view(2, 1)), array)
     square = lab.put([[0, 1], [2, 3]])
-    array = values(base)
-    array[values(square), 0] = values(source).reshape(2, 2)
+    array = to_wide_array(base)
+    array[to_wide_array(square), 0] = to_wide_array(source).reshape(2, 2)
     lab.expect("two dimensions of indices", base.index_put((square, lab.put(0)), source.view(2, 2)), array)
     other_dtype = torch.float64 if lab.dtype != torch.float64 else torch.float32
     lab.raises(
@@ -175,18 +177,18 @@ def index_put_sets_and_adds(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64"), sees=("value",))
 def adding_at_many_indices(lab: Lab) -> None:
-    """Adding at indices that occur many times gives the sums, however many there are."""
-    places = lab.integers(5000, low=0, high=37, dtype=torch.int64)
+    """Addition at indices that repeat many times returns the sums, for any number of repetitions."""
+    positions = lab.integers(5000, low=0, high=37, dtype=torch.int64)
     source = lab.integers(5000, low=0, high=3)
-    expected = numpy.bincount(values(places), values(source), 37)
+    expected = numpy.bincount(to_wide_array(positions), to_wide_array(source), 37)
     zeros = torch.zeros(37, dtype=lab.dtype, device=lab.device)
-    lab.expect("index_put_", zeros.index_put((places,), source, accumulate=True), expected)
-    lab.expect("index_add_", zeros.index_add(0, places, source), expected)
-    lab.expect("scatter_add_", zeros.scatter_add(0, places, source), expected)
+    lab.expect("index_put_", zeros.index_put((positions,), source, accumulate=True), expected)
+    lab.expect("index_add_", zeros.index_add(0, positions, source), expected)
+    lab.expect("scatter_add_", zeros.scatter_add(0, positions, source), expected)
     rows = lab.integers(400, low=0, high=5, dtype=torch.int64)
     matrix = lab.integers(400, 64, low=0, high=3)
     total = numpy.zeros((5, 64))
-    numpy.add.at(total, values(rows), values(matrix))
+    numpy.add.at(total, to_wide_array(rows), to_wide_array(matrix))
     zeros = torch.zeros(5, 64, dtype=lab.dtype, device=lab.device)
     lab.expect("rows", zeros.index_put((rows,), matrix, accumulate=True), total)
     lab.expect("rows by index_add", zeros.index_add(0, rows, matrix), total)
@@ -194,49 +196,55 @@ def adding_at_many_indices(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64", "complex64"), level="core", sees=("value", "error"))
 def index_functions_write(lab: Lab) -> None:
-    """index_copy, index_fill, index_add, put, masked_fill and masked_scatter write at the given positions;
-    wrong positions, dtypes and sizes are errors.
+    """index_copy, index_fill, index_add, put, masked_fill and masked_scatter write at the given positions.
+    Wrong positions, dtypes and sizes raise errors.
     """
     base = lab.integers(4, 3)
-    places = lab.put([2, 0])
+    positions = lab.put([2, 0])
     source = lab.integers(2, 3)
-    array = values(base)
-    array[[2, 0]] = values(source)
-    lab.expect("index_copy", base.index_copy(0, places, source), array)
-    lab.expect("index_copy of dimension 1", base.t().index_copy(1, places, source.t()), array.T)
-    array = values(base)
+    array = to_wide_array(base)
+    array[[2, 0]] = to_wide_array(source)
+    lab.expect("index_copy", base.index_copy(0, positions, source), array)
+    lab.expect("index_copy of dimension 1", base.t().index_copy(1, positions, source.t()), array.T)
+    array = to_wide_array(base)
     array[[2, 0]] = 5
-    lab.expect("index_fill", base.index_fill(0, places, 5), array)
-    lab.expect("index_fill by a tensor", base.index_fill(0, places, lab.put(5, dtype=lab.dtype)), array)
-    array = values(base)
-    numpy.add.at(array, [2, 2], 3 * values(source))
+    lab.expect("index_fill", base.index_fill(0, positions, 5), array)
+    lab.expect("index_fill by a tensor", base.index_fill(0, positions, lab.put(5, dtype=lab.dtype)), array)
+    array = to_wide_array(base)
+    numpy.add.at(array, [2, 2], 3 * to_wide_array(source))
     lab.expect("index_add", base.index_add(0, lab.put([2, 2]), source, alpha=3), array)
-    array = values(base)
-    array.ravel()[[1, -1, 6]] = values(source)[0]
+    array = to_wide_array(base)
+    array.ravel()[[1, -1, 6]] = to_wide_array(source)[0]
     lab.expect("put", base.put(lab.put([1, -1, 6]), source[0]), array)
-    array = values(base)
-    numpy.add.at(array.ravel(), [4, 4, 6], values(source)[0])
+    array = to_wide_array(base)
+    numpy.add.at(array.ravel(), [4, 4, 6], to_wide_array(source)[0])
     lab.expect("put that adds", base.put(lab.put([4, 4, 6]), source[0], accumulate=True), array)
     mask = lab.put([[True, False, True], [False] * 3, [True] * 3, [False, True, False]])
-    array = values(base)
-    array[values(mask)] = 9
+    array = to_wide_array(base)
+    array[to_wide_array(mask)] = 9
     lab.expect("masked_fill", base.masked_fill(mask, 9), array)
     lab.expect("masked_fill by a tensor", base.masked_fill(mask, lab.put(9, dtype=lab.dtype)), array)
-    array = values(base)
-    array[values(mask)] = values(source).ravel()
+    array = to_wide_array(base)
+    array[to_wide_array(mask)] = to_wide_array(source).ravel()
     lab.expect("masked_scatter", base.masked_scatter(mask, source), array)
     lab.raises(
-        "index_copy of other sizes", lambda: base.index_copy(0, places, source[:1]), RuntimeError, IndexError
+        "index_copy of other sizes",
+        lambda: base.index_copy(0, positions, source[:1]),
+        RuntimeError,
+        IndexError,
     )
     lab.raises(
-        "index_copy by floats", lambda: base.index_copy(0, places.float(), source), RuntimeError, IndexError
+        "index_copy by floats",
+        lambda: base.index_copy(0, positions.float(), source),
+        RuntimeError,
+        IndexError,
     )
     lab.raises(
         "index_add of another dtype",
-        lambda: base.index_add(0, places, source.to(torch.float64)),
+        lambda: base.index_add(0, positions, source.to(torch.float64)),
         match="(?i)scalar type|dtype",
     )
-    lab.raises("index_fill by two dimensions", lambda: base.index_fill(0, places, source))
+    lab.raises("index_fill by two dimensions", lambda: base.index_fill(0, positions, source))
     lab.raises(
         "masked_fill by integers", lambda: base.masked_fill(lab.put([1, 0, 1]), 1), match="(?i)bool|mask"
     )
@@ -247,26 +255,32 @@ def index_functions_write(lab: Lab) -> None:
 
 @behaviour("indexing", sees=("error",))
 def indices_of_another_device(lab: Lab) -> None:
-    """Values that are written, and the indices of gather, take_along_dim and index_select, must be on the
-    tensor's device; a CPU tensor cannot be indexed by one of the device.
+    """Written values and the indices of gather, take_along_dim and index_select must be on the tensor's
+    device. A CPU tensor cannot be indexed by a tensor of the device.
     """
     base = lab.integers(4, 3)
-    place = torch.zeros(1, 1, dtype=torch.int64)
-    refuses_two_devices(lab, "gather", lambda: base.gather(0, place), match="(?i)device")
-    refuses_two_devices(lab, "take_along_dim", lambda: base.take_along_dim(place, 0), match="(?i)device")
-    refuses_two_devices(lab, "index_select", lambda: base.index_select(0, place[0]), match="(?i)device")
-    refuses_two_devices(lab, "take", lambda: base.take(place), match="(?i)device")
+    index = torch.zeros(1, 1, dtype=torch.int64)
+    expect_error_for_two_devices(lab, "gather", lambda: base.gather(0, index), match="(?i)device")
+    expect_error_for_two_devices(
+        lab, "take_along_dim", lambda: base.take_along_dim(index, 0), match="(?i)device"
+    )
+    expect_error_for_two_devices(
+        lab, "index_select", lambda: base.index_select(0, index[0]), match="(?i)device"
+    )
+    expect_error_for_two_devices(lab, "take", lambda: base.take(index), match="(?i)device")
     values_there = torch.ones(2, 3)
-    refuses_two_devices(lab, "index_put_", lambda: base.index_put_((lab.put([0, 1]),), values_there))
-    refuses_two_devices(lab, "a host tensor", lambda: base.cpu()[lab.put([0, 1])], RuntimeError, IndexError)
+    expect_error_for_two_devices(lab, "index_put_", lambda: base.index_put_((lab.put([0, 1]),), values_there))
+    expect_error_for_two_devices(
+        lab, "a host tensor", lambda: base.cpu()[lab.put([0, 1])], RuntimeError, IndexError
+    )
     meta = torch.zeros(1, 1, dtype=torch.int64, device="meta")
     lab.raises("an index of meta", lambda: base.take_along_dim(meta, 0), match="(?i)device")
 
 
 @behaviour("indexing", capabilities=("autograd",), level="training", sees=("value",))
 def backward_through_indices(lab: Lab) -> None:
-    """Gradients through an index return to what was read, are summed if it was read twice, and are zero if it
-    was overwritten.
+    """Gradients through an index flow to the elements that were read. They are summed for elements read twice
+    and zero for overwritten elements.
     """
     x = lab.integers(4, 3).requires_grad_()
     x[[0, 2, 2]].sum().backward()

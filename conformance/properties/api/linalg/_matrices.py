@@ -1,4 +1,4 @@
-"""Integer matrices that are easy to solve, and the rounding that solving them allows."""
+"""Well-conditioned integer matrices, and the rounding that a solution with them may accumulate."""
 
 from __future__ import annotations
 
@@ -6,43 +6,48 @@ import numpy
 import torch
 
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import Array, from_array, values
+from conformance.properties.api._numpy_values import Array, tensor_from_array, to_wide_array
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
-def dominant(lab: Lab, *shape: int) -> torch.Tensor:
-    """Square matrices whose diagonal outweighs their rows: condition numbers below 5."""
+def diagonally_dominant(lab: Lab, *shape: int) -> torch.Tensor:
+    """Return square matrices whose diagonal outweighs their rows, with condition numbers below 5."""
     size = shape[-1]
-    return from_array(lab, values(lab.integers(*shape, low=-2, high=3)) + 6 * size * numpy.eye(size))
+    return tensor_from_array(
+        lab, to_wide_array(lab.integers(*shape, low=-2, high=3)) + 6 * size * numpy.eye(size)
+    )
 
 
-def positive(lab: Lab, *shape: int) -> torch.Tensor:
-    """Hermitian positive definite matrices, of condition numbers below 10."""
-    array = values(lab.integers(*shape, low=-1, high=2))
+def positive_definite(lab: Lab, *shape: int) -> torch.Tensor:
+    """Return Hermitian positive definite matrices with condition numbers below 10."""
+    array = to_wide_array(lab.integers(*shape, low=-1, high=2))
     size = shape[-1]
-    return from_array(lab, array + array.conj().swapaxes(-1, -2) + 5 * size * numpy.eye(size))
+    return tensor_from_array(lab, array + array.conj().swapaxes(-1, -2) + 5 * size * numpy.eye(size))
 
 
 def adjoint(array: Array) -> Array:
-    """The conjugate transpose of each matrix."""
+    """Return the conjugate transpose of each matrix."""
     return array.conj().swapaxes(-1, -2)
 
 
-def steps(size: int) -> float:
-    """Roundings for a result computed from a matrix of that size: its cube is the number of operations, of
-    which each may round, on numbers no larger than the condition number lets them grow (10).
+def matrix_roundings(size: int) -> float:
+    """Return the number of roundings that a result computed from a square matrix of ``size`` rows may
+    accumulate.
+
+    The computation takes about ``size`` cubed operations, each of which may round. The condition number, at
+    most 10, bounds how much the numbers grow.
     """
     return 10.0 * (4 + size) ** 2
 
 
-def orthonormal(lab: Lab, name: str, q: torch.Tensor) -> None:
-    """The columns of ``q`` are of length one and orthogonal."""
+def check_orthonormal_columns(lab: Lab, name: str, q: torch.Tensor) -> None:
+    """Check that the columns of ``q`` have length one and are orthogonal."""
     count = q.shape[-1]
     expected = numpy.broadcast_to(numpy.eye(count), (*q.shape[:-2], count, count))
     lab.expect(
         f"{name} against itself",
-        from_array(lab, adjoint(values(q)) @ values(q)),
+        tensor_from_array(lab, adjoint(to_wide_array(q)) @ to_wide_array(q)),
         expected,
-        roundings=steps(q.shape[-2]),
+        roundings=matrix_roundings(q.shape[-2]),
     )

@@ -1,4 +1,4 @@
-"""einsum, tensordot, chains of products, cross products, powers and exponentials of matrices."""
+"""Behaviours of einsum, tensordot, chains of products, cross products, matrix powers and exponentials."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import torch
 
 from conformance.behaviours.behaviour import COMPLEX, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import from_array, values
+from conformance.properties.api._numpy_values import tensor_from_array, to_wide_array
 
 _DTYPES = ("float32", "float64", "complex64", "complex128")
 
-#: Equations with the shapes of their operands.
+#: Equations and the shapes of their operands.
 EQUATIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
     ("i->", ((5,),)),
     ("i,i->", ((5,), (5,))),
@@ -50,12 +50,12 @@ EQUATIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value",))
 def einsum_by_equation(lab: Lab) -> None:
-    """einsum sums products as NumPy does for equations with repeated, missing and reordered letters, ellipses
-    and several operands, of any strides.
+    """einsum sums products as NumPy does, for equations with repeated, missing and reordered letters,
+    ellipses and several operands of any strides.
     """
     for equation, shapes in EQUATIONS:
         operands = [lab.integers(*shape, low=-2, high=3) for shape in shapes]
-        arrays = [values(x) for x in operands]
+        arrays = [to_wide_array(x) for x in operands]
         lab.expect(equation, torch.einsum(equation, *operands), numpy.einsum(equation, *arrays))
         lab.expect(f"{equation} of a list", torch.einsum(equation, operands), numpy.einsum(equation, *arrays))
         turned = [x.mT.contiguous().mT if x.dim() > 1 else x.repeat_interleave(2)[::2] for x in operands]
@@ -91,28 +91,30 @@ def einsum_by_equation(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, sees=("value",))
 def einsum_by_lists(lab: Lab) -> None:
-    """einsum takes lists of numbers for letters, with Ellipsis and an output list, in agreement with
-    equations, at random too.
+    """einsum accepts lists of integers instead of letters, with Ellipsis and an output list. Results equal
+    the results of equations, also for random equations.
     """
     x, y = lab.integers(5), lab.integers(7)
     a, b = lab.integers(3, 5), lab.integers(2, 5)
     c = lab.integers(2, 1, 3, 1, 4)
-    lab.expect("a vector", torch.einsum(x, [0]), values(x))
-    lab.expect("a sum", torch.einsum(x, [0], []), values(x).sum())
-    lab.expect("outer", torch.einsum(x, [0], y, [1], [0, 1]), numpy.outer(values(x), values(y)))
-    lab.expect("a transpose", torch.einsum(a, [0, 1], [1, 0]), values(a).T)
-    lab.expect("mv", torch.einsum(a, [0, 1], x, [1], [0]), values(a) @ values(x))
-    lab.expect("mm", torch.einsum(a, [0, 1], b, [2, 1], [0, 2]), values(a) @ values(b).T)
-    lab.expect("implicit output", torch.einsum(a, [0, 1], b, [2, 1]), values(a) @ values(b).T)
+    lab.expect("a vector", torch.einsum(x, [0]), to_wide_array(x))
+    lab.expect("a sum", torch.einsum(x, [0], []), to_wide_array(x).sum())
+    lab.expect("outer", torch.einsum(x, [0], y, [1], [0, 1]), numpy.outer(to_wide_array(x), to_wide_array(y)))
+    lab.expect("a transpose", torch.einsum(a, [0, 1], [1, 0]), to_wide_array(a).T)
+    lab.expect("mv", torch.einsum(a, [0, 1], x, [1], [0]), to_wide_array(a) @ to_wide_array(x))
+    lab.expect("mm", torch.einsum(a, [0, 1], b, [2, 1], [0, 2]), to_wide_array(a) @ to_wide_array(b).T)
+    lab.expect("implicit output", torch.einsum(a, [0, 1], b, [2, 1]), to_wide_array(a) @ to_wide_array(b).T)
     lab.expect(
         "a diagonal with an ellipsis",
         torch.einsum(c, [0, 1, 2, 1, Ellipsis], [0, 2, 1, Ellipsis]),
-        values(c)[:, 0, :, 0][:, :, None],
+        to_wide_array(c)[:, 0, :, 0][:, :, None],
     )
     lab.expect(
-        "an ellipsis", torch.einsum(a.t(), [0, 1], b, [Ellipsis, 0], [1, Ellipsis]), values(a) @ values(b).T
+        "an ellipsis",
+        torch.einsum(a.t(), [0, 1], b, [Ellipsis, 0], [1, Ellipsis]),
+        to_wide_array(a) @ to_wide_array(b).T,
     )
-    lab.expect("large numbers", torch.einsum(a, [50, 2], x, [2], [50]), values(a) @ values(x))
+    lab.expect("large numbers", torch.einsum(a, [50, 2], x, [2], [50]), to_wide_array(a) @ to_wide_array(x))
     chooser = random.Random(11)
     for number in range(40):
         sizes = {letter: chooser.randint(1, 4) for letter in "abcde"}
@@ -124,7 +126,7 @@ def einsum_by_lists(lab: Lab) -> None:
         output = "".join(chooser.sample(used, chooser.randint(0, min(3, len(used)))))
         operands = [lab.integers(*(sizes[letter] for letter in term), low=-2, high=3) for term in terms]
         equation = ",".join(terms) + "->" + output
-        expected = numpy.einsum(equation, *[values(operand) for operand in operands])
+        expected = numpy.einsum(equation, *[to_wide_array(operand) for operand in operands])
         lab.expect(f"{number}: {equation}", torch.einsum(equation, *operands), expected)
         lists = list(
             itertools.chain(
@@ -141,9 +143,9 @@ def einsum_by_lists(lab: Lab) -> None:
 
 @behaviour("linalg", level="core", sees=("error", "message"))
 def einsum_refuses(lab: Lab) -> None:
-    """Equations that do not fit their operands are errors that say what is wrong."""
+    """Equations that do not match their operands raise errors that name the problem."""
     x, y = lab.integers(2), lab.integers(2, 3)
-    for equation, operands, words in (
+    for equation, operands, message in (
         (". ..", [x], "not part of any ellipsis"),
         ("... ...", [x], "ellipsis was already found"),
         ("1", [x], "invalid subscript"),
@@ -161,7 +163,7 @@ def einsum_refuses(lab: Lab) -> None:
         ("a,a", [x, lab.integers(3)], "does not broadcast"),
         ("a, ba", [x, y], "does not broadcast"),
     ):
-        lab.raises(repr(equation), lambda: torch.einsum(equation, *operands), match=f"(?i){words}")
+        lab.raises(repr(equation), lambda: torch.einsum(equation, *operands), match=f"(?i){message}")
     lab.raises("no operand", lambda: torch.einsum("", []), ValueError, match="(?i)at least one operand")
     lab.raises("a letter below 0", lambda: torch.einsum(x, [-1]), ValueError, match="(?i)range")
     lab.raises("a letter above 51", lambda: torch.einsum(x, [52]), ValueError, match="(?i)range")
@@ -169,8 +171,8 @@ def einsum_refuses(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value", "error"))
 def chains_of_products(lab: Lab) -> None:
-    """multi_dot and chain_matmul multiply any number of matrices, multi_dot with vectors at the ends;
-    tensordot sums over chosen dimensions.
+    """multi_dot and chain_matmul multiply any number of matrices. multi_dot accepts vectors at the ends.
+    tensordot sums over the chosen dimensions.
     """
     for shapes in (
         ((0,), (0,)),
@@ -185,15 +187,15 @@ def chains_of_products(lab: Lab) -> None:
         ((10, 30), (30, 5), (5, 20)),
     ):
         operands = [lab.integers(*shape, low=-1, high=2) for shape in shapes]
-        expected = values(operands[0])
+        expected = to_wide_array(operands[0])
         for operand in operands[1:]:
-            expected = expected @ values(operand)
+            expected = expected @ to_wide_array(operand)
         lab.expect(f"multi_dot of {shapes}", torch.linalg.multi_dot(operands), expected)
         if all(len(shape) == 2 for shape in shapes):
             lab.expect(f"chain_matmul of {shapes}", torch.chain_matmul(*operands), expected)
     a, b = lab.integers(2, 2), lab.integers(2)
-    lab.expect("chain_matmul of one", torch.chain_matmul(a), values(a))
-    for name, operands, words in (
+    lab.expect("chain_matmul of one", torch.chain_matmul(a), to_wide_array(a))
+    for name, operands, message in (
         ("none", [], "at least 2"),
         ("one", [b], "at least 2"),
         ("a number first", [b[0], b], "first tensor"),
@@ -203,7 +205,7 @@ def chains_of_products(lab: Lab) -> None:
         ("sizes between", [b, lab.integers(3, 2), b], "cannot be multiplied"),
         ("dtypes", [b, b.to(torch.float64 if lab.dtype != torch.float64 else torch.float32)], "dtype"),
     ):
-        lab.raises(f"multi_dot of {name}", lambda: torch.linalg.multi_dot(operands), match=f"(?i){words}")
+        lab.raises(f"multi_dot of {name}", lambda: torch.linalg.multi_dot(operands), match=f"(?i){message}")
     lab.raises(
         "multi_dot into another dtype",
         lambda: torch.linalg.multi_dot([b, b], out=torch.empty(0, dtype=torch.int64, device=lab.device)),
@@ -212,7 +214,7 @@ def chains_of_products(lab: Lab) -> None:
     lab.raises("chain_matmul of nothing", lambda: torch.chain_matmul(), match="(?i)one or more")
     lab.raises("chain_matmul of vectors", lambda: torch.chain_matmul(b, b), match="(?i)dimension")
     x, y = lab.integers(3, 4, 5), lab.integers(4, 3, 2)
-    expected = numpy.tensordot(values(x), values(y), ([1, 0], [0, 1]))
+    expected = numpy.tensordot(to_wide_array(x), to_wide_array(y), ([1, 0], [0, 1]))
     lab.expect("tensordot", torch.tensordot(x, y, ([1, 0], [0, 1])), expected)
     out = torch.empty(5, 2, dtype=lab.dtype, device=lab.device)
     lab.expect("tensordot into out", torch.tensordot(x, y, ([1, 0], [0, 1]), out=out), expected)
@@ -222,10 +224,14 @@ def chains_of_products(lab: Lab) -> None:
         lab.expect(
             f"tensordot over {dims}",
             torch.tensordot(first, second, dims),
-            numpy.tensordot(values(first), values(second), dims),
+            numpy.tensordot(to_wide_array(first), to_wide_array(second), dims),
         )
-    lab.expect("tensordot by default", torch.tensordot(u, v), numpy.tensordot(values(u), values(v)))
-    lab.expect("tensordot of numbers", torch.tensordot(b[0], b[1], 0), values(b)[0] * values(b)[1])
+    lab.expect(
+        "tensordot by default", torch.tensordot(u, v), numpy.tensordot(to_wide_array(u), to_wide_array(v))
+    )
+    lab.expect(
+        "tensordot of numbers", torch.tensordot(b[0], b[1], 0), to_wide_array(b)[0] * to_wide_array(b)[1]
+    )
     lab.raises("tensordot over -1", lambda: torch.tensordot(u, v, -1), match="(?i)dims >= 0")
     lab.raises(
         "tensordot over other sizes", lambda: torch.tensordot(u, v, ([0], [0])), match="(?i)size|shape|match"
@@ -234,11 +240,11 @@ def chains_of_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*_DTYPES, "int64"), level="core", sees=("value", "error"))
 def cross_products(lab: Lab) -> None:
-    """cross and linalg.cross agree with NumPy along any dimension of size 3, broadcast, and write into out=;
-    another size is refused.
+    """cross and linalg.cross agree with NumPy along any dimension of size 3, broadcast, and write into out=.
+    Any other size raises an error.
     """
     a, b = lab.integers(4, 3, 5), lab.integers(4, 3, 5)
-    expected = numpy.cross(values(a), values(b), axis=1)
+    expected = numpy.cross(to_wide_array(a), to_wide_array(b), axis=1)
     for function in (torch.cross, torch.linalg.cross):
         name = "linalg.cross" if function is torch.linalg.cross else "cross"
         lab.expect(name, function(a, b, dim=1), expected)
@@ -252,21 +258,25 @@ def cross_products(lab: Lab) -> None:
     lab.expect(
         "broadcast",
         torch.linalg.cross(a[:1, :, :1], b[:, :, 1:3], dim=1),
-        numpy.cross(values(a)[:1, :, :1], values(b)[:, :, 1:3], axis=1),
+        numpy.cross(to_wide_array(a)[:1, :, :1], to_wide_array(b)[:, :, 1:3], axis=1),
     )
     pairs = a[:, :, 0], b[:, :, 0]
     lab.expect(
-        "the first dimension of size 3", torch.cross(*pairs), numpy.cross(values(pairs[0]), values(pairs[1]))
+        "the first dimension of size 3",
+        torch.cross(*pairs),
+        numpy.cross(to_wide_array(pairs[0]), to_wide_array(pairs[1])),
     )
     lab.expect(
-        "the same by number", torch.cross(*pairs, dim=1), numpy.cross(values(pairs[0]), values(pairs[1]))
+        "the same by number",
+        torch.cross(*pairs, dim=1),
+        numpy.cross(to_wide_array(pairs[0]), to_wide_array(pairs[1])),
     )
 
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value", "error"))
 def matrix_powers(lab: Lab) -> None:
-    """matrix_power multiplies a matrix with itself, gives the identity for 0 and the inverse for negative
-    powers, of batches too.
+    """matrix_power multiplies a matrix with itself. It returns the identity for 0 and the power of the
+    inverse for negative numbers, also for batches.
     """
     with_batches = (
         lab.integers(3, 3, low=-1, high=2),
@@ -280,13 +290,13 @@ def matrix_powers(lab: Lab) -> None:
             lab.expect(
                 f"{tuple(a.shape)} to {power}",
                 torch.linalg.matrix_power(a, power),
-                numpy.linalg.matrix_power(values(a), power),
+                numpy.linalg.matrix_power(to_wide_array(a), power),
             )
     unit = numpy.array([[1.0, 2, 0], [0, 1, 3], [0, 0, 1]]) @ numpy.array([[1.0, 0, 0], [1, 1, 0], [0, 2, 1]])
-    a = from_array(lab, unit)
+    a = tensor_from_array(lab, unit)
     inverse = numpy.round(numpy.linalg.inv(unit))
     for power in (-1, -2, -3):
-        # A matrix of determinant 1: entries of the inverse are whole, and its condition number squared
+        # The determinant is 1, so the entries of the inverse are whole numbers. The squared condition number
         # bounds them.
         lab.expect(
             f"to {power}",
@@ -311,17 +321,17 @@ def matrix_powers(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value", "error"))
 def matrix_exponentials(lab: Lab) -> None:
-    """matrix_exp is the identity at zero, exp on diagonals, a polynomial for nilpotent matrices, the product
-    with exp(t) for shifted ones, and the same for a batch as for each.
+    """matrix_exp is the identity at zero, exp on diagonals, a polynomial for nilpotent matrices, and the
+    product with exp(t) for matrices shifted by t. A batch gives the results of its matrices.
     """
     zero = torch.zeros(4, 4, dtype=lab.dtype, device=lab.device)
     lab.expect("zero", torch.linalg.matrix_exp(zero), numpy.eye(4))
     for scale in (1e-6, 1e-3, 0.1, 0.7, 1.5, 4.0):
         diagonal = numpy.array([0.5, -1.0, 0.25, 1.0]) * scale
-        # Scaling and squaring loses about a rounding per squaring and element.
+        # Scaling and squaring loses about one rounding per squaring and element.
         lab.expect(
             f"a diagonal of {scale}",
-            torch.linalg.matrix_exp(from_array(lab, numpy.diag(diagonal))),
+            torch.linalg.matrix_exp(tensor_from_array(lab, numpy.diag(diagonal))),
             numpy.diag(numpy.exp(diagonal)),
             roundings=64.0,
             matrix=True,
@@ -330,7 +340,7 @@ def matrix_exponentials(lab: Lab) -> None:
         expected = numpy.eye(4) + nil + nil @ nil / 2 + nil @ nil @ nil / 6
         lab.expect(
             f"nilpotent of {scale}",
-            torch.linalg.matrix_exp(from_array(lab, nil)),
+            torch.linalg.matrix_exp(tensor_from_array(lab, nil)),
             expected,
             roundings=64.0,
             matrix=True,
@@ -338,7 +348,7 @@ def matrix_exponentials(lab: Lab) -> None:
         if scale >= 0.1:
             lab.expect(
                 f"shifted by {scale}",
-                torch.linalg.matrix_exp(from_array(lab, nil + scale * numpy.eye(4))),
+                torch.linalg.matrix_exp(tensor_from_array(lab, nil + scale * numpy.eye(4))),
                 expected * math.exp(scale),
                 roundings=256.0,
                 matrix=True,
@@ -347,7 +357,7 @@ def matrix_exponentials(lab: Lab) -> None:
         rotation = numpy.array([[math.cos(scale), -math.sin(scale)], [math.sin(scale), math.cos(scale)]])
         lab.expect(
             f"a turn by {scale}",
-            torch.linalg.matrix_exp(from_array(lab, turn)),
+            torch.linalg.matrix_exp(tensor_from_array(lab, turn)),
             rotation,
             roundings=128.0,
             matrix=True,
@@ -355,11 +365,15 @@ def matrix_exponentials(lab: Lab) -> None:
     batch = numpy.stack([numpy.triu(numpy.full((3, 3), s), 1) for s in (0.01, 0.5, 3.0, 0.0)])
     expected = numpy.eye(3) + batch + batch @ batch / 2
     lab.expect(
-        "a batch", torch.linalg.matrix_exp(from_array(lab, batch)), expected, roundings=64.0, matrix=True
+        "a batch",
+        torch.linalg.matrix_exp(tensor_from_array(lab, batch)),
+        expected,
+        roundings=64.0,
+        matrix=True,
     )
     lab.expect(
         "two dimensions of batches",
-        torch.matrix_exp(from_array(lab, batch.reshape(2, 2, 3, 3))),
+        torch.matrix_exp(tensor_from_array(lab, batch.reshape(2, 2, 3, 3))),
         expected.reshape(2, 2, 3, 3),
         roundings=64.0,
         matrix=True,
@@ -368,7 +382,7 @@ def matrix_exponentials(lab: Lab) -> None:
     large[numpy.arange(39), numpy.arange(1, 40)] = 0.5
     lab.expect(
         "a large one",
-        torch.linalg.matrix_exp(from_array(lab, large))[0, :4],
+        torch.linalg.matrix_exp(tensor_from_array(lab, large))[0, :4],
         numpy.array([1.0, 0.5, 0.125, 0.125 / 6]),
         roundings=64.0,
         matrix=True,
@@ -389,9 +403,9 @@ def matrix_exponentials(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*WIDE_FLOATS, *COMPLEX), level="core", sees=("value", "error"))
 def renormalising(lab: Lab) -> None:
-    """renorm scales down the slices whose p-norm is above the bound, and leaves the others."""
-    base = from_array(lab, numpy.array([[3.0, 4, 0, 0], [0.5, 0, 0, 0.5], [1, 1, 1, 1], [0, 0, 0, 0]]))
-    array = values(base)
+    """renorm scales down the slices whose p-norm exceeds the bound and does not change other slices."""
+    base = tensor_from_array(lab, numpy.array([[3.0, 4, 0, 0], [0.5, 0, 0, 0.5], [1, 1, 1, 1], [0, 0, 0, 0]]))
+    array = to_wide_array(base)
     for p in (1, 2, 3, 0.5, math.inf):
         norms = numpy.linalg.norm(array, p, axis=1, keepdims=True)
         expected = array * numpy.where(norms > 1.5, 1.5 / (norms + 1e-7), 1)

@@ -1,4 +1,4 @@
-"""Least squares, tensorsolve and tensorinv, and LDL factors."""
+"""Behaviours of least squares, tensorsolve and tensorinv, and LDL factors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,18 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import from_array, refuses_two_devices, values
-from conformance.properties.api.linalg._matrices import DTYPES, adjoint, dominant, positive, steps
+from conformance.properties.api._numpy_values import (
+    expect_error_for_two_devices,
+    tensor_from_array,
+    to_wide_array,
+)
+from conformance.properties.api.linalg._matrices import (
+    DTYPES,
+    adjoint,
+    diagonally_dominant,
+    matrix_roundings,
+    positive_definite,
+)
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
@@ -20,30 +30,32 @@ def least_squares(lab: Lab) -> None:
     broadcast, vectors and empty matrices.
     """
     for batch, (rows, columns), width in itertools.product(((), (3,), (2, 2)), ((4, 4), (6, 3)), (1, 3)):
-        array = values(lab.integers(*batch, rows, columns, low=-1, high=2)) + 6 * numpy.eye(rows, columns)
-        a, b = from_array(lab, array), lab.integers(*batch, rows, width)
-        expected = numpy.linalg.solve(adjoint(array) @ array, adjoint(array) @ values(b))
+        array = to_wide_array(lab.integers(*batch, rows, columns, low=-1, high=2)) + 6 * numpy.eye(
+            rows, columns
+        )
+        a, b = tensor_from_array(lab, array), lab.integers(*batch, rows, width)
+        expected = numpy.linalg.solve(adjoint(array) @ array, adjoint(array) @ to_wide_array(b))
         lab.expect(
             f"{batch} of {rows} by {columns} for {width}",
             torch.linalg.lstsq(a, b).solution,
             expected,
-            roundings=steps(6),
+            roundings=matrix_roundings(6),
         )
         lab.expect(
             f"by gels {batch} of {rows} by {columns} for {width}",
             torch.linalg.lstsq(a, b, driver="gels").solution,
             expected,
-            roundings=steps(6),
+            roundings=matrix_roundings(6),
         )
     for matrix_shape, sides_shape in (((1, 3, 3), (2, 3, 2)), ((2, 1, 3, 3), (1, 2, 3, 1))):
-        a, b = dominant(lab, *matrix_shape), lab.integers(*sides_shape)
+        a, b = diagonally_dominant(lab, *matrix_shape), lab.integers(*sides_shape)
         lab.expect(
             f"{matrix_shape} for {sides_shape}",
             torch.linalg.lstsq(a, b).solution,
-            numpy.linalg.solve(values(a), values(b)),
-            roundings=steps(3),
+            numpy.linalg.solve(to_wide_array(a), to_wide_array(b)),
+            roundings=matrix_roundings(3),
         )
-    a, b = dominant(lab, 3, 3), lab.integers(3, 2)
+    a, b = diagonally_dominant(lab, 3, 3), lab.integers(3, 2)
     lab.same(
         "nothing",
         [
@@ -62,42 +74,54 @@ def least_squares(lab: Lab) -> None:
         lambda: torch.linalg.lstsq(a, b, driver="fictitious"),
         match="(?i)driver",
     )
-    refuses_two_devices(lab, "of two devices", lambda: torch.linalg.lstsq(a, b.cpu()), match="(?i)device")
+    expect_error_for_two_devices(
+        lab, "of two devices", lambda: torch.linalg.lstsq(a, b.cpu()), match="(?i)device"
+    )
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def systems_of_tensors(lab: Lab) -> None:
-    """tensorsolve and tensorinv solve and invert tensors as the matrices that they are when reshaped; shapes
-    that are not square and singular ones are refused.
+    """tensorsolve and tensorinv solve and invert tensors that are square matrices after reshaping. Other
+    shapes and singular matrices raise errors.
     """
     for shape, split in (((2, 3, 6), 2), ((6, 2, 3), 1), ((2, 2, 2, 2), 2), ((4, 6, 8, 3), 2)):
         rows = math.prod(shape[:split])
-        a = dominant(lab, rows, rows).reshape(shape)
+        a = diagonally_dominant(lab, rows, rows).reshape(shape)
         b = lab.integers(*shape[:split])
-        expected = numpy.linalg.solve(values(a).reshape(rows, rows), values(b).ravel()).reshape(shape[split:])
-        lab.expect(
-            f"tensorsolve of {shape}", torch.linalg.tensorsolve(a, b), expected, roundings=steps(min(rows, 8))
+        expected = numpy.linalg.solve(to_wide_array(a).reshape(rows, rows), to_wide_array(b).ravel()).reshape(
+            shape[split:]
         )
-        inverse = numpy.linalg.inv(values(a).reshape(rows, rows)).reshape(*shape[split:], *shape[:split])
         lab.expect(
-            f"tensorinv of {shape}", torch.linalg.tensorinv(a, split), inverse, roundings=steps(min(rows, 8))
+            f"tensorsolve of {shape}",
+            torch.linalg.tensorsolve(a, b),
+            expected,
+            roundings=matrix_roundings(min(rows, 8)),
+        )
+        inverse = numpy.linalg.inv(to_wide_array(a).reshape(rows, rows)).reshape(
+            *shape[split:], *shape[:split]
+        )
+        lab.expect(
+            f"tensorinv of {shape}",
+            torch.linalg.tensorinv(a, split),
+            inverse,
+            roundings=matrix_roundings(min(rows, 8)),
         )
         out = torch.empty(0, dtype=lab.dtype, device=lab.device)
         lab.expect(
             f"tensorinv of {shape} into out",
             torch.linalg.tensorinv(a, split, out=out),
             inverse,
-            roundings=steps(min(rows, 8)),
+            roundings=matrix_roundings(min(rows, 8)),
         )
-    a = dominant(lab, 6, 6).reshape(2, 6, 3)
-    moved = numpy.moveaxis(values(a), 1, -1)
+    a = diagonally_dominant(lab, 6, 6).reshape(2, 6, 3)
+    moved = numpy.moveaxis(to_wide_array(a), 1, -1)
     lab.expect(
         "tensorsolve of moved dimensions",
         torch.linalg.tensorsolve(
             a, lab.put(moved.reshape(6, 6) @ numpy.ones(6), dtype=lab.dtype).reshape(2, 3), dims=(1,)
         ),
         numpy.ones(6),
-        roundings=steps(6),
+        roundings=matrix_roundings(6),
     )
     none = torch.empty(0, 0, 1, 2, 3, 0, dtype=lab.dtype, device=lab.device)
     lab.same("tensorinv of nothing", [torch.linalg.tensorinv(none, ind) for ind in (1, 2, 3)])
@@ -122,7 +146,7 @@ def systems_of_tensors(lab: Lab) -> None:
         match="(?i)diagonal|singular",
     )
     small = torch.empty(7, dtype=lab.dtype, device=lab.device)
-    square = dominant(lab, 4, 4).reshape(4, 2, 2)
+    square = diagonally_dominant(lab, 4, 4).reshape(4, 2, 2)
     lab.warns(
         "tensorinv into another shape",
         lambda: torch.linalg.tensorinv(square, 1, out=small),
@@ -149,25 +173,28 @@ def systems_of_tensors(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, sees=("value",))
 def symmetric_factors(lab: Lab) -> None:
-    """ldl_factor gives a unit lower factor and a diagonal that multiply back to a matrix that needs no
-    pivots, and ldl_solve solves with them, symmetric or Hermitian.
+    """ldl_factor returns a unit lower factor and a diagonal that multiply back to a matrix that needs no
+    pivots. ldl_solve solves with these factors, symmetric or Hermitian.
     """
     for batch in ((), (3,), (2, 2)):
         for hermitian in (False, True):
-            array = values(positive(lab, *batch, 4, 4))
+            array = to_wide_array(positive_definite(lab, *batch, 4, 4))
             array = array if hermitian else array + array.swapaxes(-1, -2)
-            a, b = from_array(lab, array), lab.integers(*batch, 4, 2)
+            a, b = tensor_from_array(lab, array), lab.integers(*batch, 4, 2)
             factors, pivots, info = torch.linalg.ldl_factor_ex(a, hermitian=hermitian)
             name = f"{batch}{' Hermitian' if hermitian else ''}"
             lab.expect(f"info of {name}", info, numpy.zeros(batch))
-            lower = numpy.tril(values(factors), -1) + numpy.eye(4)
-            diagonal = numpy.einsum("...ii->...i", values(factors))[..., None, :]
+            lower = numpy.tril(to_wide_array(factors), -1) + numpy.eye(4)
+            diagonal = numpy.einsum("...ii->...i", to_wide_array(factors))[..., None, :]
             upper = adjoint(lower) if hermitian else lower.swapaxes(-1, -2)
-            if bool((values(pivots) == numpy.arange(1, 5)).all()):
+            if bool((to_wide_array(pivots) == numpy.arange(1, 5)).all()):
                 lab.holds(
                     f"{name} multiplies back", numpy.allclose((lower * diagonal) @ upper, array, atol=1e-3)
                 )
             result = torch.linalg.ldl_solve(factors, pivots, b, hermitian=hermitian)
             lab.expect(
-                f"solution of {name}", result, numpy.linalg.solve(array, values(b)), roundings=steps(4)
+                f"solution of {name}",
+                result,
+                numpy.linalg.solve(array, to_wide_array(b)),
+                roundings=matrix_roundings(4),
             )

@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices, and condition numbers."""
+"""Behaviours of norms of vectors and matrices, and of condition numbers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import torch
 
 from conformance.behaviours.behaviour import COMPLEX, FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import Array, from_array, values
-from conformance.properties.api.linalg._matrices import DTYPES, dominant, steps
+from conformance.properties.api._numpy_values import Array, tensor_from_array, to_wide_array
+from conformance.properties.api.linalg._matrices import DTYPES, diagonally_dominant, matrix_roundings
 
 _VECTOR_ORDERS = (0, 1, -1, 2, -2, 3, -3, 0.5, 4.5, math.inf, -math.inf)
 _MATRIX_ORDERS: tuple[Any, ...] = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
 
 
-def _norm(array: Array, order: float, dim: Any, keep: bool) -> Array:
-    """The norm of vectors along one or several dimensions, from its definition."""
+def _norm_by_definition(array: Array, order: float, dim: Any, keep: bool) -> Array:
+    """Return the norm of vectors along one or several dimensions, computed from its definition."""
     size = numpy.abs(array)
     axes = tuple(range(array.ndim)) if dim is None else dim
     if order == 0:
@@ -33,60 +33,68 @@ def _norm(array: Array, order: float, dim: Any, keep: bool) -> Array:
 @behaviour("linalg", dtypes=(*FLOATS, *COMPLEX), level="core", sees=("value", "error"))
 def vector_norms(lab: Lab) -> None:
     """vector_norm, linalg.norm and torch.norm agree with the definition for every order, over all elements,
-    one dimension and several, kept or not, into out= and computed in another dtype.
+    one dimension or several, with keepdim or not, into out= and with dtype=.
     """
-    base = from_array(lab, values(lab.integers(3, 4, 2)) + 5)
-    array = values(base)
+    base = tensor_from_array(lab, to_wide_array(lab.integers(3, 4, 2)) + 5)
+    array = to_wide_array(base)
     narrow = lab.dtype.itemsize == 2
     for order in _VECTOR_ORDERS:
         if narrow and order in (4.5, 0.5, -3):
             continue
-        room = 64.0 + 16 * abs(order if math.isfinite(order) else 1)
+        roundings = 64.0 + 16 * abs(order if math.isfinite(order) else 1)
         for dim in (None, 0, 1, -1, (0, 2), [0, 1, 2]):
             for keep in (False, True):
-                expected = _norm(array, order, tuple(dim) if isinstance(dim, list) else dim, keep)
+                expected = _norm_by_definition(
+                    array, order, tuple(dim) if isinstance(dim, list) else dim, keep
+                )
                 name = f"{order} of {dim}{' kept' if keep else ''}"
                 lab.expect(
                     f"vector_norm {name}",
                     torch.linalg.vector_norm(base, order, dim, keep),
                     expected,
-                    roundings=room,
+                    roundings=roundings,
                 )
                 if isinstance(dim, int):
                     lab.expect(
-                        f"norm {name}", torch.linalg.norm(base, order, dim, keep), expected, roundings=room
+                        f"norm {name}",
+                        torch.linalg.norm(base, order, dim, keep),
+                        expected,
+                        roundings=roundings,
                     )
                     lab.expect(
-                        f"torch.norm {name}", torch.norm(base, order, dim, keep), expected, roundings=room
+                        f"torch.norm {name}",
+                        torch.norm(base, order, dim, keep),
+                        expected,
+                        roundings=roundings,
                     )
         row = base[0, :, 0]
         lab.expect(
             f"{order} of a vector",
             torch.linalg.norm(row, order),
-            _norm(values(row), order, None, False),
-            roundings=room,
+            _norm_by_definition(to_wide_array(row), order, None, False),
+            roundings=roundings,
         )
         lab.expect(
             f"{order} of a single element",
             torch.linalg.vector_norm(base[:1, :1, :1], order, (0, 1)),
-            _norm(array[:1, :1, :1], order, (0, 1), False),
-            roundings=room,
+            _norm_by_definition(array[:1, :1, :1], order, (0, 1), False),
+            roundings=roundings,
         )
     lab.expect(
         "with gaps",
         torch.linalg.vector_norm(base[..., ::2], 2, 1),
-        _norm(array[..., ::2], 2, 1, False),
+        _norm_by_definition(array[..., ::2], 2, 1, False),
         roundings=64.0,
     )
     real = base.real.dtype if lab.dtype.is_complex else lab.dtype
     lab.expect("dtype", torch.linalg.vector_norm(base).dtype, real)
     wide = torch.complex128 if lab.dtype.is_complex else torch.float64
     result = torch.linalg.vector_norm(base, 3, 1, dtype=wide)
-    lab.expect("in another dtype", result, _norm(array, 3, 1, False), roundings=64.0)
+    lab.expect("in another dtype", result, _norm_by_definition(array, 3, 1, False), roundings=64.0)
     lab.expect("its dtype", result.dtype, torch.float64)
     out = torch.empty(0, dtype=real, device=lab.device)
     lab.holds("vector_norm returns out", torch.linalg.vector_norm(base, 2, 0, out=out) is out)
-    lab.expect("out", out, _norm(array, 2, 0, False), roundings=64.0)
+    lab.expect("out", out, _norm_by_definition(array, 2, 0, False), roundings=64.0)
     ones = torch.ones(600, dtype=lab.dtype, device=lab.device)
     lab.expect(
         "of many ones",
@@ -115,7 +123,7 @@ def vector_norms(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=("float32", "float64", "complex64"), level="core", sees=("value", "error"))
 def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
-    """Norms of no elements are 0, or an error for orders without an identity; infinities and NaNs
+    """The norm of no elements is 0, or an error for an order without an identity. Infinities and NaNs
     propagate.
     """
     none = torch.empty(0, 4, dtype=lab.dtype, device=lab.device)
@@ -163,10 +171,10 @@ def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def matrix_norms(lab: Lab) -> None:
     """matrix_norm, linalg.norm, torch.norm and nuclear_norm agree with NumPy for every order and pair of
-    dimensions, kept or not; orders and dimensions that mean nothing are refused.
+    dimensions, with keepdim or not. Invalid orders and dimensions raise errors.
     """
     base = lab.integers(3, 4, 3, 2)
-    array = values(base)
+    array = to_wide_array(base)
     for order in _MATRIX_ORDERS:
         for dim in ((0, 1), (1, 0), (-1, -3), (2, 0)):
             for keep in (False, True):
@@ -176,47 +184,55 @@ def matrix_norms(lab: Lab) -> None:
                     f"matrix_norm {name}",
                     torch.linalg.matrix_norm(base, order, dim, keep),
                     expected,
-                    roundings=steps(4),
+                    roundings=matrix_roundings(4),
                 )
                 lab.expect(
-                    f"norm {name}", torch.linalg.norm(base, order, dim, keep), expected, roundings=steps(4)
+                    f"norm {name}",
+                    torch.linalg.norm(base, order, dim, keep),
+                    expected,
+                    roundings=matrix_roundings(4),
                 )
                 if isinstance(order, str):
                     lab.expect(
-                        f"torch.norm {name}", torch.norm(base, order, dim, keep), expected, roundings=steps(4)
+                        f"torch.norm {name}",
+                        torch.norm(base, order, dim, keep),
+                        expected,
+                        roundings=matrix_roundings(4),
                     )
         matrix = base[:, :, 0, 0]
         lab.expect(
             f"{order} of a transposed matrix",
             torch.linalg.norm(matrix.t(), order),
-            numpy.linalg.norm(values(matrix).T, order),
-            roundings=steps(4),
+            numpy.linalg.norm(to_wide_array(matrix).T, order),
+            roundings=matrix_roundings(4),
         )
     lab.expect(
         "by default",
         torch.linalg.matrix_norm(base),
         numpy.linalg.norm(array, axis=(-2, -1)),
-        roundings=steps(4),
+        roundings=matrix_roundings(4),
     )
-    lab.expect("of all", torch.linalg.norm(base), numpy.sqrt((abs(array) ** 2).sum()), roundings=steps(6))
+    lab.expect(
+        "of all", torch.linalg.norm(base), numpy.sqrt((abs(array) ** 2).sum()), roundings=matrix_roundings(6)
+    )
     lab.expect(
         "fro is 2 of vectors",
         torch.norm(base, "fro", (0, 1)),
-        _norm(array, 2, (0, 1), False),
-        roundings=steps(4),
+        _norm_by_definition(array, 2, (0, 1), False),
+        roundings=matrix_roundings(4),
     )
     lab.expect(
         "nuclear_norm",
         torch.nuclear_norm(base, (1, 0)),
         numpy.linalg.norm(array, "nuc", (1, 0)),
-        roundings=steps(4),
+        roundings=matrix_roundings(4),
     )
     out = torch.empty(0, dtype=base.real.dtype, device=lab.device)
     lab.expect(
         "nuclear_norm into out",
         torch.nuclear_norm(base, (0, 1), keepdim=True, out=out),
         numpy.linalg.norm(array, "nuc", (0, 1), True),
-        roundings=steps(4),
+        roundings=matrix_roundings(4),
     )
     vector, matrix = base[0, 0, 0], base[0, :, :, 0]
     lab.raises("of a vector", lambda: torch.linalg.matrix_norm(vector), match="(?i)2 dimensions")
@@ -250,24 +266,28 @@ def matrix_norms(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def condition_numbers(lab: Lab) -> None:
-    """cond is the norm times that of the inverse, or the quotient of singular values; it is infinite for a
-    singular matrix and 0 for an empty one.
+    """cond is the norm of the matrix times the norm of its inverse, or the quotient of singular values. It is
+    infinite for a singular matrix and 0 for an empty matrix.
     """
     for shape in ((4, 4), (2, 3, 3), (0, 3, 3)):
-        a = dominant(lab, *shape)
+        a = diagonally_dominant(lab, *shape)
         for order in (None, *_MATRIX_ORDERS):
-            expected = numpy.linalg.cond(values(a), order) if shape[0] else numpy.zeros(0)
-            lab.expect(f"{order} of {shape}", torch.linalg.cond(a, order), expected, roundings=steps(4))
+            expected = numpy.linalg.cond(to_wide_array(a), order) if shape[0] else numpy.zeros(0)
+            lab.expect(
+                f"{order} of {shape}", torch.linalg.cond(a, order), expected, roundings=matrix_roundings(4)
+            )
     for shape in ((5, 3), (2, 3, 5)):
-        a = from_array(lab, values(lab.integers(*shape, low=-1, high=2)) + 5 * numpy.eye(*shape[-2:]))
+        a = tensor_from_array(
+            lab, to_wide_array(lab.integers(*shape, low=-1, high=2)) + 5 * numpy.eye(*shape[-2:])
+        )
         for order in (None, 2, -2):
             lab.expect(
                 f"{order} of {shape}",
                 torch.linalg.cond(a, order),
-                numpy.linalg.cond(values(a), order),
-                roundings=steps(5),
+                numpy.linalg.cond(to_wide_array(a), order),
+                roundings=matrix_roundings(5),
             )
-    singular = from_array(lab, numpy.stack([numpy.eye(3), numpy.diag([1.0, 1, 0]), 2 * numpy.eye(3)]))
+    singular = tensor_from_array(lab, numpy.stack([numpy.eye(3), numpy.diag([1.0, 1, 0]), 2 * numpy.eye(3)]))
     for order in (1, -1, math.inf, -math.inf, "fro", "nuc"):
         lab.expect(f"{order} of a singular matrix", torch.linalg.cond(singular, order)[1], math.inf)
     none = singular[:, :0, :0]

@@ -1,4 +1,4 @@
-"""Products of vectors and matrices: whole numbers, so that every sum is exact."""
+"""Behaviours of products of vectors and matrices with whole numbers, so that every sum is exact."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, COMPLEX, FLOATS, NUMBERS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import refuses_two_devices, values
+from conformance.properties.api._numpy_values import expect_error_for_two_devices, to_wide_array
 
 _PRODUCTS = (*FLOATS, *COMPLEX)
 
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="bringup", sees=("value", "shape"))
 def matrix_products(lab: Lab) -> None:
-    """matmul multiplies vectors, matrices and batches of any dimensions that broadcast, of any strides and
+    """matmul multiplies vectors, matrices and batches of any dimensions that broadcast, for any strides and
     into out=.
     """
     left = ((3,), (2, 3), (4, 2, 3), (2, 1, 2, 3), (1, 3), (0, 3), (2, 0))
@@ -33,7 +33,7 @@ def matrix_products(lab: Lab) -> None:
                 a = a.mT.contiguous().mT if a.dim() > 1 else a.repeat_interleave(2)[::2]
                 b = b.mT.contiguous().mT if b.dim() > 1 else b.repeat_interleave(2)[::2]
             try:
-                expected = numpy.matmul(values(a), values(b))
+                expected = numpy.matmul(to_wide_array(a), to_wide_array(b))
             except ValueError:
                 lab.raises(f"{left_shape} and {right_shape}", lambda: a @ b)
                 continue
@@ -46,17 +46,17 @@ def matrix_products(lab: Lab) -> None:
     lab.expect(
         "a permuted batch",
         a.permute(0, 1, 3, 2).matmul(b),
-        numpy.matmul(values(a).transpose(0, 1, 3, 2), values(b)),
+        numpy.matmul(to_wide_array(a).transpose(0, 1, 3, 2), to_wide_array(b)),
     )
 
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value",))
 def mm_and_bmm_of_any_strides(lab: Lab) -> None:
-    """mm, bmm and mv take transposed, sliced, expanded and overlapping operands, write into an out= of any
-    strides, and give zeros for an empty sum.
+    """mm, bmm and mv accept transposed, sliced, expanded and overlapping operands, write into an out= of any
+    strides, and return zeros for an empty sum.
     """
     a, b = lab.integers(5, 4, low=-3, high=4), lab.integers(4, 6, low=-3, high=4)
-    expected = values(a) @ values(b)
+    expected = to_wide_array(a) @ to_wide_array(b)
     forms = {
         "as they are": (a, b),
         "the left transposed": (a.t().contiguous().t(), b),
@@ -74,13 +74,13 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
             lab.holds(f"mm {name} returns its {order} out", torch.mm(left, right, out=out) is out)
             lab.expect(f"{name} into a {order} out", out, expected)
         batch = torch.stack([left, left + 1]).contiguous(), torch.stack([right, right])
-        lab.expect(f"bmm {name}", torch.bmm(*batch), values(batch[0]) @ values(batch[1]))
+        lab.expect(f"bmm {name}", torch.bmm(*batch), to_wide_array(batch[0]) @ to_wide_array(batch[1]))
         lab.expect(
             f"bmm {name} of an expanded batch",
             torch.bmm(left.expand(3, 5, 4), right.expand(3, 4, 6)),
             numpy.stack([expected] * 3),
         )
-        lab.expect(f"mv {name}", torch.mv(left, b[:, 1]), values(a) @ values(b)[:, 1])
+        lab.expect(f"mv {name}", torch.mv(left, b[:, 1]), to_wide_array(a) @ to_wide_array(b)[:, 1])
     for axes in itertools.permutations(range(3)):
         x, y = lab.integers(3, 4, 5, low=-2, high=3), lab.integers(3, 5, 2, low=-2, high=3)
         back = [axes.index(d) for d in range(3)]
@@ -91,38 +91,46 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
             .contiguous()
             .permute(back)
         )
-        lab.expect(f"bmm in order {axes}", torch.bmm(left, right, out=out), values(x) @ values(y))
+        lab.expect(
+            f"bmm in order {axes}", torch.bmm(left, right, out=out), to_wide_array(x) @ to_wide_array(y)
+        )
     lab.expect(
         "an expanded row",
         torch.mm(a[:1].expand(5, 4), b[:, :1].expand(4, 6)),
-        numpy.repeat(values(a)[:1], 5, 0) @ numpy.repeat(values(b)[:, :1], 6, 1),
+        numpy.repeat(to_wide_array(a)[:1], 5, 0) @ numpy.repeat(to_wide_array(b)[:, :1], 6, 1),
     )
     memory = lab.integers(6, low=-3, high=4)
     sliding = memory.as_strided((2, 2, 2), (3, 1, 1))
-    lab.expect("overlapping matrices", torch.bmm(sliding, sliding), values(sliding) @ values(sliding))
     lab.expect(
-        "an overlapping matrix", torch.mm(sliding[0], sliding[0]), values(sliding[0]) @ values(sliding[0])
+        "overlapping matrices", torch.bmm(sliding, sliding), to_wide_array(sliding) @ to_wide_array(sliding)
+    )
+    lab.expect(
+        "an overlapping matrix",
+        torch.mm(sliding[0], sliding[0]),
+        to_wide_array(sliding[0]) @ to_wide_array(sliding[0]),
     )
     if lab.dtype.is_complex:
-        lab.expect("a conjugate", torch.mm(a.conj(), b), values(a).conj() @ values(b))
+        lab.expect("a conjugate", torch.mm(a.conj(), b), to_wide_array(a).conj() @ to_wide_array(b))
         lab.expect(
             "conjugates with gaps",
             torch.mm(a[:, ::2].conj(), b[::2].conj()),
-            values(a)[:, ::2].conj() @ values(b)[::2].conj(),
+            to_wide_array(a)[:, ::2].conj() @ to_wide_array(b)[::2].conj(),
         )
-        lab.expect("an adjoint", torch.mm(b.mH, a.mH), (values(a) @ values(b)).conj().T)
+        lab.expect("an adjoint", torch.mm(b.mH, a.mH), (to_wide_array(a) @ to_wide_array(b)).conj().T)
         lab.expect(
             "a batch of adjoints",
             torch.bmm(b.mH.expand(2, 6, 4), a.t().conj().expand(2, 4, 5)),
-            numpy.stack([(values(a) @ values(b)).conj().T] * 2),
+            numpy.stack([(to_wide_array(a) @ to_wide_array(b)).conj().T] * 2),
         )
 
 
 @behaviour("linalg", dtypes=("int8", "int16", "int32", "int64", "uint8"), sees=("value",))
 def integer_products(lab: Lab) -> None:
-    """mm, matmul, mv, dot and bmm of integers are exact, or are refused with a clean error."""
+    """mm, matmul, mv, dot and bmm of integers are exact, or raise an error that says that they are not
+    implemented or supported.
+    """
     a, b = lab.integers(5, 4, low=0, high=4), lab.integers(4, 3, low=0, high=4)
-    array, second = values(a), values(b)
+    array, second = to_wide_array(a), to_wide_array(b)
     product = array @ second
     calls: dict[str, tuple[Callable[[], torch.Tensor], Any]] = {
         "mm": (lambda: torch.mm(a, b), product),
@@ -132,10 +140,10 @@ def integer_products(lab: Lab) -> None:
         "bmm": (lambda: torch.bmm(a.expand(2, 5, 4), b.expand(2, 4, 3)), numpy.stack([product] * 2)),
         "addmm": (lambda: torch.addmm(b[:1], a, b), product + second[:1]),
     }
-    for name, (call, due) in calls.items():
-        # One observation of one name, whether it is refused or not: both sides show the same.
+    for name, (call, expected) in calls.items():
+        # A result and an error give the same observation, because a device need not support every dtype.
         try:
-            sound = bool(numpy.array_equal(values(call()), due))
+            sound = bool(numpy.array_equal(to_wide_array(call()), expected))
         except RuntimeError as error:
             sound = "implemented" in str(error) or "support" in str(error)
         lab.holds(f"{name} is exact, or the refusal names the dtype or the operator", sound)
@@ -144,39 +152,43 @@ def integer_products(lab: Lab) -> None:
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value", "error"))
 def sums_of_products(lab: Lab) -> None:
     """addmm, addmv, addr, addbmm and baddbmm add alpha times a product to beta times a tensor that
-    broadcasts; with beta=0 that tensor, NaN or not, does not count; in place and into out= too.
+    broadcasts, also in place and into out=. With beta=0 the tensor is ignored, even if it contains NaN.
     """
     alpha, beta = (2 - 1j, 3 + 1j) if lab.dtype.is_complex else (2, 3)
     m, n = lab.integers(4, 3, low=-2, high=3), lab.integers(3, 5, low=-2, high=3)
     v, w = n[:, 0], lab.integers(5, low=-2, high=3)
     p, q = lab.integers(2, 4, 3, low=-2, high=3), lab.integers(2, 3, 5, low=-2, high=3)
     cases = {
-        "addmm": ((m, n), values(m) @ values(n)),
-        "addmv": ((m, v), values(m) @ values(v)),
-        "addr": ((m[:, 0], w), numpy.outer(values(m)[:, 0], values(w))),
-        "addbmm": ((p, q), (values(p) @ values(q)).sum(0)),
-        "baddbmm": ((p, q), values(p) @ values(q)),
+        "addmm": ((m, n), to_wide_array(m) @ to_wide_array(n)),
+        "addmv": ((m, v), to_wide_array(m) @ to_wide_array(v)),
+        "addr": ((m[:, 0], w), numpy.outer(to_wide_array(m)[:, 0], to_wide_array(w))),
+        "addbmm": ((p, q), (to_wide_array(p) @ to_wide_array(q)).sum(0)),
+        "baddbmm": ((p, q), to_wide_array(p) @ to_wide_array(q)),
     }
     for name, (operands, product) in cases.items():
         function = getattr(torch, name)
         full = lab.integers(*product.shape, low=-2, high=3)
-        for given in (
+        for summand in (
             full,
             full[..., :1],
             full[(0,) * (full.dim() - 1)][:1],
             full.mT.contiguous().mT if full.dim() > 1 else full,
         ):
-            lab.expect(f"{name} of {tuple(given.shape)}", function(given, *operands), values(given) + product)
             lab.expect(
-                f"scaled {name} of {tuple(given.shape)}",
-                function(given, *operands, beta=beta, alpha=alpha),
-                beta * values(given) + alpha * product,
+                f"{name} of {tuple(summand.shape)}",
+                function(summand, *operands),
+                to_wide_array(summand) + product,
+            )
+            lab.expect(
+                f"scaled {name} of {tuple(summand.shape)}",
+                function(summand, *operands, beta=beta, alpha=alpha),
+                beta * to_wide_array(summand) + alpha * product,
             )
         nan = torch.full_like(full, math.nan)
         lab.expect(f"{name} without its tensor", function(nan, *operands, beta=0), product)
         out = torch.full_like(full, math.nan)
         lab.holds(f"{name} returns out", function(full, *operands, beta=beta, out=out) is out)
-        lab.expect(f"{name} into out", out, beta * values(full) + product)
+        lab.expect(f"{name} into out", out, beta * to_wide_array(full) + product)
         out = torch.full_like(full, math.nan)
         lab.expect(
             f"{name} without its tensor into out",
@@ -185,14 +197,16 @@ def sums_of_products(lab: Lab) -> None:
         )
         copy = full.clone()
         lab.holds(f"{name}_ returns its input", getattr(copy, f"{name}_")(*operands, alpha=alpha) is copy)
-        lab.expect(f"{name}_", copy, values(full) + alpha * product)
+        lab.expect(f"{name}_", copy, to_wide_array(full) + alpha * product)
         turned = [x.mT.contiguous().mT if x.dim() > 1 else x.repeat_interleave(2)[::2] for x in operands]
         lab.expect(
-            f"{name} of turned operands", function(full, *turned, beta=beta), beta * values(full) + product
+            f"{name} of turned operands",
+            function(full, *turned, beta=beta),
+            beta * to_wide_array(full) + product,
         )
         expanded = [x[:1].expand(x.shape) for x in operands]
         lab.same(f"{name} of expanded operands", function(full, *expanded))
-        refuses_two_devices(lab, f"{name} of two devices", lambda: function(full.cpu(), *operands))
+        expect_error_for_two_devices(lab, f"{name} of two devices", lambda: function(full.cpu(), *operands))
     lab.raises("addmm of other sizes", lambda: torch.addmm(m, m, m), match="(?i)shape|size")
     lab.raises(
         "addmm of a tensor that does not broadcast",
@@ -202,15 +216,15 @@ def sums_of_products(lab: Lab) -> None:
     lab.raises("addmv of a number", lambda: torch.addmv(v, m, w[0]))
     if not lab.dtype.is_complex and lab.dtype.itemsize >= 4:
         old = p[0] @ q[0]
-        kept = values(old)
+        old_values = to_wide_array(old)
         lab.warns("the old order of addbmm_", lambda: old.addbmm_(1, p, q), match="(?i)deprecated")  # type: ignore[arg-type,call-arg]
-        lab.expect("the old order of addbmm_", old, kept + cases["addbmm"][1])
+        lab.expect("the old order of addbmm_", old, old_values + cases["addbmm"][1])
 
 
 @behaviour("linalg", dtypes=(*_PRODUCTS, "int64", "int32"), level="core", sees=("value",))
 def products_over_nothing(lab: Lab) -> None:
-    """If the summed dimension is empty, a product is zero, and addmm and related functions give beta times
-    their tensor; if another dimension is empty, so is the result.
+    """If the summed dimension is empty, a product is zero, and addmm and related functions return beta times
+    their tensor. If another dimension is empty, the result is empty.
     """
     beta = 3 + 4j if lab.dtype.is_complex else 3
     try:
@@ -254,31 +268,33 @@ def products_over_nothing(lab: Lab) -> None:
         ("addbmm", (5, 6), (2, 5, 0), (2, 0, 6)),
         ("addr", (0, 5), (0,), (5,)),
     ):
-        given = lab.integers(*shape)
+        summand = lab.integers(*shape)
         function = getattr(torch, name)
         lab.expect(
-            f"{name} of {left_shape}", function(given, empty(*left_shape), empty(*right_shape)), values(given)
+            f"{name} of {left_shape}",
+            function(summand, empty(*left_shape), empty(*right_shape)),
+            to_wide_array(summand),
         )
         lab.expect(
             f"scaled {name} of {left_shape}",
-            function(given, empty(*left_shape), empty(*right_shape), beta=beta, alpha=2),
-            beta * values(given),
+            function(summand, empty(*left_shape), empty(*right_shape), beta=beta, alpha=2),
+            beta * to_wide_array(summand),
         )
-        out = torch.full_like(given, 7)
+        out = torch.full_like(summand, 7)
         lab.expect(
             f"{name} of {left_shape} into out",
-            function(given, empty(*left_shape), empty(*right_shape), beta=beta, out=out),
-            beta * values(given),
+            function(summand, empty(*left_shape), empty(*right_shape), beta=beta, out=out),
+            beta * to_wide_array(summand),
         )
 
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value", "error"))
 def inner_products(lab: Lab) -> None:
-    """dot, vdot, inner and vecdot of vectors of any strides are exact; vdot and vecdot conjugate the first;
-    vectors of other lengths, dtypes or dimensions are refused.
+    """dot, vdot, inner and vecdot of vectors of any strides are exact. vdot and vecdot conjugate the first
+    operand. Operands of other lengths, dtypes or dimensions raise errors.
     """
     a, b = lab.integers(60, low=-2, high=3), lab.integers(60, low=-1, high=2)
-    x, y = values(a), values(b)
+    x, y = to_wide_array(a), to_wide_array(b)
     for name, left, right in (
         ("plain", a, b),
         ("with gaps", a[::3], b[1::3]),
@@ -286,11 +302,19 @@ def inner_products(lab: Lab) -> None:
         ("reversed gaps", a[:40:2], b.flip(0)[:20]),
         ("nothing", a[:0], b[:0]),
     ):
-        lab.expect(f"dot {name}", torch.dot(left, right), values(left) @ values(right))
-        lab.expect(f"vdot {name}", torch.vdot(left, right), numpy.vdot(values(left), values(right)))
-        lab.expect(f"inner {name}", torch.inner(left, right), numpy.inner(values(left), values(right)))
+        lab.expect(f"dot {name}", torch.dot(left, right), to_wide_array(left) @ to_wide_array(right))
+        lab.expect(
+            f"vdot {name}", torch.vdot(left, right), numpy.vdot(to_wide_array(left), to_wide_array(right))
+        )
+        lab.expect(
+            f"inner {name}", torch.inner(left, right), numpy.inner(to_wide_array(left), to_wide_array(right))
+        )
         out = torch.empty((), dtype=lab.dtype, device=lab.device)
-        lab.expect(f"dot {name} into out", torch.dot(left, right, out=out), values(left) @ values(right))
+        lab.expect(
+            f"dot {name} into out",
+            torch.dot(left, right, out=out),
+            to_wide_array(left) @ to_wide_array(right),
+        )
     lab.expect(
         "vecdot of rows",
         torch.linalg.vecdot(a.view(6, 10), b.view(6, 10)),
@@ -309,18 +333,22 @@ def inner_products(lab: Lab) -> None:
         lab.expect(
             f"inner of {left_shape} and {right_shape}",
             torch.inner(first, second),
-            numpy.inner(values(first), values(second)),
+            numpy.inner(to_wide_array(first), to_wide_array(second)),
         )
     if lab.dtype.is_complex:
         lab.expect("dot of a conjugate", torch.dot(a.conj(), b), x.conj() @ y)
         lab.expect("vdot of conjugates", torch.vdot(a.conj(), b.conj()), x @ y.conj())
     for function in (torch.dot, torch.vdot):
-        word = function.__name__
+        function_name = function.__name__
         other_dtype = torch.float64 if lab.dtype != torch.float64 else torch.float32
-        lab.raises(f"{word} of two dtypes", lambda: function(a, b.to(other_dtype)), match="(?i)dtype")
-        lab.raises(f"{word} of a matrix", lambda: function(a.view(1, 60), b), match="(?i)1D tensors")
-        lab.raises(f"{word} of other lengths", lambda: function(a, b[:5]), match="(?i)size")
-        refuses_two_devices(lab, f"{word} of two devices", lambda: function(a.cpu(), b), match="(?i)device")
+        lab.raises(
+            f"{function_name} of two dtypes", lambda: function(a, b.to(other_dtype)), match="(?i)dtype"
+        )
+        lab.raises(f"{function_name} of a matrix", lambda: function(a.view(1, 60), b), match="(?i)1D tensors")
+        lab.raises(f"{function_name} of other lengths", lambda: function(a, b[:5]), match="(?i)size")
+        expect_error_for_two_devices(
+            lab, f"{function_name} of two devices", lambda: function(a.cpu(), b), match="(?i)device"
+        )
     lab.raises(
         "inner of other lengths",
         lambda: torch.inner(a.view(6, 10), b.view(10, 6)),
@@ -335,8 +363,8 @@ def inner_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=ALL, level="core", sees=("value", "error"))
 def outer_products(lab: Lab) -> None:
-    """outer, ger and kron agree with NumPy for vectors of any strides and batches of any dimensions; an out=
-    of another shape is resized with a warning, one of a lower dtype refused.
+    """outer, ger and kron agree with NumPy for vectors of any strides and batches of any dimensions. An out=
+    of another shape is resized with a warning. An out= of a lower dtype raises an error.
     """
     a, b = lab.integers(7, low=0, high=4), lab.integers(5, low=0, high=4)
     for name, left, right in (
@@ -345,7 +373,7 @@ def outer_products(lab: Lab) -> None:
         ("both", a[:1].expand(6), b[:1].expand(3)),
         ("with gaps", a[::2], b[1::2]),
     ):
-        expected = numpy.outer(values(left), values(right))
+        expected = numpy.outer(to_wide_array(left), to_wide_array(right))
         for form in (torch.outer, torch.ger, torch.Tensor.outer, torch.Tensor.ger):
             lab.expect(f"{form.__name__} {name}", form(left, right), expected)
         out = torch.empty(expected.shape, dtype=lab.dtype, device=lab.device)
@@ -354,7 +382,7 @@ def outer_products(lab: Lab) -> None:
         ((2,), (2, 2), (1, 2, 3)), ((3,), (2, 1), (2, 1, 2), (0,), (2, 0))
     ):
         first, second = lab.integers(*left_shape, low=0, high=4), lab.integers(*right_shape, low=0, high=4)
-        expected = numpy.kron(values(first), values(second))
+        expected = numpy.kron(to_wide_array(first), to_wide_array(second))
         lab.expect(f"kron of {left_shape} and {right_shape}", torch.kron(first, second), expected)
         lab.same(f"kron of {right_shape} and {left_shape}", torch.kron(second, first))
     matrix = lab.integers(2, 2, low=0, high=4)
@@ -362,7 +390,7 @@ def outer_products(lab: Lab) -> None:
     result = lab.warns(
         "kron into another shape", lambda: torch.kron(matrix, matrix, out=out), match="(?i)resized"
     )
-    lab.expect("kron into another shape", result, numpy.kron(values(matrix), values(matrix)))
+    lab.expect("kron into another shape", result, numpy.kron(to_wide_array(matrix), to_wide_array(matrix)))
     if lab.dtype.is_floating_point or lab.dtype.is_complex:
         lab.raises(
             "kron into int32",
@@ -379,31 +407,33 @@ def outer_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*NUMBERS, "bool"), level="core", sees=("value", "dtype"))
 def addr_by_dtype(lab: Lab) -> None:
-    """addr and outer give the common dtype of their operands; beta and alpha scale numbers, mask booleans."""
+    """addr and outer return the common dtype of their operands. beta and alpha scale numbers and mask
+    booleans.
+    """
     m, a, b = (
         lab.integers(3, 2, low=0, high=3),
         lab.integers(3, low=0, high=3),
         lab.integers(2, low=0, high=3),
     )
-    outer = numpy.outer(values(a), values(b))
+    outer = numpy.outer(to_wide_array(a), to_wide_array(b))
     if lab.dtype == torch.bool:
         for beta, alpha in itertools.product((True, False), repeat=2):
             lab.expect(
                 f"{beta} and {alpha}",
                 torch.addr(m, a, b, beta=beta, alpha=alpha),
-                (values(m) & beta) | (outer & alpha),
+                (to_wide_array(m) & beta) | (outer & alpha),
             )
     else:
-        lab.expect("2 and 3", torch.addr(m, a, b, beta=2, alpha=3), 2 * values(m) + 3 * outer)
+        lab.expect("2 and 3", torch.addr(m, a, b, beta=2, alpha=3), 2 * to_wide_array(m) + 3 * outer)
         lab.expect("0 and 2", torch.addr(m, a, b, beta=0, alpha=2), 2 * outer)
         if lab.dtype.is_floating_point or lab.dtype.is_complex:
-            lab.expect("0.5", torch.addr(m, a, b, beta=0.5), 0.5 * values(m) + outer)
+            lab.expect("0.5", torch.addr(m, a, b, beta=0.5), 0.5 * to_wide_array(m) + outer)
     for dtype in (torch.bool, torch.uint8, torch.int64, torch.float32, torch.complex64):
         c = lab.integers(2, low=0, high=2, dtype=dtype)
-        due = torch.promote_types(lab.dtype, dtype)
+        common_dtype = torch.promote_types(lab.dtype, dtype)
         lab.expect(
             f"with {dtype}",
             [torch.outer(a, c).dtype, torch.ger(c, a).dtype, torch.addr(m, a, c).dtype, m.addr(a, c).dtype],
-            [due] * 4,
+            [common_dtype] * 4,
         )
-        lab.expect(f"onto {dtype}", torch.addr(c, a, b).dtype, due)
+        lab.expect(f"onto {dtype}", torch.addr(c, a, b).dtype, common_dtype)

@@ -1,4 +1,4 @@
-"""QR factors and products with them, pseudo-inverses and ranks."""
+"""Behaviours of QR factors and products with them, pseudo-inverses and ranks."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ import torch
 
 from conformance.behaviours.behaviour import WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import from_array, values
-from conformance.properties.api.linalg._matrices import DTYPES, adjoint, orthonormal, positive, steps
+from conformance.properties.api._numpy_values import tensor_from_array, to_wide_array
+from conformance.properties.api.linalg._matrices import (
+    DTYPES,
+    adjoint,
+    check_orthonormal_columns,
+    matrix_roundings,
+    positive_definite,
+)
 
 _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def orthogonal_factors(lab: Lab) -> None:
-    """qr in its modes, and geqrf with householder_product and ormqr, give an orthonormal and an upper
+    """qr in each of its modes, and geqrf with householder_product and ormqr, give an orthonormal and an upper
     triangular factor that multiply back.
     """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (5, 3), (3, 5), (0, 2), (2, 0))):
@@ -29,39 +35,39 @@ def orthogonal_factors(lab: Lab) -> None:
             lab.same(f"shapes of {name} {mode}", (q.shape, r.shape))
             lab.expect(
                 f"{name} {mode} multiplied back",
-                from_array(lab, values(q) @ values(r)),
-                values(a),
-                roundings=steps(5),
+                tensor_from_array(lab, to_wide_array(q) @ to_wide_array(r)),
+                to_wide_array(a),
+                roundings=matrix_roundings(5),
             )
             lab.holds(f"R of {name} {mode} is upper", bool((r.tril(-1) == 0).all()))
-            orthonormal(lab, f"Q of {name} {mode}", q)
+            check_orthonormal_columns(lab, f"Q of {name} {mode}", q)
             q, r = torch.qr(a, some=mode == "reduced")
             lab.expect(
                 f"torch.qr of {name} {mode}",
-                from_array(lab, values(q) @ values(r)),
-                values(a),
-                roundings=steps(5),
+                tensor_from_array(lab, to_wide_array(q) @ to_wide_array(r)),
+                to_wide_array(a),
+                roundings=matrix_roundings(5),
             )
         q, r = torch.linalg.qr(a, "r")
         lab.expect(f"Q of {name} in mode r", (tuple(q.shape), q.dtype), ((0,), lab.dtype))
         lab.expect(
             f"R of {name} in mode r",
-            from_array(lab, adjoint(values(r)) @ values(r)),
-            adjoint(values(a)) @ values(a),
-            roundings=steps(5),
+            tensor_from_array(lab, adjoint(to_wide_array(r)) @ to_wide_array(r)),
+            adjoint(to_wide_array(a)) @ to_wide_array(a),
+            roundings=matrix_roundings(5),
         )
         reflectors, tau = torch.geqrf(a)
         lab.same(f"shapes of geqrf of {name}", (reflectors.shape, tau.shape))
         if rows >= columns:
             q = torch.linalg.householder_product(reflectors, tau)
-            r = numpy.triu(values(reflectors))[..., :columns, :]
+            r = numpy.triu(to_wide_array(reflectors))[..., :columns, :]
             lab.expect(
                 f"householder_product of {name}",
-                from_array(lab, values(q) @ r),
-                values(a),
-                roundings=steps(5),
+                tensor_from_array(lab, to_wide_array(q) @ r),
+                to_wide_array(a),
+                roundings=matrix_roundings(5),
             )
-            orthonormal(lab, f"householder_product of {name}", q)
+            check_orthonormal_columns(lab, f"householder_product of {name}", q)
             eye = torch.linalg.householder_product(reflectors, tau[..., :0])
             lab.expect(f"no reflector of {name}", eye, numpy.broadcast_to(numpy.eye(rows, columns), a.shape))
             vectors = lab.integers(*batch, rows, 2)
@@ -71,18 +77,18 @@ def orthogonal_factors(lab: Lab) -> None:
                 torch.eye(rows, dtype=lab.dtype, device=lab.device).expand(*batch, rows, rows).contiguous(),
             )
             for transpose in (False, True):
-                factor = adjoint(values(whole)) if transpose else values(whole)
+                factor = adjoint(to_wide_array(whole)) if transpose else to_wide_array(whole)
                 lab.expect(
                     f"ormqr of {name} {transpose}",
                     torch.ormqr(reflectors, tau, vectors, transpose=transpose),
-                    factor @ values(vectors),
-                    roundings=steps(5),
+                    factor @ to_wide_array(vectors),
+                    roundings=matrix_roundings(5),
                 )
                 lab.expect(
                     f"ormqr from the right of {name} {transpose}",
                     torch.ormqr(reflectors, tau, vectors.mT, left=False, transpose=transpose),
-                    values(vectors).swapaxes(-1, -2) @ factor,
-                    roundings=steps(5),
+                    to_wide_array(vectors).swapaxes(-1, -2) @ factor,
+                    roundings=matrix_roundings(5),
                 )
     a = lab.integers(3, 3)
     lab.raises("a vector", lambda: torch.linalg.qr(a[0]), match="(?i)2 dimensions")
@@ -114,12 +120,14 @@ def orthogonal_factors(lab: Lab) -> None:
 
 @behaviour("linalg", capabilities=("autograd",), sees=("error",))
 def gradients_of_orthogonal_factors(lab: Lab) -> None:
-    """qr is differentiable when reduced, not in mode r, and when complete only of at most as many rows as
-    columns.
+    """qr is differentiable in mode reduced, not in mode r, and in mode complete only for matrices with at
+    most as many rows as columns.
     """
     for rows, columns in ((3, 5), (5, 3)):
         for mode in ("reduced", "complete", "r"):
-            a: Any = lab.put(values(lab.floats(rows, columns)), dtype=torch.float32, requires_grad=True)
+            a: Any = lab.put(
+                to_wide_array(lab.floats(rows, columns)), dtype=torch.float32, requires_grad=True
+            )
             total = torch.linalg.qr(a, mode)[1].sum()
             name = f"{mode} of {rows} by {columns}"
             if mode == "r" or (mode == "complete" and rows > columns):
@@ -131,19 +139,19 @@ def gradients_of_orthogonal_factors(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def ranks(lab: Lab) -> None:
-    """matrix_rank counts singular values above the larger of atol and rtol times the largest; of Hermitian
-    matrices by eigenvalues; it is 0 of nothing.
+    """matrix_rank counts singular values (of Hermitian matrices: eigenvalues) above the larger of atol and
+    rtol times the largest. The rank of an empty matrix is 0.
     """
     rank = torch.linalg.matrix_rank
-    known = numpy.zeros((4, 5, 5))
-    known[0], known[1, 0, 0] = numpy.eye(5), 3
-    known[2] = numpy.diag([4.0, 2, 1, 0.5, 0])
-    a = from_array(lab, known)
+    host_matrices = numpy.zeros((4, 5, 5))
+    host_matrices[0], host_matrices[1, 0, 0] = numpy.eye(5), 3
+    host_matrices[2] = numpy.diag([4.0, 2, 1, 0.5, 0])
+    a = tensor_from_array(lab, host_matrices)
     lab.expect("known", rank(a), [5, 1, 4, 0])
     lab.expect("Hermitian", rank(a, hermitian=True), [5, 1, 4, 0])
     lab.expect("dtype", rank(a).dtype, torch.int64)
     for rows, columns, count in ((4, 6, 2), (6, 4, 3), (5, 5, 1)):
-        product = from_array(
+        product = tensor_from_array(
             lab,
             numpy.vstack([numpy.eye(count)] * 3)[:rows] @ numpy.hstack([numpy.eye(count)] * 7)[:, :columns],
         )
@@ -179,64 +187,87 @@ def ranks(lab: Lab) -> None:
     )
 
 
-# Real matrices only: under a TorchDispatchMode torch's pinv of complex ones is wrong (it loses a conjugate
-# bit), so the faults that tests plant would look the same. ``value/linalg.pinv`` covers complex ones.
+# Real matrices only: under a TorchDispatchMode, torch's pinv loses a conjugate bit of complex matrices. The
+# tests could then not recognize injected faults. ``value/linalg.pinv`` covers complex matrices.
 @behaviour("linalg", dtypes=WIDE_FLOATS, level="core", sees=("value", "error"))
 def pseudo_inverses(lab: Lab) -> None:
-    """pinv and pinverse meet the four conditions of a pseudo-inverse for matrices of any shape and rank, cut
-    off small singular values, and take Hermitian matrices as such.
+    """pinv and pinverse meet the four conditions of a pseudo-inverse for matrices of any shape and rank. They
+    treat small singular values as zero and accept hermitian=True.
     """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (4, 2), (2, 4), (0, 2), (3, 0))):
-        array = values(lab.integers(*batch, rows, columns)) + 7 * numpy.eye(rows, columns)
-        a = from_array(lab, array)
+        array = to_wide_array(lab.integers(*batch, rows, columns)) + 7 * numpy.eye(rows, columns)
+        a = tensor_from_array(lab, array)
         for name, function in (("pinv", torch.linalg.pinv), ("pinverse", torch.pinverse)):
             result = function(a)
-            b = values(result)
+            b = to_wide_array(result)
             lab.same(f"shape of {name} of {batch} {rows} by {columns}", result.shape)
             lab.expect(
-                f"{name} of {batch} {rows} by {columns}", result, numpy.linalg.pinv(array), roundings=steps(4)
+                f"{name} of {batch} {rows} by {columns}",
+                result,
+                numpy.linalg.pinv(array),
+                roundings=matrix_roundings(4),
             )
             left, right = array @ b, b @ array
-            for what, computed, due in (
+            for condition, computed, expected in (
                 ("a b a", left @ array, array),
                 ("b a b", right @ b, b),
                 ("(a b)*", left, adjoint(left)),
                 ("(b a)*", right, adjoint(right)),
             ):
                 lab.holds(
-                    f"{what} of {name} of {batch} {rows} by {columns}",
-                    numpy.allclose(computed, due, atol=1e-3),
+                    f"{condition} of {name} of {batch} {rows} by {columns}",
+                    numpy.allclose(computed, expected, atol=1e-3),
                 )
-    a = positive(lab, 3, 4, 4)
+    a = positive_definite(lab, 3, 4, 4)
     lab.expect(
-        "Hermitian", torch.linalg.pinv(a, hermitian=True), numpy.linalg.inv(values(a)), roundings=steps(4)
+        "Hermitian",
+        torch.linalg.pinv(a, hermitian=True),
+        numpy.linalg.inv(to_wide_array(a)),
+        roundings=matrix_roundings(4),
     )
-    known = from_array(lab, numpy.diag([4.0, 2, 1, 0]))
-    lab.expect("singular", torch.linalg.pinv(known), numpy.diag([0.25, 0.5, 1, 0]), roundings=steps(4))
-    lab.expect("rtol", torch.linalg.pinv(known, rtol=0.3), numpy.diag([0.25, 0.5, 0, 0]), roundings=steps(4))
-    lab.expect("rcond", torch.linalg.pinv(known, rcond=0.6), numpy.diag([0.25, 0, 0, 0]), roundings=steps(4))
-    lab.expect("atol", torch.linalg.pinv(known, atol=1.5), numpy.diag([0.25, 0.5, 0, 0]), roundings=steps(4))
-    each = lab.put([0.1, 0.6], dtype=known.real.dtype)
+    diagonal = tensor_from_array(lab, numpy.diag([4.0, 2, 1, 0]))
+    lab.expect(
+        "singular", torch.linalg.pinv(diagonal), numpy.diag([0.25, 0.5, 1, 0]), roundings=matrix_roundings(4)
+    )
+    lab.expect(
+        "rtol",
+        torch.linalg.pinv(diagonal, rtol=0.3),
+        numpy.diag([0.25, 0.5, 0, 0]),
+        roundings=matrix_roundings(4),
+    )
+    lab.expect(
+        "rcond",
+        torch.linalg.pinv(diagonal, rcond=0.6),
+        numpy.diag([0.25, 0, 0, 0]),
+        roundings=matrix_roundings(4),
+    )
+    lab.expect(
+        "atol",
+        torch.linalg.pinv(diagonal, atol=1.5),
+        numpy.diag([0.25, 0.5, 0, 0]),
+        roundings=matrix_roundings(4),
+    )
+    each = lab.put([0.1, 0.6], dtype=diagonal.real.dtype)
     lab.expect(
         "a tensor of rcond",
-        torch.linalg.pinv(known.expand(2, 4, 4), rcond=each)[1],
+        torch.linalg.pinv(diagonal.expand(2, 4, 4), rcond=each)[1],
         numpy.diag([0.25, 0, 0, 0]),
-        roundings=steps(4),
+        roundings=matrix_roundings(4),
     )
-    lab.raises("a vector", lambda: torch.linalg.pinv(known[0]), match="(?i)2 or more dimensions")
-    for word in ("rcond", "atol", "rtol"):
+    lab.raises("a vector", lambda: torch.linalg.pinv(diagonal[0]), match="(?i)2 or more dimensions")
+    for option_name in ("rcond", "atol", "rtol"):
         lab.raises(
-            f"a complex {word}",
-            lambda: torch.linalg.pinv(known, **{word: lab.put(1j)}),
+            f"a complex {option_name}",
+            lambda: torch.linalg.pinv(diagonal, **{option_name: lab.put(1j)}),
             match="(?i)complex",
         )
     lab.raises(
         "into integers",
-        lambda: torch.linalg.pinv(known, out=torch.empty(4, 4, dtype=torch.int32, device=lab.device)),
+        lambda: torch.linalg.pinv(diagonal, out=torch.empty(4, 4, dtype=torch.int32, device=lab.device)),
         match="(?i)int",
     )
     lab.warns(
         "into another shape",
-        lambda: torch.linalg.pinv(known, out=torch.empty(7, dtype=lab.dtype, device=lab.device)),
+        lambda: torch.linalg.pinv(diagonal, out=torch.empty(7, dtype=lab.dtype, device=lab.device)),
         match="(?i)resized",
     )

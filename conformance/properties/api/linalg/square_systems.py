@@ -1,4 +1,4 @@
-"""Square matrices: solve, inverse, determinant, LU and Cholesky."""
+"""Behaviours of square matrices: solve, inverse, determinant, LU and Cholesky."""
 
 from __future__ import annotations
 
@@ -9,46 +9,68 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import from_array, refuses_two_devices, values
-from conformance.properties.api.linalg._matrices import DTYPES, adjoint, dominant, positive, steps
+from conformance.properties.api._numpy_values import (
+    expect_error_for_two_devices,
+    tensor_from_array,
+    to_wide_array,
+)
+from conformance.properties.api.linalg._matrices import (
+    DTYPES,
+    adjoint,
+    diagonally_dominant,
+    matrix_roundings,
+    positive_definite,
+)
 
 _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 
 
-def _singular(lab: Lab, size: int, *batch: int, where: tuple[int, ...] = (), place: int = -1) -> torch.Tensor:
-    """Identities of which the one at ``where`` has a zero on its diagonal."""
+def _identities_with_one_singular(
+    lab: Lab, size: int, *batch: int, where: tuple[int, ...] = (), index: int = -1
+) -> torch.Tensor:
+    """Return identity matrices, of which the matrix at ``where`` has a zero on its diagonal."""
     array = numpy.broadcast_to(numpy.eye(size), (*batch, size, size)).copy()
-    spot = (*where, place, place)
+    spot = (*where, index, index)
     array[spot] = 0
-    return from_array(lab, array)
+    return tensor_from_array(lab, array)
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
 def solving_systems(lab: Lab) -> None:
-    """linalg.solve and solve_ex give x with A x = b (or x A = b with left=False) for vectors and matrices,
-    batches that broadcast and any strides, into out= too.
+    """linalg.solve and solve_ex return x with A x = b, or x A = b with left=False. They accept vectors,
+    matrices, batches that broadcast and any strides, and write into out=.
     """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (
-            dominant(lab, *batch, size, size)
+            diagonally_dominant(lab, *batch, size, size)
             if size
             else torch.empty(*batch, 0, 0, dtype=lab.dtype, device=lab.device)
         )
         for rhs in ((), (1,), (3,)):
             b = lab.integers(*batch, size, *rhs)
-            expected = numpy.linalg.solve(values(a), values(b)[..., None] if not rhs else values(b))
+            expected = numpy.linalg.solve(
+                to_wide_array(a), to_wide_array(b)[..., None] if not rhs else to_wide_array(b)
+            )
             expected = expected if rhs else expected[..., 0]
             name = f"{batch} of {size} for {rhs}"
-            lab.expect(name, torch.linalg.solve(a, b), expected, roundings=steps(size))
+            lab.expect(name, torch.linalg.solve(a, b), expected, roundings=matrix_roundings(size))
             lab.expect(
-                f"turned {name}", torch.linalg.solve(a.mT.contiguous().mT, b), expected, roundings=steps(size)
+                f"turned {name}",
+                torch.linalg.solve(a.mT.contiguous().mT, b),
+                expected,
+                roundings=matrix_roundings(size),
             )
             if rhs:
                 result = torch.linalg.solve(a.mT, b.mT, left=False)
-                lab.expect(f"from the right {name}", result, expected.swapaxes(-1, -2), roundings=steps(size))
+                lab.expect(
+                    f"from the right {name}",
+                    result,
+                    expected.swapaxes(-1, -2),
+                    roundings=matrix_roundings(size),
+                )
                 out = torch.empty(0, dtype=lab.dtype, device=lab.device)
                 lab.holds(f"{name} returns out", torch.linalg.solve(a, b, out=out) is out)
-                lab.expect(f"{name} into out", out, expected, roundings=steps(size))
+                lab.expect(f"{name} into out", out, expected, roundings=matrix_roundings(size))
                 lab.same(f"info of {name}", torch.linalg.solve_ex(a, b).info)
     for matrix_shape, sides_shape in (
         ((3, 3), (2, 0, 3, 2)),
@@ -57,52 +79,57 @@ def solving_systems(lab: Lab) -> None:
         ((3, 3), (2, 2, 3, 1)),
         ((1, 3, 1, 3, 3), (2, 1, 2, 3, 2)),
     ):
-        a, b = dominant(lab, *matrix_shape), lab.integers(*sides_shape)
-        expected = numpy.linalg.solve(values(a), values(b))
+        a, b = diagonally_dominant(lab, *matrix_shape), lab.integers(*sides_shape)
+        expected = numpy.linalg.solve(to_wide_array(a), to_wide_array(b))
         lab.expect(
-            f"{matrix_shape} for {sides_shape}", torch.linalg.solve(a, b), expected, roundings=steps(3)
+            f"{matrix_shape} for {sides_shape}",
+            torch.linalg.solve(a, b),
+            expected,
+            roundings=matrix_roundings(3),
         )
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def inverses(lab: Lab) -> None:
-    """inverse, linalg.inv and inv_ex invert matrices of batches and any strides; a singular one raises a
-    LinAlgError that names the batch element, or sets info to a nonzero value.
+    """inverse, linalg.inv and inv_ex invert matrices in batches and of any strides. A singular matrix raises
+    a LinAlgError that names the batch element, or sets info to a nonzero value.
     """
     for batch, size in itertools.product(_BATCHES, (0, 5)):
         a = (
-            dominant(lab, *batch, size, size)
+            diagonally_dominant(lab, *batch, size, size)
             if size
             else torch.empty(*batch, 0, 0, dtype=lab.dtype, device=lab.device)
         )
-        expected = numpy.linalg.inv(values(a))
+        expected = numpy.linalg.inv(to_wide_array(a))
         for name, function in (
             ("inverse", torch.inverse),
             ("linalg.inv", torch.linalg.inv),
             ("inv_ex", lambda x: torch.linalg.inv_ex(x).inverse),
         ):
-            lab.expect(f"{name} of {batch} of {size}", function(a), expected, roundings=steps(size))
+            lab.expect(
+                f"{name} of {batch} of {size}", function(a), expected, roundings=matrix_roundings(size)
+            )
             lab.expect(
                 f"{name} of the transposes of {batch} of {size}",
                 function(a.mT),
                 expected.swapaxes(-1, -2),
-                roundings=steps(size),
+                roundings=matrix_roundings(size),
             )
         out = torch.empty(*batch, size, size, dtype=lab.dtype, device=lab.device).mT.contiguous().mT
         lab.holds(f"inv of {batch} of {size} returns out", torch.linalg.inv(a, out=out) is out)
-        lab.expect(f"out of {batch} of {size}", out, expected, roundings=steps(size))
+        lab.expect(f"out of {batch} of {size}", out, expected, roundings=matrix_roundings(size))
     gapped = torch.zeros(6, 6, dtype=lab.dtype, device=lab.device)
-    gapped[::2, ::2] = dominant(lab, 3, 3)
+    gapped[::2, ::2] = diagonally_dominant(lab, 3, 3)
     lab.expect(
         "with gaps",
         torch.linalg.inv(gapped[::2, ::2]),
-        numpy.linalg.inv(values(gapped)[::2, ::2]),
-        roundings=steps(3),
+        numpy.linalg.inv(to_wide_array(gapped)[::2, ::2]),
+        roundings=matrix_roundings(3),
     )
-    bad = _singular(lab, 3)
+    bad = _identities_with_one_singular(lab, 3)
     info = torch.linalg.inv_ex(bad).info
     lab.expect("info of a singular matrix", info, 3)
-    batch = _singular(lab, 3, 5, where=(3,), place=1)  # type: ignore[assignment]
+    batch = _identities_with_one_singular(lab, 3, 5, where=(3,), index=1)  # type: ignore[assignment]
     lab.expect("info of a batch", torch.linalg.inv_ex(batch).info, [0, 0, 0, 2, 0])
     error = torch.linalg.LinAlgError  # type: ignore[attr-defined]
     for name, function in (
@@ -114,7 +141,7 @@ def inverses(lab: Lab) -> None:
         lab.raises(f"{name} of a batch with one", lambda: function(batch), error, match="(?i)batch element 3")  # type: ignore[arg-type]
         lab.raises(f"{name} of what is not square", lambda: function(bad[:2]), match="(?i)square")
         lab.raises(f"{name} of a vector", lambda: function(bad[0]), match="(?i)2 dimensions")
-    large = _singular(lab, 64, 4, 2, where=(0, 1), place=10)
+    large = _identities_with_one_singular(lab, 64, 4, 2, where=(0, 1), index=10)
     lab.raises("a large batch with one", lambda: torch.inverse(large), error, match="(?i)batch element 1")
     lab.raises(
         "into integers",
@@ -125,10 +152,12 @@ def inverses(lab: Lab) -> None:
     )
     lab.warns(
         "into another shape",
-        lambda: torch.linalg.inv(dominant(lab, 2, 2), out=torch.empty(1, dtype=lab.dtype, device=lab.device)),
+        lambda: torch.linalg.inv(
+            diagonally_dominant(lab, 2, 2), out=torch.empty(1, dtype=lab.dtype, device=lab.device)
+        ),
         match="(?i)resized",
     )
-    refuses_two_devices(
+    expect_error_for_two_devices(
         lab,
         "into an out elsewhere",
         lambda: torch.linalg.inv(a, out=torch.empty(0, dtype=lab.dtype)),
@@ -138,8 +167,8 @@ def inverses(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def lu_factorisations(lab: Lab) -> None:
-    """lu_factor, lu_factor_ex, linalg.lu and torch.lu multiply back to the matrix; lu_solve solves with them
-    from either side and with the adjoint; lu_unpack omits what it is asked to omit.
+    """lu_factor, lu_factor_ex, linalg.lu and torch.lu multiply back to the matrix. lu_solve solves with the
+    factors from either side and with the adjoint. lu_unpack omits the parts that its options switch off.
     """
     for batch, (rows, columns) in itertools.product(
         _BATCHES, ((3, 3), (4, 2), (2, 4), (0, 2), (2, 0), (0, 0))
@@ -147,32 +176,40 @@ def lu_factorisations(lab: Lab) -> None:
         count = min(rows, columns)
         a = lab.integers(*batch, rows, columns)
         if rows == columns == 3:
-            a = dominant(lab, *batch, 3, 3)
+            a = diagonally_dominant(lab, *batch, 3, 3)
         name = f"{batch} of {rows} by {columns}"
-        for word, function in (
+        for function_name, function in (
             ("lu_factor", torch.linalg.lu_factor),
             ("lu_factor_ex", torch.linalg.lu_factor_ex),
             ("torch.lu", torch.lu),
         ):
-            if word == "lu_factor" and rows != 3:
+            if function_name == "lu_factor" and rows != 3:
                 continue
             result = function(a)
             lab.holds(
-                f"{word} of {name} has the right shapes",
+                f"{function_name} of {name} has the right shapes",
                 result[0].shape == a.shape and result[1].shape == (*batch, count),
             )
             lab.holds(
-                f"pivots of {word} of {name} are int32 from 1",
+                f"pivots of {function_name} of {name} are int32 from 1",
                 result[1].dtype == torch.int32
                 and bool(((result[1] >= 1) & (result[1] <= max(rows, 1))).all()),
             )
             p, low, up = torch.lu_unpack(result[0], result[1])
             lab.expect(
-                f"{word} of {name} multiplied back", p @ low @ up, values(a), roundings=steps(4), matrix=True
+                f"{function_name} of {name} multiplied back",
+                p @ low @ up,
+                to_wide_array(a),
+                roundings=matrix_roundings(4),
+                matrix=True,
             )
         p, low, up = torch.linalg.lu(a)
         lab.expect(
-            f"linalg.lu of {name} multiplied back", p @ low @ up, values(a), roundings=steps(4), matrix=True
+            f"linalg.lu of {name} multiplied back",
+            p @ low @ up,
+            to_wide_array(a),
+            roundings=matrix_roundings(4),
+            matrix=True,
         )
         lab.same(f"shapes of {name}", (p.shape, low.shape, up.shape))
         lab.holds(
@@ -184,25 +221,25 @@ def lu_factorisations(lab: Lab) -> None:
             b = lab.integers(*batch, rows, 2)
             for left, mirrored in itertools.product((True, False), repeat=2):
                 x = torch.linalg.lu_solve(factors, pivots, b if left else b.mT, left=left, adjoint=mirrored)
-                system = adjoint(values(a)) if mirrored else values(a)
-                product = system @ values(x) if left else values(x) @ system
+                system = adjoint(to_wide_array(a)) if mirrored else to_wide_array(a)
+                product = system @ to_wide_array(x) if left else to_wide_array(x) @ system
                 lab.holds(
                     f"lu_solve of {name} {left} {mirrored} solves",
-                    numpy.allclose(product, values(b if left else b.mT), atol=1e-3),
+                    numpy.allclose(product, to_wide_array(b if left else b.mT), atol=1e-3),
                 )
             lab.expect(
                 f"torch.lu_solve of {name}",
                 torch.lu_solve(b, factors, pivots),
-                numpy.linalg.solve(values(a), values(b)),
-                roundings=steps(4),
+                numpy.linalg.solve(to_wide_array(a), to_wide_array(b)),
+                roundings=matrix_roundings(4),
             )
-    a = dominant(lab, 2, 3, 3)
+    a = diagonally_dominant(lab, 2, 3, 3)
     factors, pivots = torch.linalg.lu_factor(a)
     lab.expect(
         "solving a broadcast batch",
-        torch.linalg.lu_solve(factors[0], pivots[0], lab.put(values(a) + 0, dtype=lab.dtype)),
-        numpy.linalg.solve(values(a)[:1], values(a)),
-        roundings=steps(3),
+        torch.linalg.lu_solve(factors[0], pivots[0], lab.put(to_wide_array(a) + 0, dtype=lab.dtype)),
+        numpy.linalg.solve(to_wide_array(a)[:1], to_wide_array(a)),
+        roundings=matrix_roundings(3),
     )
     lab.expect(
         "sizes without data",
@@ -218,51 +255,64 @@ def lu_factorisations(lab: Lab) -> None:
         "sizes without both", [x.numel() for x in torch.lu_unpack(factors, pivots, False, False)], [0, 0, 0]
     )
     lab.raises("pivots of int64", lambda: torch.lu_unpack(factors, pivots.long()), match="(?i)int32")
-    lab.expect("info of a singular matrix", torch.linalg.lu_factor_ex(_singular(lab, 3, place=1)).info, 2)
+    lab.expect(
+        "info of a singular matrix",
+        torch.linalg.lu_factor_ex(_identities_with_one_singular(lab, 3, index=1)).info,
+        2,
+    )
     lab.raises(
-        "lu_factor of a singular matrix", lambda: torch.linalg.lu_factor(_singular(lab, 3)), RuntimeError
+        "lu_factor of a singular matrix",
+        lambda: torch.linalg.lu_factor(_identities_with_one_singular(lab, 3)),
+        RuntimeError,
     )
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def determinants(lab: Lab) -> None:
-    """det, logdet and slogdet of integer matrices are exact, follow scaled and exchanged rows, and are 1, 0
-    and (1, 0) for empty matrices.
+    """det, logdet and slogdet of integer matrices are exact, and change correctly when rows are scaled and
+    exchanged. They are 1, 0 and (1, 0) for empty matrices.
     """
     for shape in ((1, 1), (2, 2), (3, 3), (5, 3, 3), (2, 2, 4, 4)):
-        a = dominant(lab, *shape)
-        expected = numpy.linalg.det(values(a))
+        a = diagonally_dominant(lab, *shape)
+        expected = numpy.linalg.det(to_wide_array(a))
         size = shape[-1]
         for name, function in (
             ("det", torch.det),
             ("linalg.det", torch.linalg.det),
             ("Tensor.det", torch.Tensor.det),
         ):
-            lab.expect(f"{name} of {shape}", function(a), expected, roundings=steps(size))
+            lab.expect(f"{name} of {shape}", function(a), expected, roundings=matrix_roundings(size))
         for name, function in (("slogdet", torch.slogdet), ("linalg.slogdet", torch.linalg.slogdet)):
             sign, log = function(a)
             lab.expect(
-                f"sign of {name} of {shape}", sign, numpy.linalg.slogdet(values(a))[0], roundings=steps(size)
+                f"sign of {name} of {shape}",
+                sign,
+                numpy.linalg.slogdet(to_wide_array(a))[0],
+                roundings=matrix_roundings(size),
             )
             lab.expect(
                 f"logarithm of {name} of {shape}",
                 log,
-                numpy.linalg.slogdet(values(a))[1],
-                roundings=steps(size),
+                numpy.linalg.slogdet(to_wide_array(a))[1],
+                roundings=matrix_roundings(size),
             )
         if not lab.dtype.is_complex:
-            lab.expect(f"logdet of {shape}", torch.logdet(a), numpy.log(expected), roundings=steps(size))
+            lab.expect(
+                f"logdet of {shape}", torch.logdet(a), numpy.log(expected), roundings=matrix_roundings(size)
+            )
         doubled, swapped = a.clone(), a.clone()
         doubled[..., 0, :] *= -2
-        lab.expect(f"a scaled row of {shape}", torch.det(doubled), -2 * expected, roundings=steps(size))
+        lab.expect(
+            f"a scaled row of {shape}", torch.det(doubled), -2 * expected, roundings=matrix_roundings(size)
+        )
         swapped[..., 0, :], swapped[..., -1, :] = a[..., -1, :], a[..., 0, :]
         lab.expect(
             f"exchanged rows of {shape}",
             torch.det(swapped),
             expected if size == 1 else -expected,
-            roundings=steps(size),
+            roundings=matrix_roundings(size),
         )
-        lab.expect(f"the transpose of {shape}", torch.det(a.mT), expected, roundings=steps(size))
+        lab.expect(f"the transpose of {shape}", torch.det(a.mT), expected, roundings=matrix_roundings(size))
     ones = torch.ones(2, 3, 3, dtype=lab.dtype, device=lab.device)
     lab.expect("det of a singular matrix", torch.det(ones), [0, 0])
     lab.expect(
@@ -280,7 +330,9 @@ def determinants(lab: Lab) -> None:
     if not lab.dtype.is_complex:
         lab.expect("logdet of nothing", torch.logdet(none[0]), 0.0)
         lab.expect(
-            "logdet of a negative determinant", torch.logdet(from_array(lab, [[0.0, 1], [1, 0]])), numpy.nan
+            "logdet of a negative determinant",
+            torch.logdet(tensor_from_array(lab, [[0.0, 1], [1, 0]])),
+            numpy.nan,
         )
     for name, function in (("det", torch.linalg.det), ("slogdet", torch.linalg.slogdet)):
         lab.raises(f"{name} of what is not square", lambda: function(ones[:, :2]), match="(?i)square")
@@ -296,71 +348,81 @@ def determinants(lab: Lab) -> None:
     )
     lab.warns(
         "slogdet into another shape",
-        lambda: torch.linalg.slogdet(dominant(lab, 2, 3, 3), out=out),
+        lambda: torch.linalg.slogdet(diagonally_dominant(lab, 2, 3, 3), out=out),
         match="(?i)resized",
     )
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def cholesky_factorisations(lab: Lab) -> None:
-    """cholesky gives the lower (or upper) factor for batches and any strides, cholesky_ex gives info instead
-    of errors, and cholesky_solve and cholesky_inverse work with the factor; a matrix that is not positive
-    definite raises LinAlgError.
+    """cholesky returns the lower (or upper) factor for batches and any strides. cholesky_ex returns info
+    instead of raising errors. cholesky_solve and cholesky_inverse work with the factor. A matrix that is
+    not positive definite raises LinAlgError.
     """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (
-            positive(lab, *batch, size, size)
+            positive_definite(lab, *batch, size, size)
             if size
             else torch.empty(*batch, 0, 0, dtype=lab.dtype, device=lab.device)
         )
-        expected = numpy.linalg.cholesky(values(a))
+        expected = numpy.linalg.cholesky(to_wide_array(a))
         name = f"{batch} of {size}"
-        lab.expect(name, torch.linalg.cholesky(a), expected, roundings=steps(size))
+        lab.expect(name, torch.linalg.cholesky(a), expected, roundings=matrix_roundings(size))
         lab.expect(
-            f"turned {name}", torch.linalg.cholesky(a.mT.contiguous().mT), expected, roundings=steps(size)
+            f"turned {name}",
+            torch.linalg.cholesky(a.mT.contiguous().mT),
+            expected,
+            roundings=matrix_roundings(size),
         )
         lab.expect(
-            f"upper {name}", torch.linalg.cholesky(a, upper=True), adjoint(expected), roundings=steps(size)
+            f"upper {name}",
+            torch.linalg.cholesky(a, upper=True),
+            adjoint(expected),
+            roundings=matrix_roundings(size),
         )
-        lab.expect(f"the old name {name}", torch.cholesky(a), expected, roundings=steps(size))
+        lab.expect(f"the old name {name}", torch.cholesky(a), expected, roundings=matrix_roundings(size))
         result = torch.linalg.cholesky_ex(a)
-        lab.expect(f"cholesky_ex {name}", result.L, expected, roundings=steps(size))
+        lab.expect(f"cholesky_ex {name}", result.L, expected, roundings=matrix_roundings(size))
         lab.expect(f"info {name}", result.info, numpy.zeros(batch))
         for upper in (False, True):
-            factor = from_array(lab, adjoint(expected) if upper else expected)
+            factor = tensor_from_array(lab, adjoint(expected) if upper else expected)
             b = lab.integers(*batch, size, 2)
             lab.expect(
                 f"cholesky_solve {name} {upper}",
                 torch.cholesky_solve(b, factor, upper=upper),
-                numpy.linalg.solve(values(a), values(b)),
-                roundings=steps(size),
+                numpy.linalg.solve(to_wide_array(a), to_wide_array(b)),
+                roundings=matrix_roundings(size),
             )
             lab.expect(
                 f"cholesky_inverse {name} {upper}",
                 torch.cholesky_inverse(factor, upper),
-                numpy.linalg.inv(values(a)),
-                roundings=steps(size),
+                numpy.linalg.inv(to_wide_array(a)),
+                roundings=matrix_roundings(size),
             )
     for matrix_shape, sides_shape in (
         ((2, 1, 3, 3), (3, 4)),
         ((3, 3), (2, 2, 3, 1)),
         ((1, 2, 3, 3), (2, 1, 3, 2)),
     ):
-        a, b = positive(lab, *matrix_shape), lab.integers(*sides_shape)
+        a, b = positive_definite(lab, *matrix_shape), lab.integers(*sides_shape)
         factor = torch.linalg.cholesky(a)
         expected = numpy.linalg.solve(
-            values(a),
+            to_wide_array(a),
             numpy.broadcast_to(
-                values(b), (*numpy.broadcast_shapes(matrix_shape[:-2], sides_shape[:-2]), *sides_shape[-2:])
+                to_wide_array(b),
+                (*numpy.broadcast_shapes(matrix_shape[:-2], sides_shape[:-2]), *sides_shape[-2:]),
             ),
         )
         lab.expect(
             f"cholesky_solve of {matrix_shape} and {sides_shape}",
             torch.cholesky_solve(b, factor),
             expected,
-            roundings=steps(3),
+            roundings=matrix_roundings(3),
         )
-    bad, batch = _singular(lab, 3), _singular(lab, 3, 5, where=(3,), place=1)  # type: ignore[assignment]
+    bad, batch = (
+        _identities_with_one_singular(lab, 3),
+        _identities_with_one_singular(lab, 3, 5, where=(3,), index=1),
+    )  # type: ignore[assignment]
     error = torch.linalg.LinAlgError  # type: ignore[attr-defined]
     lab.expect("info of a bad matrix", torch.linalg.cholesky_ex(bad).info, 3)
     lab.expect("info of a batch", torch.linalg.cholesky_ex(batch).info, [0, 0, 0, 2, 0])

@@ -1,4 +1,4 @@
-"""Triangular systems, large systems and large batches."""
+"""Behaviours of triangular systems, large systems and large batches."""
 
 from __future__ import annotations
 
@@ -10,60 +10,71 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import from_array, values
-from conformance.properties.api.linalg._matrices import DTYPES, dominant, positive, steps
+from conformance.properties.api._numpy_values import tensor_from_array, to_wide_array
+from conformance.properties.api.linalg._matrices import (
+    DTYPES,
+    diagonally_dominant,
+    matrix_roundings,
+    positive_definite,
+)
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
 def triangular_systems(lab: Lab) -> None:
-    """solve_triangular and triangular_solve use one triangle only, or a diagonal of ones, from either side,
-    transposed, conjugated, expanded and broadcast.
+    """solve_triangular and triangular_solve read only one triangle, or assume a diagonal of ones, from either
+    side, for transposed, conjugated, expanded and broadcast operands.
     """
     full = lab.integers(3, 4, 4, low=-1, high=2)
-    array = values(full) + 4 * numpy.eye(4)
-    a = from_array(lab, array)
+    array = to_wide_array(full) + 4 * numpy.eye(4)
+    a = tensor_from_array(lab, array)
     b = lab.integers(3, 4, 2)
     for upper, left, unit in itertools.product((True, False), repeat=3):
         part = numpy.triu(array) if upper else numpy.tril(array)
         if unit:
             part = part - numpy.einsum("bii->bi", part)[:, None] * numpy.eye(4) + numpy.eye(4)
-        given = b if left else b.mT
+        right_side = b if left else b.mT
         expected = (
-            numpy.linalg.solve(part, values(b))
+            numpy.linalg.solve(part, to_wide_array(b))
             if left
-            else numpy.linalg.solve(part.swapaxes(1, 2), values(b)).swapaxes(1, 2)
+            else numpy.linalg.solve(part.swapaxes(1, 2), to_wide_array(b)).swapaxes(1, 2)
         )
-        room = steps(4) * float(numpy.linalg.cond(part).max())
+        roundings = matrix_roundings(4) * float(numpy.linalg.cond(part).max())
         name = f"{'upper' if upper else 'lower'} {'left' if left else 'right'}{' unit' if unit else ''}"
         options: dict[str, Any] = {"upper": upper, "left": left, "unitriangular": unit}
-        lab.expect(name, torch.linalg.solve_triangular(a, given, **options), expected, roundings=room)
+        lab.expect(
+            name, torch.linalg.solve_triangular(a, right_side, **options), expected, roundings=roundings
+        )
         lab.expect(
             f"turned {name}",
-            torch.linalg.solve_triangular(a.mT.contiguous().mT, given.mT.contiguous().mT, **options),
+            torch.linalg.solve_triangular(a.mT.contiguous().mT, right_side.mT.contiguous().mT, **options),
             expected,
-            roundings=room,
+            roundings=roundings,
         )
         lab.expect(
             f"one matrix {name}",
-            torch.linalg.solve_triangular(a[:1].expand(3, 4, 4), given[:1].expand(given.shape), **options)[2],
+            torch.linalg.solve_triangular(
+                a[:1].expand(3, 4, 4), right_side[:1].expand(right_side.shape), **options
+            )[2],
             expected[0],
-            roundings=room,
+            roundings=roundings,
         )
         lab.expect(
             f"broadcast {name}",
-            torch.linalg.solve_triangular(a[0], given[:1], **options),
+            torch.linalg.solve_triangular(a[0], right_side[:1], **options),
             expected[:1],
-            roundings=room,
+            roundings=roundings,
         )
         out = torch.empty(0, dtype=lab.dtype, device=lab.device)
-        lab.holds(f"{name} returns out", torch.linalg.solve_triangular(a, given, out=out, **options) is out)
-        lab.expect(f"{name} into out", out, expected, roundings=room)
+        lab.holds(
+            f"{name} returns out", torch.linalg.solve_triangular(a, right_side, out=out, **options) is out
+        )
+        lab.expect(f"{name} into out", out, expected, roundings=roundings)
         if lab.dtype.is_complex:
             lab.expect(
                 f"conjugate {name}",
-                torch.linalg.solve_triangular(a.conj(), given.conj(), **options),
+                torch.linalg.solve_triangular(a.conj(), right_side.conj(), **options),
                 expected.conj(),
-                roundings=room,
+                roundings=roundings,
             )
         if left:
             for transpose in (False, True):
@@ -72,8 +83,8 @@ def triangular_systems(lab: Lab) -> None:
                 lab.expect(
                     f"triangular_solve {name}{' transposed' if transpose else ''}",
                     result,
-                    numpy.linalg.solve(system, values(b)),
-                    roundings=room,
+                    numpy.linalg.solve(system, to_wide_array(b)),
+                    roundings=roundings,
                 )
     none = torch.empty(2, 0, 0, dtype=lab.dtype, device=lab.device)
     lab.same(
@@ -89,64 +100,77 @@ def triangular_systems(lab: Lab) -> None:
 
 @behaviour("linalg", sees=("value",))
 def large_systems(lab: Lab) -> None:
-    """Matrices of many rows, and batches of more than 65,536 small ones, are solved as well."""
+    """Matrices with many rows, and batches of more than 65,536 small matrices, are solved correctly."""
     size = 64
-    large = from_array(lab, values(lab.integers(2, size, size, low=-1, high=2)) + 3 * size * numpy.eye(size))
+    large = tensor_from_array(
+        lab, to_wide_array(lab.integers(2, size, size, low=-1, high=2)) + 3 * size * numpy.eye(size)
+    )
     hermitian = large + large.mH
     b = lab.integers(2, size, 3)
-    room = 10.0 * size
-    lab.expect("inv", torch.linalg.inv(large), numpy.linalg.inv(values(large)), roundings=room)
+    roundings = 10.0 * size
+    lab.expect("inv", torch.linalg.inv(large), numpy.linalg.inv(to_wide_array(large)), roundings=roundings)
     lab.expect(
-        "solve", torch.linalg.solve(large, b), numpy.linalg.solve(values(large), values(b)), roundings=room
+        "solve",
+        torch.linalg.solve(large, b),
+        numpy.linalg.solve(to_wide_array(large), to_wide_array(b)),
+        roundings=roundings,
     )
     lab.expect(
-        "cholesky", torch.linalg.cholesky(hermitian), numpy.linalg.cholesky(values(hermitian)), roundings=room
+        "cholesky",
+        torch.linalg.cholesky(hermitian),
+        numpy.linalg.cholesky(to_wide_array(hermitian)),
+        roundings=roundings,
     )
     factor = torch.linalg.cholesky(hermitian)
     lab.expect(
         "cholesky_solve",
         torch.cholesky_solve(b, factor),
-        numpy.linalg.solve(values(hermitian), values(b)),
-        roundings=room,
+        numpy.linalg.solve(to_wide_array(hermitian), to_wide_array(b)),
+        roundings=roundings,
     )
     lab.expect(
         "lu_solve",
         torch.lu_solve(b, *torch.linalg.lu_factor(large)),
-        numpy.linalg.solve(values(large), values(b)),
-        roundings=room,
+        numpy.linalg.solve(to_wide_array(large), to_wide_array(b)),
+        roundings=roundings,
     )
-    lower = numpy.tril(values(large))
+    lower = numpy.tril(to_wide_array(large))
     lab.expect(
         "solve_triangular",
         torch.linalg.solve_triangular(large, b, upper=False),
-        numpy.linalg.solve(lower, values(b)),
-        roundings=room,
+        numpy.linalg.solve(lower, to_wide_array(b)),
+        roundings=roundings,
     )
-    many = dominant(lab, 66000, 2, 2)
+    many = diagonally_dominant(lab, 66000, 2, 2)
     right = lab.integers(66000, 2, 1)
     lab.expect(
         "solve of many",
         torch.linalg.solve(many, right),
-        numpy.linalg.solve(values(many), values(right)),
-        roundings=steps(2),
+        numpy.linalg.solve(to_wide_array(many), to_wide_array(right)),
+        roundings=matrix_roundings(2),
     )
-    lab.expect("inv of many", torch.linalg.inv(many), numpy.linalg.inv(values(many)), roundings=steps(2))
-    pairs = positive(lab, 66000, 2, 2)
+    lab.expect(
+        "inv of many",
+        torch.linalg.inv(many),
+        numpy.linalg.inv(to_wide_array(many)),
+        roundings=matrix_roundings(2),
+    )
+    pairs = positive_definite(lab, 66000, 2, 2)
     lab.expect(
         "cholesky of many",
         torch.linalg.cholesky(pairs),
-        numpy.linalg.cholesky(values(pairs)),
-        roundings=steps(2),
+        numpy.linalg.cholesky(to_wide_array(pairs)),
+        roundings=matrix_roundings(2),
     )
     lab.expect(
         "triangular of many",
         torch.linalg.solve_triangular(many, right, upper=True),
-        numpy.linalg.solve(numpy.triu(values(many)), values(right)),
-        roundings=steps(2),
+        numpy.linalg.solve(numpy.triu(to_wide_array(many)), to_wide_array(right)),
+        roundings=matrix_roundings(2),
     )
     lab.expect(
         "lu_solve of many",
         torch.lu_solve(right, *torch.linalg.lu_factor(many)),
-        numpy.linalg.solve(values(many), values(right)),
-        roundings=steps(2),
+        numpy.linalg.solve(to_wide_array(many), to_wide_array(right)),
+        roundings=matrix_roundings(2),
     )

@@ -1,1 +1,1 @@
-"""Behaviours of area ``memory``: allocation, statistics and running out."""
+"""Behaviours of area ``memory``: allocation, statistics and out-of-memory errors."""

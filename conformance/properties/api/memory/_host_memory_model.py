@@ -1,5 +1,5 @@
-"""The memory of a side of a behaviour: the device's by torch.accelerator, the host's by a model of what is
-promised.
+"""Memory interfaces for the memory behaviours: torch.accelerator for the device, and a model of the
+documented statistics for the CPU.
 """
 
 from __future__ import annotations
@@ -13,23 +13,27 @@ import torch
 
 from conformance.behaviours.lab import Lab
 
-WORDS = ("allocated_bytes", "reserved_bytes", "active_bytes")
-#: More bytes than any machine has, and fewer than overflow.
+STATISTICS = ("allocated_bytes", "reserved_bytes", "active_bytes")
+#: A number of bytes that no machine has and that does not overflow.
 TOO_MUCH = 1 << 52
 
 
 class DeviceMemory:
-    """Allocation and statistics of the lab's device. Tests pass one that misbehaves."""
+    """Allocation and statistics of the lab's device. Tests replace it by a faulty one."""
 
     def __init__(self, lab: Lab) -> None:
         self.device = lab.device
 
     def make(self, size: int) -> torch.Tensor:
-        """``size`` bytes; raises torch.OutOfMemoryError if there are not that many."""
+        """Return a tensor of ``size`` bytes; raise torch.OutOfMemoryError if this much memory is not
+        available.
+        """
         return torch.empty(size, dtype=torch.uint8, device=self.device)
 
     def collect(self) -> None:
-        """Free what only cycles of references hold, so that this does not happen in between."""
+        """Free objects that only reference cycles keep alive, so that the collector does not run during the
+        measurement.
+        """
         gc.collect()
         self.settle()
 
@@ -60,71 +64,82 @@ class DeviceMemory:
 
 
 class ModelMemory(DeviceMemory):
-    """The promised statistics, counted: the host keeps none. It knows what :meth:`make` has made."""
+    """A count of the documented statistics, because the CPU keeps none. It counts only tensors from
+    :meth:`make`.
+    """
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
-        self.now = self.most = self.kept = self.taken = self.given = 0
+        self.current_bytes = self.peak_bytes = self.reserved_bytes = self.allocated_total = (
+            self.freed_total
+        ) = 0
 
     def make(self, size: int) -> torch.Tensor:
         if size >= TOO_MUCH:
-            raise torch.OutOfMemoryError(f"{size} bytes are more than there are")
+            raise torch.OutOfMemoryError(f"{size} bytes are not available")
         tensor = super().make(size)
-        self.now += size
-        self.taken += size
-        self.most = max(self.most, self.now)
-        self.kept = max(self.kept, self.now)
+        self.current_bytes += size
+        self.allocated_total += size
+        self.peak_bytes = max(self.peak_bytes, self.current_bytes)
+        self.reserved_bytes = max(self.reserved_bytes, self.current_bytes)
         weakref.finalize(tensor.untyped_storage(), self._free, size)
         return tensor
 
     def _free(self, size: int) -> None:
-        self.now -= size
-        self.given += size
+        self.current_bytes -= size
+        self.freed_total += size
 
     def settle(self) -> None:
         return None
 
     def allocated(self) -> int:
-        return self.now
+        return self.current_bytes
 
     def reserved(self) -> int:
-        return self.kept
+        return self.reserved_bytes
 
     def peak(self) -> int:
-        return self.most
+        return self.peak_bytes
 
     def reset_peak(self) -> None:
-        self.most = self.now
+        self.peak_bytes = self.current_bytes
 
     def reset_accumulated(self) -> None:
-        self.taken, self.given = 0, 0
+        self.allocated_total, self.freed_total = 0, 0
 
     def stats(self) -> dict[str, Any]:
         statistics: dict[str, Any] = {}
-        for word in WORDS:
-            now, most = (self.kept, self.kept) if word == WORDS[1] else (self.now, self.most)
-            statistics |= {f"{word}.all.current": now, f"{word}.all.peak": most}
-            statistics |= {f"{word}.all.allocated": self.taken, f"{word}.all.freed": self.given}
+        for name in STATISTICS:
+            now, most = (
+                (self.reserved_bytes, self.reserved_bytes)
+                if name == STATISTICS[1]
+                else (self.current_bytes, self.peak_bytes)
+            )
+            statistics |= {f"{name}.all.current": now, f"{name}.all.peak": most}
+            statistics |= {
+                f"{name}.all.allocated": self.allocated_total,
+                f"{name}.all.freed": self.freed_total,
+            }
         return statistics
 
     def empty(self) -> None:
-        self.kept = self.now
+        self.reserved_bytes = self.current_bytes
 
 
-def usual(lab: Lab) -> DeviceMemory:
-    """The device's memory, or the model if the side is the host."""
+def default_memory(lab: Lab) -> DeviceMemory:
+    """Return the memory of the device, or the model if the lab runs on the CPU."""
     return ModelMemory(lab) if lab.device.type == "cpu" else DeviceMemory(lab)
 
 
-_make: Callable[[Lab], DeviceMemory] = usual
+_memory_factory: Callable[[Lab], DeviceMemory] = default_memory
 
 
-def of(lab: Lab) -> DeviceMemory:
-    """Return the memory of a side."""
-    return _make(lab)
+def memory_of(lab: Lab) -> DeviceMemory:
+    """Return the memory interface for a lab."""
+    return _memory_factory(lab)
 
 
-def replace(make: Callable[[Lab], DeviceMemory] | None) -> None:
-    """Make :func:`of` give another memory (for tests); None puts the real one back."""
-    global _make
-    _make = make or usual
+def replace_memory(make: Callable[[Lab], DeviceMemory] | None) -> None:
+    """Make :func:`memory_of` return another memory interface (for tests); None restores the default."""
+    global _memory_factory
+    _memory_factory = make or default_memory

@@ -1,4 +1,4 @@
-"""Memory of the device: consistent statistics, no leaks over many steps, and out-of-memory errors."""
+"""Behaviours of device memory: consistent statistics, no leaks over many steps, and out-of-memory errors."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MEBIBYTE = 1 << 20
 
 @behaviour("memory", level="core", sees=())
 def statistics_add_up(lab: Lab) -> None:
-    """Allocated bytes grow by what is made and fall by what is freed, reserved bytes are not fewer, and peaks
-    are kept.
+    """Allocated bytes grow by the size of each allocation and shrink when it is freed. Reserved bytes are not
+    fewer than allocated bytes. Peaks persist until they are reset.
     """
-    memory = _host_memory_model.of(lab)
+    memory = _host_memory_model.memory_of(lab)
     memory.collect()
     before = memory.allocated()
     memory.reset_peak()
@@ -42,36 +42,42 @@ def statistics_add_up(lab: Lab) -> None:
 
 @behaviour("memory", level="core", sees=())
 def tables_of_statistics(lab: Lab) -> None:
-    """memory_stats reports the current, peak and cumulative bytes; they agree with each other and with the
-    getters.
+    """memory_stats reports the current, peak and cumulative bytes. The numbers agree with each other and with
+    the getters.
     """
-    memory = _host_memory_model.of(lab)
+    memory = _host_memory_model.memory_of(lab)
     memory.collect()
-    kept = memory.make(MEBIBYTE)
+    block = memory.make(MEBIBYTE)
     stats = memory.stats()
     names = [
-        f"{word}.all.{kind}"
-        for word in _host_memory_model.WORDS
+        f"{name}.all.{kind}"
+        for name in _host_memory_model.STATISTICS
         for kind in ("current", "peak", "allocated", "freed")
     ]
     lab.holds("every number has its name", all(name in stats for name in names))
     lab.holds("allocated is what the getter says", stats["allocated_bytes.all.current"] == memory.allocated())
     lab.holds("reserved is what the getter says", stats["reserved_bytes.all.current"] == memory.reserved())
-    for word in _host_memory_model.WORDS:
+    for name in _host_memory_model.STATISTICS:
         lab.holds(
-            f"the peak of {word} is not below", stats[f"{word}.all.peak"] >= stats[f"{word}.all.current"]
+            f"the peak of {name} is not below", stats[f"{name}.all.peak"] >= stats[f"{name}.all.current"]
         )
     active, allocated = stats["active_bytes.all.current"], stats["allocated_bytes.all.current"]
     lab.holds("active bytes are not below allocated ones", active >= allocated >= MEBIBYTE)
-    taken, given = stats["allocated_bytes.all.allocated"], stats["allocated_bytes.all.freed"]
+    allocated_total, freed_total = stats["allocated_bytes.all.allocated"], stats["allocated_bytes.all.freed"]
     more = memory.make(2 * MEBIBYTE)
-    del kept
+    del block
     memory.settle()
     after = memory.stats()
-    lab.holds("what was allocated adds up", after["allocated_bytes.all.allocated"] - taken >= more.numel())
-    lab.holds("what was freed adds up", after["allocated_bytes.all.freed"] - given >= MEBIBYTE)
+    lab.holds(
+        "what was allocated adds up", after["allocated_bytes.all.allocated"] - allocated_total >= more.numel()
+    )
+    lab.holds("what was freed adds up", after["allocated_bytes.all.freed"] - freed_total >= MEBIBYTE)
     change = after["allocated_bytes.all.current"] - allocated
-    sums = after["allocated_bytes.all.allocated"] - taken - (after["allocated_bytes.all.freed"] - given)
+    sums = (
+        after["allocated_bytes.all.allocated"]
+        - allocated_total
+        - (after["allocated_bytes.all.freed"] - freed_total)
+    )
     lab.holds("their difference is the change", sums == change)
     memory.reset_accumulated()
     lab.holds("a reset clears them", memory.stats()["allocated_bytes.all.allocated"] < more.numel())
@@ -83,15 +89,13 @@ def tables_of_statistics(lab: Lab) -> None:
 
 @behaviour("memory", level="training", capabilities=("autograd",), sees=())
 def nothing_is_lost(lab: Lab) -> None:
-    """A thousand training steps with views, copies and errors leave as much memory allocated as ten of them
-    do.
-    """
-    memory = _host_memory_model.of(lab)
+    """A thousand training steps with views, copies and errors leave no more memory allocated than ten."""
+    memory = _host_memory_model.memory_of(lab)
     weight: Any = torch.zeros(16, 16, device=lab.device, requires_grad=True)
     x = lab.integers(16, 16)
 
     def step() -> None:
-        kept = memory.make(100)
+        block = memory.make(100)
         y = (x @ weight).relu() + x.t()[:, 1:].sum()
         y.sum().backward()
         with torch.no_grad():
@@ -100,7 +104,7 @@ def nothing_is_lost(lab: Lab) -> None:
         torch.cat((x, x.to(torch.float16).float())).view(-1)[::2].clone()
         with contextlib.suppress(RuntimeError):
             torch.mm(x, x[:3])
-        del kept
+        del block
 
     measured = []
     for count in (10, 990):
@@ -114,11 +118,9 @@ def nothing_is_lost(lab: Lab) -> None:
 
 @behaviour("memory", level="core", capabilities=("memory_limit",), sees=())
 def running_out_of_memory(lab: Lab) -> None:
-    """A request that cannot be met raises torch.OutOfMemoryError and takes nothing, after which
-    work goes on.
-    """
-    memory = _host_memory_model.of(lab)
-    kept = lab.integers(1000)
+    """A request that cannot be met raises torch.OutOfMemoryError and allocates nothing. Work can continue."""
+    memory = _host_memory_model.memory_of(lab)
+    live = lab.integers(1000)
     memory.collect()
     before = memory.allocated()
     for turn in range(2):
@@ -126,7 +128,7 @@ def running_out_of_memory(lab: Lab) -> None:
             f"too much, {turn}", lambda: memory.make(_host_memory_model.TOO_MUCH), torch.OutOfMemoryError
         )
         lab.holds(f"nothing was taken, {turn}", memory.allocated() == before)
-        lab.same(f"work goes on, {turn}", kept + turn)
+        lab.same(f"work goes on, {turn}", live + turn)
         lab.holds(f"memory is available, {turn}", memory.make(MEBIBYTE).numel() == MEBIBYTE)
         memory.settle()
     lab.holds("it is a RuntimeError", issubclass(torch.OutOfMemoryError, RuntimeError))
@@ -134,12 +136,12 @@ def running_out_of_memory(lab: Lab) -> None:
 
 @behaviour("memory", sees=())
 def memory_is_reused(lab: Lab) -> None:
-    """Making and freeing the same sizes in turn does not let reserved memory grow, and leaves live tensors
-    intact.
+    """Repeated allocation and freeing of the same sizes does not increase reserved memory and does not change
+    live tensors.
     """
-    memory = _host_memory_model.of(lab)
+    memory = _host_memory_model.memory_of(lab)
     sizes = (1000, MEBIBYTE, 77, 3 * MEBIBYTE, 500_000)
-    kept = lab.integers(5000)
+    live = lab.integers(5000)
 
     def turn() -> None:
         blocks = [memory.make(size).fill_(7) for size in sizes]
@@ -154,4 +156,4 @@ def memory_is_reused(lab: Lab) -> None:
         turn()
     memory.settle()
     lab.holds("reserved memory does not grow", memory.reserved() <= before)
-    lab.same("what is held", kept)
+    lab.same("what is held", live)

@@ -1,5 +1,5 @@
-"""Tensors and processes: host memory that is shared, pickling between processes, and forks beside a
-device.
+"""Behaviours of tensors and processes: shared host memory, pickling between processes, and forks while a
+device is in use.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ import torch.multiprocessing as mp
 from torch import nn
 
 from conformance.behaviours.behaviour import behaviour
-from conformance.behaviours.lab import Lab, own_work
+from conformance.behaviours.lab import Lab, lab_work
 
-#: Seconds after which a child counts as hung.
-PATIENCE = 30.0
+#: Seconds after which a child process counts as hung.
+CHILD_TIMEOUT = 30.0
 
 
-def _in_child(work: Callable[[], bytes]) -> bytes:
-    """Run ``work`` in a forked child and return its answer: b"" if the child dies, b"late" if it hangs."""
+def _reply_of_forked_child(work: Callable[[], bytes]) -> bytes:
+    """Run ``work`` in a forked child and return its result: b"" if the child dies, b"late" if it hangs."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         with contextlib.suppress(BaseException):
             os.close(reading)
             try:
-                report = work()
+                reply = work()
             except BaseException as error:
-                report = f"{type(error).__name__}: {error}".encode()[:200]
-            os.write(writing, report)
+                reply = f"{type(error).__name__}: {error}".encode()[:200]
+            os.write(writing, reply)
         os._exit(0)
     os.close(writing)
     try:
-        ready, _, _ = select.select([reading], [], [], PATIENCE)
+        ready, _, _ = select.select([reading], [], [], CHILD_TIMEOUT)
         if not ready:
             return b"late"
         return os.read(reading, 1000)
@@ -52,7 +52,7 @@ def _in_child(work: Callable[[], bytes]) -> bytes:
 
 
 @contextlib.contextmanager
-def _strategy(name: str) -> Iterator[None]:
+def _sharing_strategy(name: str) -> Iterator[None]:
     before = mp.get_sharing_strategy()
     mp.set_sharing_strategy(name)
     try:
@@ -61,7 +61,7 @@ def _strategy(name: str) -> Iterator[None]:
         mp.set_sharing_strategy(before)
 
 
-def _strategies() -> list[str]:
+def _sharing_strategies() -> list[str]:
     return sorted(mp.get_all_sharing_strategies())
 
 
@@ -72,18 +72,23 @@ def _add_three(tensor: torch.Tensor) -> bytes:
 
 @behaviour("multiprocessing", sees=())
 def host_memory_is_shared(lab: Lab) -> None:
-    """While a device is in use, a forked child writes to shared host tensors and its parent sees it; others
-    stay apart.
+    """While a device is in use, writes of a forked child to shared host tensors are visible in its parent.
+    Writes to other tensors are not.
     """
     used = lab.integers(10)
-    for name in _strategies():
-        with _strategy(name):
+    for name in _sharing_strategies():
+        with _sharing_strategy(name):
             shared, private = torch.zeros(5, 5), torch.zeros(5, 5)
             lab.holds(f"not shared at first, {name}", not shared.is_shared())
             shared.share_memory_()
             lab.holds(f"shared, {name}", shared.is_shared() and shared[1].is_shared())
-            lab.holds(f"the child is done, {name}", _in_child(lambda: _add_three(shared)) == b"done")
-            lab.holds(f"also with private memory, {name}", _in_child(lambda: _add_three(private)) == b"done")
+            lab.holds(
+                f"the child is done, {name}", _reply_of_forked_child(lambda: _add_three(shared)) == b"done"
+            )
+            lab.holds(
+                f"also with private memory, {name}",
+                _reply_of_forked_child(lambda: _add_three(private)) == b"done",
+            )
             lab.same(f"what the parent sees, {name}", (shared, private), host=True)
             empty = torch.empty(0).share_memory_()
             lab.holds(f"nothing can be shared, {name}", empty.is_shared())
@@ -96,22 +101,22 @@ def host_memory_is_shared(lab: Lab) -> None:
 
 
 def _through_pickle(value: Any) -> Any:
-    """Pickle and unpickle as a queue does, without another process."""
+    """Return the value after pickling and unpickling as a queue does, without another process."""
     return pickle.loads(bytes(multiprocessing.reduction.ForkingPickler.dumps(value)))
 
 
 @behaviour("multiprocessing", sees=())
 def tensors_through_queues(lab: Lab) -> None:
-    """Host tensors go through a queue in shared memory, keeping views, parameters and flags; results with a
-    graph are refused.
+    """Host tensors pass through a queue in shared memory. Views, parameters and flags are preserved. A tensor
+    with a graph raises an error.
     """
-    for name in _strategies():
-        with _strategy(name):
+    for name in _sharing_strategies():
+        with _sharing_strategy(name):
             base = torch.arange(25.0).view(5, 5)
-            got = _through_pickle([base, base[2], base[:, 1]])
-            lab.same(f"values, {name}", got, host=True)
-            got[1].fill_(9)
-            lab.same(f"memory is shared, {name}", (base, got[0]), host=True)
+            received_tensors = _through_pickle([base, base[2], base[:, 1]])
+            lab.same(f"values, {name}", received_tensors, host=True)
+            received_tensors[1].fill_(9)
+            lab.same(f"memory is shared, {name}", (base, received_tensors[0]), host=True)
             for dtype in (torch.float32, torch.int64):
                 lab.same(f"empty, {name}, {dtype}", _through_pickle(torch.empty(0, dtype=dtype)), host=True)
             for needs in (True, False):
@@ -130,37 +135,37 @@ def tensors_through_queues(lab: Lab) -> None:
     lab.same("the device", lab.integers(3) * 2)
 
 
-def _try_device(device: torch.device) -> bytes:
+def _use_device(device: torch.device) -> bytes:
     torch.ones(3, device=device).sum().item()
     return b"worked"
 
 
-def _host_work() -> bytes:
+def _work_on_host() -> bytes:
     x = torch.arange(10.0)
     return b"done" if float((x * x).sum()) == 285.0 else b"wrong"
 
 
 @behaviour("multiprocessing", level="core", capabilities=("fork",), sees=())
 def forks_beside_a_device(lab: Lab) -> None:
-    """A forked child either gets a clear error that it may not use the device, or may use it; its work on the
-    host continues, and so does the parent.
+    """A forked child can use the device, or gets a clear error that it cannot. The child's work on the host
+    succeeds, and the parent continues.
     """
     x = lab.integers(1000)
-    kept = x.sum()
-    with own_work():
+    total = x.sum()
+    with lab_work():
         before = x.cpu().clone()
-    report = _in_child(lambda: _try_device(lab.device))
-    lab.holds("the child neither hangs nor dies", report not in (b"late", b""))
-    told = report == b"worked" or report.startswith(b"RuntimeError")
-    lab.holds("it works, or a RuntimeError says that it may not", told)
-    lab.holds("the child's work on the host goes on", _in_child(_host_work) == b"done")
+    reply = _reply_of_forked_child(lambda: _use_device(lab.device))
+    lab.holds("the child neither hangs nor dies", reply not in (b"late", b""))
+    as_documented = reply == b"worked" or reply.startswith(b"RuntimeError")
+    lab.holds("it works, or a RuntimeError says that it may not", as_documented)
+    lab.holds("the child's work on the host goes on", _reply_of_forked_child(_work_on_host) == b"done")
 
     def frees() -> bytes:
         nonlocal x
         del x
         return b"freed"
 
-    lab.holds("a child may drop what it inherited", _in_child(frees) == b"freed")
+    lab.holds("a child may drop what it inherited", _reply_of_forked_child(frees) == b"freed")
     time.sleep(0)
     lab.holds("the parent's values are untouched", torch.equal(x.cpu(), before))
-    lab.same("the parent goes on", (x + 1, kept))
+    lab.same("the parent goes on", (x + 1, total))

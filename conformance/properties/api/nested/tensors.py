@@ -1,4 +1,4 @@
-"""Nested tensors: parts of different lengths in one tensor."""
+"""Behaviours of nested tensors: parts of different lengths in one tensor."""
 
 from __future__ import annotations
 
@@ -14,57 +14,59 @@ from conformance.behaviours.lab import Lab
 SIZES = ((2, 3), (4, 3), (1, 3))
 
 
-def _parts(lab: Lab, requires_grad: bool = False) -> list[torch.Tensor]:
+def _make_parts(lab: Lab, requires_grad: bool = False) -> list[torch.Tensor]:
     return [lab.integers(*size, requires_grad=requires_grad) for size in SIZES]
 
 
-def _shown(value: torch.Tensor) -> list[torch.Tensor]:
+def _detached_parts(value: torch.Tensor) -> list[torch.Tensor]:
     return [part.detach() for part in value.unbind()]
 
 
 @behaviour("nested", dtypes=("float32", "float64"), level="core", sees=("value", "error"))
 def nested_construction(lab: Lab) -> None:
-    """nested_tensor copies its parts, as_nested_tensor keeps their gradients; unbind, sizes and padding
-    recover them.
+    """nested_tensor copies its parts, and as_nested_tensor passes gradients to them. unbind, sizes and
+    padding recover the parts.
     """
     for layout in (torch.strided, torch.jagged):
-        parts = _parts(lab)
+        parts = _make_parts(lab)
         nested = torch.nested.nested_tensor(parts, layout=layout)
-        lab.same(f"parts, {layout}", _shown(nested))
+        lab.same(f"parts, {layout}", _detached_parts(nested))
         lab.same(
             f"what it is, {layout}",
             [nested.is_nested, nested.dim(), nested.size(0), nested.dtype, nested.layout],
         )
         lab.same(f"device, {layout}", nested.device.type == lab.device.type)
         parts[0].zero_()
-        lab.same(f"a copy, {layout}", _shown(nested)[0])
+        lab.same(f"a copy, {layout}", _detached_parts(nested)[0])
         lab.same(f"padded, {layout}", torch.nested.to_padded_tensor(nested, -1.0))
         lists = torch.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=layout, device=lab.device)
-        lab.expect(f"of lists, {layout}", _shown(lists)[0], [1.0, 2.0])
-        leaves = _parts(lab, requires_grad=True)
+        lab.expect(f"of lists, {layout}", _detached_parts(lists)[0], [1.0, 2.0])
+        leaves = _make_parts(lab, requires_grad=True)
         joined = torch.nested.as_nested_tensor(leaves, layout=layout)
         lab.same(f"need of gradients, {layout}", joined.requires_grad)
-        sum((part * (place + 2)).sum() for place, part in enumerate(joined.unbind())).backward()  # type: ignore[union-attr]
+        sum((part * (index + 2)).sum() for index, part in enumerate(joined.unbind())).backward()  # type: ignore[union-attr]
         lab.same(f"gradients of parts, {layout}", [leaf.grad for leaf in leaves])
-        leaf = torch.nested.nested_tensor(_parts(lab), layout=layout, requires_grad=True)
+        leaf = torch.nested.nested_tensor(_make_parts(lab), layout=layout, requires_grad=True)
         lab.same(f"a leaf, {layout}", [leaf.is_leaf, leaf.requires_grad])
-        wide = torch.nested.nested_tensor(_parts(lab), layout=layout, dtype=torch.float64, device=lab.device)
-        lab.same(f"in another dtype, {layout}", [wide.dtype, *_shown(wide)])
+        wide = torch.nested.nested_tensor(
+            _make_parts(lab), layout=layout, dtype=torch.float64, device=lab.device
+        )
+        lab.same(f"in another dtype, {layout}", [wide.dtype, *_detached_parts(wide)])
     lab.raises(
         "parts of other ranks", lambda: torch.nested.nested_tensor([lab.integers(2, 3), lab.integers(2)])
     )
     whole = torch.nested.nested_tensor(
         [lab.integers(2, dtype=torch.int64), lab.integers(3, dtype=torch.int64)]
     )
-    lab.same("whole numbers", [whole.dtype, *_shown(whole)])
-    lab.raises("its shape", lambda: torch.nested.nested_tensor(_parts(lab)).size(1))
+    lab.same("whole numbers", [whole.dtype, *_detached_parts(whole)])
+    lab.raises("its shape", lambda: torch.nested.nested_tensor(_make_parts(lab)).size(1))
 
 
 @behaviour("nested", dtypes=("float32",), level="core", sees=("value",))
 def nested_arithmetic(lab: Lab) -> None:
-    """Functions, sums and products of nested tensors act on each part, with numbers and with one another."""
+    """Functions, sums and products of nested tensors act on each part, with numbers or nested tensors."""
     for layout in (torch.strided, torch.jagged):
-        parts = _parts(lab)
+        parts = _make_parts(lab)
         nested = torch.nested.nested_tensor(parts, layout=layout)
         for name, result in {
             "number": nested * 3,
@@ -76,24 +78,24 @@ def nested_arithmetic(lab: Lab) -> None:
             "clone": nested.clone(),
             "conversion": nested.to(torch.float64),
         }.items():
-            lab.same(f"{name}, {layout}", _shown(result))
-        lab.close(f"softmax, {layout}", _shown(torch.softmax(nested, -1)), roundings=32)
+            lab.same(f"{name}, {layout}", _detached_parts(result))
+        lab.close(f"softmax, {layout}", _detached_parts(torch.softmax(nested, -1)), roundings=32)
         weight, bias = lab.integers(5, 3), lab.integers(5)
-        lab.same(f"linear, {layout}", _shown(torch.nn.functional.linear(nested, weight, bias)))
+        lab.same(f"linear, {layout}", _detached_parts(torch.nn.functional.linear(nested, weight, bias)))
         if layout is torch.jagged:
             normed = torch.nn.functional.layer_norm(nested, (3,), lab.integers(3), lab.integers(3))
-            lab.close("layer_norm", _shown(normed), roundings=256)
+            lab.close("layer_norm", _detached_parts(normed), roundings=256)
         dense = nested.detach()
-        lab.same(f"detached, {layout}", [dense.requires_grad, *_shown(dense)])
+        lab.same(f"detached, {layout}", [dense.requires_grad, *_detached_parts(dense)])
         lab.same(f"on the host, {layout}", list(nested.cpu().unbind()), host=True)
-        lab.same(f"and back, {layout}", _shown(nested.cpu().to(lab.device)))
+        lab.same(f"and back, {layout}", _detached_parts(nested.cpu().to(lab.device)))
 
 
 @behaviour("nested", dtypes=("float32",), level="core", sees=("value",))
 def nested_gradients(lab: Lab) -> None:
-    """Gradients pass through functions, linear layers and padding of nested tensors to parts and weights."""
+    """Gradients flow through functions, linear layers and padding of nested tensors to parts and weights."""
     for layout in (torch.strided, torch.jagged):
-        leaves = _parts(lab, requires_grad=True)
+        leaves = _make_parts(lab, requires_grad=True)
         weight = lab.integers(2, 3, requires_grad=True)
         nested = torch.nested.as_nested_tensor(leaves, layout=layout)
         out = torch.nn.functional.linear(nested * 2, weight)
@@ -104,29 +106,32 @@ def nested_gradients(lab: Lab) -> None:
 
 @behaviour("nested", dtypes=("float32",), sees=("value",))
 def jagged_layout(lab: Lab) -> None:
-    """A jagged tensor is made of values and offsets, shares both, and passes through files, copies and
-    reductions.
+    """A jagged tensor consists of values and offsets and shares the memory of the values. It can be saved,
+    copied and reduced.
     """
     values, offsets = lab.integers(7, 3), lab.put([0, 2, 6, 7])
     jagged: Any = torch.nested.nested_tensor_from_jagged(values, offsets)
-    lab.same("parts", _shown(jagged))
+    lab.same("parts", _detached_parts(jagged))
     lab.same("offsets", jagged.offsets())
     lab.shares("values and those within", values, jagged.values())
-    lab.same("by lengths", _shown(torch.nested.nested_tensor_from_jagged(values, lengths=lab.put([2, 4, 1]))))
-    lab.same("sum of the last dimension", _shown(jagged.sum(-1, keepdim=True)))
+    lab.same(
+        "by lengths",
+        _detached_parts(torch.nested.nested_tensor_from_jagged(values, lengths=lab.put([2, 4, 1]))),
+    )
+    lab.same("sum of the last dimension", _detached_parts(jagged.sum(-1, keepdim=True)))
     lab.same("sum over the jagged one", jagged.sum(1))
     lab.same("transposed", [jagged.transpose(1, 2).shape[1], jagged.unsqueeze(-1).dim()])
     narrowed = torch.nested.narrow(
         lab.integers(3, 5), 1, lab.put([0, 1, 2]), lab.put([2, 3, 1]), layout=torch.jagged
     )
-    lab.same("narrowed", _shown(narrowed))
+    lab.same("narrowed", _detached_parts(narrowed))
     buffer = io.BytesIO()
     torch.save(jagged, buffer)
     buffer.seek(0)
-    lab.same("saved", _shown(torch.load(buffer, weights_only=False)))
-    lab.same("copied", _shown(copy.deepcopy(jagged)))
+    lab.same("saved", _detached_parts(torch.load(buffer, weights_only=False)))
+    lab.same("copied", _detached_parts(copy.deepcopy(jagged)))
     back = torch.nested.masked_select(
         lab.integers(2, 3), lab.put([[True, False, True], [False, True, False]])
     )
-    lab.same("selected by a mask", _shown(back))
+    lab.same("selected by a mask", _detached_parts(back))
     lab.holds("a tensor is printed with its offsets", "offsets" in repr(jagged))

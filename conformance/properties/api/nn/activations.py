@@ -1,5 +1,5 @@
-"""Activations: NaN, in-place forms on views, overlap, refusals; softmax of large and empty input; linear
-layers of nothing.
+"""Check activations (NaN, in-place forms on views, overlap, refusals), softmax of large and empty input, and
+layers of empty batches.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from torch.nn import functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import whole
+from conformance.properties.api._exact_modules import with_whole_number_state
 
 NAN, INF = math.nan, math.inf
 
 
 @behaviour("nn", level="core", dtypes=("float32", "bfloat16"), sees=("value",))
 def activations_of_nan(lab: Lab) -> None:
-    """Activations give NaN for NaN, and know their limits at infinity."""
+    """Activations return NaN for NaN, and their limits at infinity."""
     x = lab.put([NAN, INF, -INF, 0.0], dtype=lab.dtype)
     limits: dict[str, tuple[float, float]] = {
         "relu": (INF, 0.0),
@@ -55,8 +55,8 @@ def activations_of_nan(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd", "inplace"), sees=("value", "error"))
 def activations_in_place(lab: Lab) -> None:
-    """In-place activations write to views with correct gradients, and refuse overlapping memory and slopes
-    that lose signs.
+    """In-place activations write to views with correct gradients. They refuse overlapping memory, and slopes
+    and alphas that make the gradient ambiguous.
     """
     calls: dict[str, Any] = {
         "relu": F.relu_,
@@ -66,24 +66,28 @@ def activations_in_place(lab: Lab) -> None:
         "threshold": lambda x: F.threshold_(x, 0.5, 0.5),  # type: ignore[attr-defined]
     }
     for name, call in calls.items():
-        for word, cut in (("all", lambda t: t), ("a view", lambda t: t[1:]), ("a column", lambda t: t[:, 1])):
+        for view_name, make_view in (
+            ("all", lambda t: t),
+            ("a view", lambda t: t[1:]),
+            ("a column", lambda t: t[:, 1]),
+        ):
             leaf = lab.put([[-2.0, 1.0], [3.0, -4.0], [2.0, 5.0]], dtype=lab.dtype, requires_grad=True)
             base = leaf * 1
-            # A deleted view leads the engine to visit its node twice, which it refuses on any device
-            # that has a thread of its own (docs/torch-bugs.md#views-that-are-gone).
-            part = cut(base)
+            # If the view were deleted, the autograd engine would visit its node twice. It refuses this on
+            # every device that has its own thread (docs/torch-bugs.md#views-that-are-gone).
+            part = make_view(base)
             call(part)
-            lab.close(f"{name} of {word}", base, roundings=8)
+            lab.close(f"{name} of {view_name}", base, roundings=8)
             (first,) = torch.autograd.grad(base.square().sum(), leaf, create_graph=True)
-            lab.close(f"gradient of {name} of {word}", first, roundings=64)
+            lab.close(f"gradient of {name} of {view_name}", first, roundings=64)
             if name in ("elu", "hardtanh"):
                 lab.close(
-                    f"second gradient of {name} of {word}",
+                    f"second gradient of {name} of {view_name}",
                     torch.autograd.grad(first.sum(), leaf),
                     roundings=128,
                 )
     overlap = lab.floats(1, 6).expand(6, 6)
-    for name, call in list(calls.items())[1:4]:  # relu may write twice what is the same
+    for name, call in list(calls.items())[1:4]:  # relu may write the same value twice
         lab.raises(f"{name} of overlapping memory", lambda: call(overlap), match="(?i)unsupported operation")
     for name, module in (("hardswish", nn.Hardswish(True)), ("silu", nn.SiLU(True)), ("mish", nn.Mish(True))):
         lab.raises(
@@ -113,17 +117,17 @@ def activations_in_place(lab: Lab) -> None:
 
 @behaviour("nn", level="core", capabilities=("autograd",), sees=("value",))
 def softmax_of_large_input(lab: Lab) -> None:
-    """Softmax and its logarithm are stable for large numbers, one for a single element, and empty for none,
-    with gradients.
+    """Softmax and its logarithm are stable for large numbers, 1 for a single element, and empty for no
+    elements. Gradients are correct.
     """
     x = lab.put([[1e4, 1e4 - 1.0, -1e4], [0.0, 0.0, 0.0]], dtype=lab.dtype, requires_grad=True)
     log = F.log_softmax(x, 1)
-    known = [
+    expected_logarithms = [
         [-math.log1p(math.exp(-1)), -1 - math.log1p(math.exp(-1)), -2e4 - math.log1p(math.exp(-1))],
         [-math.log(3)] * 3,
     ]
-    lab.expect("logarithms of large ones", log, known, roundings=4)
-    lab.expect("logarithms of equal ones", log[1], known[1], roundings=8)
+    lab.expect("logarithms of large ones", log, expected_logarithms, roundings=4)
+    lab.expect("logarithms of equal ones", log[1], expected_logarithms[1], roundings=8)
     soft = F.softmax(x, 1)
     lab.expect("probabilities add up", soft.sum(1), [1.0, 1.0], roundings=8)
     lab.close("gradient", torch.autograd.grad(soft[:, 0].sum(), x, retain_graph=True), roundings=64)
@@ -147,8 +151,8 @@ def softmax_of_large_input(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("random",), sees=("value",))
 def gumbel_softmax(lab: Lab) -> None:
-    """Gumbel softmax draws probabilities, or one-hot rows whose gradient is that of the probabilities, with
-    the frequencies that the logits give.
+    """Gumbel softmax draws probabilities, or one-hot rows with the gradient of the probabilities. Classes
+    occur with the frequencies that the logits give.
     """
     logits = lab.put([[math.log(0.1), math.log(0.2), math.log(0.7)]]).expand(3000, 3).clone().requires_grad_()
     soft = F.gumbel_softmax(logits, tau=0.5)
@@ -156,8 +160,8 @@ def gumbel_softmax(lab: Lab) -> None:
     hard = F.gumbel_softmax(logits, hard=True)
     lab.expect("one-hot rows", hard.detach().max(1).values.sum() + 0, 3000.0, roundings=3000)
     share = hard.detach().mean(0)
-    for place, p in enumerate((0.1, 0.2, 0.7)):
-        lab.holds(f"the share of {p}", abs(float(share[place]) - p) < 6 * math.sqrt(p * (1 - p) / 3000))
+    for class_index, p in enumerate((0.1, 0.2, 0.7)):
+        lab.holds(f"the share of {p}", abs(float(share[class_index]) - p) < 6 * math.sqrt(p * (1 - p) / 3000))
     (hard * lab.put([1.0, 2.0, 3.0])).sum().backward()
     lab.holds("gradients flow", bool((logits.grad != 0).any()))  # type: ignore[union-attr]
     torch.manual_seed(2)
@@ -168,9 +172,7 @@ def gumbel_softmax(lab: Lab) -> None:
 
 @behaviour("nn", level="core", capabilities=("autograd",), sees=("value",))
 def second_gradients_of_activations(lab: Lab) -> None:
-    """First and second gradients of smooth and piecewise activations, away from their kinks, are the known
-    ones and those of the host.
-    """
+    """First and second gradients of smooth and piecewise activations are correct away from their kinks."""
     x = lab.put([-4.0, -1.0, 0.5, 2.0, 5.0], dtype=lab.dtype, requires_grad=True)
     sixth = [0.0, 1 / 6, 1 / 6, 1 / 6, 0.0]
     y = F.hardsigmoid(x)
@@ -200,7 +202,9 @@ def second_gradients_of_activations(lab: Lab) -> None:
 
 @behaviour("nn", level="core", capabilities=("autograd",), sees=("shape",))
 def layers_of_nothing(lab: Lab) -> None:
-    """Linear, bilinear and other layers give results and gradients of the right shapes for an empty batch."""
+    """Linear, bilinear and other layers return results and gradients of the correct shapes for an empty
+    batch.
+    """
     for name, module, shapes in (
         ("linear", nn.Linear(3, 4), ((0, 3),)),
         ("linear of no features", nn.Linear(0, 4), ((2, 0),)),
@@ -216,12 +220,12 @@ def layers_of_nothing(lab: Lab) -> None:
         ("multi margin loss", nn.MultiMarginLoss(reduction="none"), ((0, 3),)),
         ("multi label margin loss", nn.MultiLabelMarginLoss(reduction="none"), ((0, 3),)),
     ):
-        whole(lab, module)
+        with_whole_number_state(lab, module)
         inputs = [lab.integers(*shape, requires_grad=True) for shape in shapes]
-        extra = []
+        targets = []
         if "loss" in name:
-            extra = [lab.put(torch.empty((0,) if "multi margin" in name else (0, 3), dtype=torch.int64))]
-        y = module(*inputs, *extra)
+            targets = [lab.put(torch.empty((0,) if "multi margin" in name else (0, 3), dtype=torch.int64))]
+        y = module(*inputs, *targets)
         lab.same(f"{name}: shape", (y + 0).shape)
         y.sum().backward()
         lab.same(f"{name}: gradients", [leaf.grad for leaf in inputs])

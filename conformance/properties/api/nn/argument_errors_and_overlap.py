@@ -1,4 +1,4 @@
-"""Refusals of losses, activations and containers, and what these accept at the edge of their domain."""
+"""Check the refusals of losses, activations and modules, and the arguments that they accept."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from torch.autograd import forward_ad, gradcheck
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import values
+from conformance.properties.api._numpy_values import to_wide_array
 
-#: torch's functions without their stubs, which know no ``out=`` of some.
-inner: Any = torch._C._nn
-inner_threshold: Any = F.threshold
+#: torch's functions without their stubs, which lack some ``out=`` arguments.
+untyped_functions: Any = torch._C._nn
+untyped_threshold: Any = F.threshold
 
 
 @behaviour("nn", capabilities=("autograd",), sees=("value", "shape"))
 def losses_of_broadcast_targets(lab: Lab) -> None:
-    """Pointwise losses broadcast input and target with a warning, give the shape of both, also if the target
-    needs a gradient, and reduce to the sum or mean of that.
+    """Pointwise losses broadcast input and target with a warning. The unreduced loss has the broadcast shape,
+    also if the target requires a gradient. The reduced loss is its sum or mean.
     """
     functions: dict[str, Any] = {
         "mse": F.mse_loss,
@@ -34,26 +34,26 @@ def losses_of_broadcast_targets(lab: Lab) -> None:
     }
     small, large = lab.integers(2, 1), lab.integers(2, 10)
     for name, function in functions.items():
-        for word, left, right in (("target", small, large), ("input", large, small)):
+        for larger_operand, input, target_tensor in (("target", small, large), ("input", large, small)):
             each = lab.warns(
-                f"{name}, {word} larger",
-                lambda: function(left, right, reduction="none"),
+                f"{name}, {larger_operand} larger",
+                lambda: function(input, target_tensor, reduction="none"),
                 match="broadcasting",
             )
-            lab.close(f"{name}, {word} larger: value", each)
-            lab.holds(f"{name}, {word} larger: shape", each.shape == (2, 10))
-            whole = function(left.expand(2, 10), right.expand(2, 10), reduction="none")
-            lab.holds(f"{name}, {word} larger: as expanded", torch.allclose(each, whole))
+            lab.close(f"{name}, {larger_operand} larger: value", each)
+            lab.holds(f"{name}, {larger_operand} larger: shape", each.shape == (2, 10))
+            whole = function(input.expand(2, 10), target_tensor.expand(2, 10), reduction="none")
+            lab.holds(f"{name}, {larger_operand} larger: as expanded", torch.allclose(each, whole))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 lab.expect(
-                    f"{name}, {word}: sum",
-                    function(left, right, reduction="sum"),
-                    values(each).sum(),
+                    f"{name}, {larger_operand}: sum",
+                    function(input, target_tensor, reduction="sum"),
+                    to_wide_array(each).sum(),
                     roundings=64,
                 )
-                mean = function(left, right, reduction="mean")
-                lab.expect(f"{name}, {word}: mean", mean, values(each).mean(), roundings=64)
+                mean = function(input, target_tensor, reduction="mean")
+                lab.expect(f"{name}, {larger_operand}: mean", mean, to_wide_array(each).mean(), roundings=64)
         target = lab.integers(5, 10, requires_grad=True)
         result = function(lab.integers(5, 10), target, reduction="none")
         lab.holds(f"{name}: a target with a gradient keeps the shape", result.shape == target.shape)
@@ -62,8 +62,8 @@ def losses_of_broadcast_targets(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("autograd", "forward_ad"), sees=("error",))
 def refused_by_losses(lab: Lab) -> None:
-    """Losses refuse shapes that do not fit and probabilities outside of [0, 1]; what has no second
-    derivative, or no derivative in an argument, says so.
+    """Losses refuse shapes that do not fit and probabilities outside of [0, 1]. A derivative that is not
+    implemented raises an error.
     """
     wide, high = lab.floats(3, 5), lab.floats(5, 3)
     for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits"):
@@ -74,12 +74,16 @@ def refused_by_losses(lab: Lab) -> None:
         for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss"):
             function = getattr(F, name)
             lab.raises(f"{name} of other sizes", partial(function, wide, high), RuntimeError, ValueError)
-    # On the host: a device may check values in its kernels, by an assertion that ends its use.
-    good, target = (lab.floats(25, 25, low=0.1, high=0.9).cpu() for _ in range(2))
-    for word, shift in (("below 0", -1.0), ("above 1", 1.0)):
+    # On the host, because a device kernel may check values with an assertion that makes the device unusable.
+    probabilities, target = (lab.floats(25, 25, low=0.1, high=0.9).cpu() for _ in range(2))
+    for range_name, shift in (("below 0", -1.0), ("above 1", 1.0)):
         loss = F.binary_cross_entropy
-        lab.raises(f"an input {word}", partial(loss, good + shift, target), match="between 0 and 1")
-        lab.raises(f"a target {word}", partial(loss, good, target + shift), match="between 0 and 1")
+        lab.raises(
+            f"an input {range_name}", partial(loss, probabilities + shift, target), match="between 0 and 1"
+        )
+        lab.raises(
+            f"a target {range_name}", partial(loss, probabilities, target + shift), match="between 0 and 1"
+        )
     leaf = lab.floats(9, 10, requires_grad=True)
     (first,) = torch.autograd.grad(F.pdist(leaf, p=1.5).sum(), leaf, create_graph=True)
     lab.raises(
@@ -90,7 +94,8 @@ def refused_by_losses(lab: Lab) -> None:
     for name in ("running_mean", "running_var"):
         with forward_ad.dual_level():
             buffers: dict[str, Any] = {
-                word: lab.floats(10, low=0.5, high=1.0) for word in ("running_mean", "running_var")
+                range_name: lab.floats(10, low=0.5, high=1.0)
+                for range_name in ("running_mean", "running_var")
             }
             buffers[name] = forward_ad.make_dual(buffers[name], lab.floats(10))
             batch = forward_ad.make_dual(lab.floats(2, 10), lab.floats(2, 10))
@@ -102,15 +107,15 @@ def refused_by_losses(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error"))
 def activations_into_overlapping_memory(lab: Lab) -> None:
-    """An activation that would write into a tensor of which several elements share memory is refused, but
-    for threshold, which gives the same if it is written twice.
+    """An activation that writes into a tensor whose elements share memory is refused. threshold is an
+    exception, because writing twice gives the same result.
     """
     x = lab.floats(1, 6).expand(6, 6)
-    lab.raises("softplus", lambda: inner.softplus(x, out=x), match="unsupported operation")
-    lab.raises("softshrink", lambda: inner.softshrink(x, out=x), match="unsupported operation")
+    lab.raises("softplus", lambda: untyped_functions.softplus(x, out=x), match="unsupported operation")
+    lab.raises("softshrink", lambda: untyped_functions.softshrink(x, out=x), match="unsupported operation")
     for name, call in (
         ("by name", torch.threshold_),
-        ("by an option", partial(inner_threshold, inplace=True)),
+        ("by an option", partial(untyped_threshold, inplace=True)),
     ):
         row = lab.integers(1, 6)
         call(row.expand(6, 6), 0.5, 0.5)
@@ -119,8 +124,8 @@ def activations_into_overlapping_memory(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=("float64",), capabilities=("autograd",), sees=("value",))
 def activations_keep_gradients_whole(lab: Lab) -> None:
-    """The backward of a module that works in place leaves the gradient that it is given; softplus beneath a
-    low threshold has the derivative of its values.
+    """The backward pass of an in-place module does not change the gradient that it gets. softplus with a low
+    threshold has the derivative of its values.
     """
     for module in (
         nn.ReLU(True),
@@ -130,22 +135,22 @@ def activations_keep_gradients_whole(lab: Lab) -> None:
         nn.RReLU(inplace=True),
     ):
         leaf = lab.floats(5, 5, requires_grad=True)
-        given = lab.floats(5, 5)
-        before = given.clone()
-        module.eval()(leaf + 0).backward(given)
+        output_gradient = lab.floats(5, 5)
+        before = output_gradient.clone()
+        module.eval()(leaf + 0).backward(output_gradient)
         name = type(module).__name__
-        lab.holds(f"{name} leaves the gradient", torch.equal(given, before))
+        lab.holds(f"{name} leaves the gradient", torch.equal(output_gradient, before))
         lab.close(f"gradient of {name}", leaf.grad, roundings=64)
     soft = nn.Softplus(threshold=1)
-    near = lab.put(0.9, dtype=torch.float64, requires_grad=True)
-    lab.close("softplus near its threshold", soft(near).detach())
-    lab.holds("gradcheck of softplus passes", gradcheck(soft, near))
+    point = lab.put(0.9, dtype=torch.float64, requires_grad=True)
+    lab.close("softplus near its threshold", soft(point).detach())
+    lab.holds("gradcheck of softplus passes", gradcheck(soft, point))
 
 
 @behaviour("nn", sees=("value", "error"))
 def options_and_pickles_of_modules(lab: Lab) -> None:
-    """Padding is a list or a tuple; lists and dicts of parameters are made without a warning; a module with a
-    spectral norm is pickled by its state alone; a hook before the state of a lazy module runs.
+    """Padding can be a list or a tuple. Lists and dicts of parameters are created without a warning. A module
+    with a spectral norm refuses pickling and names the state dict. State-dict pre-hooks of a lazy module run.
     """
     x = lab.floats(1, 4, 7, 7)
     for padding in ([3, 3], (3, 3), 3):
@@ -154,21 +159,21 @@ def options_and_pickles_of_modules(lab: Lab) -> None:
             for weight in module.parameters():
                 weight.fill_(0.5)
         lab.close(f"padding {padding}", lab.to(module)(x).detach(), roundings=64)
-    made = lab.silent(
+    containers = lab.silent(
         "a list and a dict of parameters",
         lambda: (
             nn.ParameterList([nn.Parameter(lab.floats(2)), nn.Parameter(lab.floats(2))]),
             nn.ParameterDict({"a": nn.Parameter(lab.floats(2)), "b": nn.Parameter(lab.floats(2))}),
         ),
     )
-    lab.same("their parameters", [p.shape for module in made for p in module.parameters()])
+    lab.same("their parameters", [p.shape for module in containers for p in module.parameters()])
     normed = torch.nn.utils.parametrizations.spectral_norm(lab.to(nn.Linear(5, 7)))
     lab.raises("its pickle", lambda: pickle.dumps(normed), RuntimeError, match="state_dict")
     lab.same("its state", sorted(normed.state_dict()))
-    lazy, seen = nn.LazyLinear(3), []
-    lazy.register_state_dict_pre_hook(lambda module, prefix, keep: seen.append(prefix))
+    lazy, prefixes = nn.LazyLinear(3), []
+    lazy.register_state_dict_pre_hook(lambda module, prefix, keep: prefixes.append(prefix))
     lazy.state_dict(prefix="before.")
     lab.to(lazy)(lab.floats(2, 4))
     lazy.state_dict(prefix="after.")
-    lab.same("hooks before the state", seen)
-    lab.holds("each ran once", seen == ["before.", "after."])
+    lab.same("hooks before the state", prefixes)
+    lab.holds("each ran once", prefixes == ["before.", "after."])

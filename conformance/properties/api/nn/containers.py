@@ -1,4 +1,4 @@
-"""Containers of modules and parameters: lists, dicts and sequences that are edited and run."""
+"""Check containers of modules and parameters: lists, dicts and sequences that are edited and called."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from torch import nn
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import whole
+from conformance.properties.api._exact_modules import with_whole_number_state
 
 
-def _layers(lab: Lab, count: int) -> list[nn.Linear]:
-    return [whole(lab, nn.Linear(2, 2)) for _ in range(count)]
+def _linear_layers(lab: Lab, count: int) -> list[nn.Linear]:
+    return [with_whole_number_state(lab, nn.Linear(2, 2)) for _ in range(count)]
 
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def sequential_edits(lab: Lab) -> None:
-    """A Sequential is read, written, cut, joined and repeated like a list, and runs its layers in
+    """A Sequential can be read, changed, sliced, joined and repeated like a list, and calls its layers in
     list order.
     """
-    first, second, third, fourth = _layers(lab, 4)
+    first, second, third, fourth = _linear_layers(lab, 4)
     x = lab.integers(3, 2)
 
     def order(net: nn.Sequential) -> list[int]:
@@ -78,10 +78,10 @@ def sequential_edits(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error"))
 def module_lists_and_dicts(lab: Lab) -> None:
-    """ModuleList and ModuleDict hold modules like a list and a dict; what they hold is found, moved and
-    saved.
+    """ModuleList and ModuleDict store modules like a list and a dict. Their modules are
+    registered and saved.
     """
-    first, second, third, fourth = _layers(lab, 4)
+    first, second, third, fourth = _linear_layers(lab, 4)
     x = lab.integers(3, 2)
     items = nn.ModuleList([first, second])
     items += [third]
@@ -135,9 +135,7 @@ def module_lists_and_dicts(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error"))
 def parameter_lists_and_dicts(lab: Lab) -> None:
-    """ParameterList and ParameterDict register tensors as parameters, keep other values, and move what they
-    hold.
-    """
+    """ParameterList and ParameterDict register tensors as parameters and also store other values."""
     tensors = [lab.integers(2, 2) for _ in range(4)]
     items = nn.ParameterList([nn.Parameter(tensors[0]), nn.Parameter(tensors[1])])
     items.append(tensors[2])
@@ -145,7 +143,7 @@ def parameter_lists_and_dicts(lab: Lab) -> None:
     lab.holds("tensors become parameters", all(isinstance(parameter, nn.Parameter) for parameter in items))
     lab.same("values", list(items))
     lab.same("names", [name for name, _ in items.named_parameters()])
-    total = sum((parameter * (place + 1)).sum() for place, parameter in enumerate(items))
+    total = sum((parameter * (position + 1)).sum() for position, parameter in enumerate(items))
     total.backward()
     lab.same("gradients", [parameter.grad for parameter in items])
     lab.holds("a slice is a list", isinstance(items[1:3], nn.ParameterList) and items[1:3][0] is items[1])
@@ -183,30 +181,30 @@ def parameter_lists_and_dicts(lab: Lab) -> None:
 
 
 class Counted(nn.Module):
-    """A module that holds containers and strings."""
+    """A module with containers and a list."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__()
         self.items = nn.ParameterList([lab.integers(2), lab.integers(3)])
         self.table = nn.ParameterDict({"a": lab.integers(2), "word": "text"})
-        self.layers = nn.ModuleList(_layers(lab, 2))
+        self.layers = nn.ModuleList(_linear_layers(lab, 2))
         self.note = [1, 2]
 
 
 @behaviour("nn", sees=("alias",))
 def copies_of_containers(lab: Lab) -> None:
-    """deepcopy and pickle give containers with parameters of their own and equal values; a copy
-    shares them.
+    """deepcopy and pickle return containers with equal values and new parameters. copy.copy shares the
+    modules.
     """
     module = Counted(lab)
     by_pickle = pickle.loads(pickle.dumps(module))
     ways: list[tuple[str, Any]] = [("deepcopy", copy.deepcopy(module)), ("pickle", by_pickle)]
-    for what, copied in ways:
-        lab.same(f"state after {what}", dict(copied.state_dict()))
-        lab.same(f"names after {what}", [name for name, _ in copied.named_parameters()])
-        lab.apart(f"parameters after {what}", copied.items[0], module.items[0])
-        lab.holds(f"{what} keeps words", copied.note == [1, 2] and copied.table["word"] == "text")
-        lab.holds(f"{what} keeps types", type(copied.items) is nn.ParameterList)
+    for method_name, copied in ways:
+        lab.same(f"state after {method_name}", dict(copied.state_dict()))
+        lab.same(f"names after {method_name}", [name for name, _ in copied.named_parameters()])
+        lab.apart(f"parameters after {method_name}", copied.items[0], module.items[0])
+        lab.holds(f"{method_name} keeps words", copied.note == [1, 2] and copied.table["word"] == "text")
+        lab.holds(f"{method_name} keeps types", type(copied.items) is nn.ParameterList)
     shallow = copy.copy(module.layers)
     lab.holds("a copy holds the same modules", shallow[0] is module.layers[0])
     lab.shares("a detached parameter", module.items[0].detach(), module.items[0])
@@ -216,7 +214,7 @@ def copies_of_containers(lab: Lab) -> None:
 
 @behaviour("nn", sees=("shape",))
 def parameter_lists_on_meta(lab: Lab) -> None:
-    """Lists of meta parameters print, count and become real on the device with to_empty."""
+    """Lists of meta parameters can be printed. to_empty allocates them on the device."""
     items = nn.ParameterList(
         [nn.Parameter(torch.empty(2, 3, device="meta")), nn.Parameter(torch.empty(4, device="meta"))]
     )

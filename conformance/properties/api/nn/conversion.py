@@ -1,4 +1,4 @@
-"""Modules that are moved, cast and made real."""
+"""Check modules that are moved, cast and allocated from meta."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from torch import nn
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import gradients, whole
+from conformance.properties.api._exact_modules import gradients_by_name, with_whole_number_state
 
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def casting_modules(lab: Lab) -> None:
-    """to, float, double, half, bfloat16 and type cast what is floating, in place, and return the module."""
-    net = whole(lab, nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
+    """to, float, half, bfloat16 and type cast floating-point parameters and buffers in place and return the
+    module.
+    """
+    net = with_whole_number_state(lab, nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
     net.register_buffer("index", lab.integers(2, dtype=torch.int32))
     casts = {
         "half": lambda: net.half(),
@@ -33,7 +35,7 @@ def casting_modules(lab: Lab) -> None:
     lab.same("still runs", net[0](x))
     net[0](x).sum().backward()
     net.half()
-    lab.same("gradients are cast too", gradients(net[0]))
+    lab.same("gradients are cast too", gradients_by_name(net[0]))
     net.float()
     lab.raises("to an integer", lambda: net.to(torch.int64), TypeError)
     lab.raises("to two dtypes", lambda: net.to(torch.float32, torch.float16), TypeError)  # type: ignore[call-overload]
@@ -43,10 +45,10 @@ def casting_modules(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=("complex64",), sees=("value",))
 def complex_modules(lab: Lab) -> None:
-    """A module of complex parameters runs; casting a real one makes it complex, and warns that it may not
-    work.
+    """A module with complex parameters can be called. Casting a real module to a complex dtype gives a
+    warning.
     """
-    net = whole(lab, nn.Linear(2, 3))
+    net = with_whole_number_state(lab, nn.Linear(2, 3))
     x = lab.integers(4, 2)
     lab.same("result", net(x))
     real = nn.Linear(2, 2)
@@ -61,10 +63,10 @@ def complex_modules(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value",))
 def parameters_keep_their_identity(lab: Lab) -> None:
-    """Moving or casting a module keeps its parameters' objects, so that optimizers follow; results stay
-    leaves.
+    """Moving or casting a module keeps its Parameter objects, so that optimizers still update them. The
+    parameters stay leaves.
     """
-    net = whole(lab, nn.Linear(2, 2))
+    net = with_whole_number_state(lab, nn.Linear(2, 2))
     before = [id(parameter) for parameter in net.parameters()]
     net.to(lab.device).half().float()
     lab.same("the same objects", [id(parameter) for parameter in net.parameters()] == before)
@@ -72,7 +74,7 @@ def parameters_keep_their_identity(lab: Lab) -> None:
         "leaves that need gradients",
         [(parameter.is_leaf, parameter.requires_grad) for parameter in net.parameters()],
     )
-    frozen = whole(lab, nn.Linear(2, 2)).requires_grad_(False).half().float()
+    frozen = with_whole_number_state(lab, nn.Linear(2, 2)).requires_grad_(False).half().float()
     lab.same("frozen ones stay frozen", [parameter.requires_grad for parameter in frozen.parameters()])
     optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
     net.to(torch.float64).to(torch.float32) if lab.target.declares("float64") else net.half().float()
@@ -82,17 +84,19 @@ def parameters_keep_their_identity(lab: Lab) -> None:
     overwrite = torch.__future__.get_overwrite_module_params_on_conversion()
     torch.__future__.set_overwrite_module_params_on_conversion(True)
     try:
-        kept = net.weight
+        old_weight = net.weight
         net.half()
-        lab.holds("overwritten when asked to", net.weight is not kept and kept.dtype == torch.float32)
+        lab.holds(
+            "overwritten when asked to", net.weight is not old_weight and old_weight.dtype == torch.float32
+        )
     finally:
         torch.__future__.set_overwrite_module_params_on_conversion(overwrite)
 
 
 @behaviour("nn", sees=("value", "error"))
 def views_in_modules(lab: Lab) -> None:
-    """Writes in place through apply change the parameters, and count as a new version of them."""
-    net = whole(lab, nn.Linear(3, 2))
+    """In-place writes to parameters in apply change the parameters and their version counters."""
+    net = with_whole_number_state(lab, nn.Linear(3, 2))
     version = net.weight._version
     with torch.no_grad():
         net.apply(lambda child: child.weight.mul_(2))  # type: ignore[arg-type,operator]
@@ -111,8 +115,8 @@ def views_in_modules(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("shape", "error"))
 def modules_from_meta(lab: Lab) -> None:
-    """A meta module becomes real with to_empty, submodules only if it recurses; skip_init leaves memory
-    alone.
+    """to_empty allocates the memory of a meta module, and of its submodules if recurse is set. skip_init
+    creates a module without initialization.
     """
     net = nn.Sequential(nn.Linear(2, 3, device="meta"), nn.BatchNorm1d(3, device="meta"))
     lab.raises("to(device) from meta", lambda: net.to(lab.device), NotImplementedError, match="(?i)to_empty")

@@ -1,6 +1,4 @@
-"""Convolutions: padding, groups, sizes of the output, gradients, empty input, memory formats, and
-refusals.
-"""
+"""Check convolutions: padding, groups, output sizes, gradients, empty input, memory formats, and refusals."""
 
 from __future__ import annotations
 
@@ -12,7 +10,11 @@ from torch.nn import functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import gradients, near, whole
+from conformance.properties.api._exact_modules import (
+    gradients_by_name,
+    show_close_convolution,
+    with_whole_number_state,
+)
 
 FUNCTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 MODULES = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
@@ -20,23 +22,25 @@ MODULES = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 @behaviour("nn", dtypes=("float32", "complex64"), level="core", capabilities=("autograd",), sees=("value",))
 def same_and_valid_padding(lab: Lab) -> None:
-    """padding="valid" pads nothing, and "same" keeps the size, with the odd element at the end; values and
-    gradients agree.
+    """padding="valid" adds no padding. padding="same" preserves the size, with the odd element at the end.
+    Values and gradients are correct.
     """
     for dims, call in FUNCTIONS.items():
         for kernel, dilation in ((3, 1), (4, 1), (2, 2), (4, 3), (1, 1)):
             x = lab.integers(1, 2, *(7, 6, 5)[:dims], requires_grad=True)
             w = lab.integers(3, 2, *(kernel, 3, 2)[:dims], requires_grad=True)
-            word = f"{dims} dimensions, kernel {kernel}, dilation {dilation}"
+            label = f"{dims} dimensions, kernel {kernel}, dilation {dilation}"
             same = call(x, w, padding="same", dilation=dilation)
-            lab.holds(f"the size is kept: {word}", same.shape[2:] == x.shape[2:])
-            near(lab, f"same: {word}", same)
-            room = [dilation * (size - 1) for size in w.shape[2:]]
-            around = [side for pad in reversed(room) for side in (pad // 2, pad - pad // 2)]
-            near(lab, f"padded by hand: {word}", call(F.pad(x, around), w, dilation=dilation))
-            near(
+            lab.holds(f"the size is kept: {label}", same.shape[2:] == x.shape[2:])
+            show_close_convolution(lab, f"same: {label}", same)
+            total_padding = [dilation * (size - 1) for size in w.shape[2:]]
+            padding_by_side = [side for pad in reversed(total_padding) for side in (pad // 2, pad - pad // 2)]
+            show_close_convolution(
+                lab, f"padded by hand: {label}", call(F.pad(x, padding_by_side), w, dilation=dilation)
+            )
+            show_close_convolution(
                 lab,
-                f"gradients: {word}",
+                f"gradients: {label}",
                 torch.autograd.grad(same.real.sum() if same.is_complex() else same.sum(), (x, w)),
             )
         x, w = (
@@ -44,8 +48,8 @@ def same_and_valid_padding(lab: Lab) -> None:
             lab.integers(3, 2, *(2,) * dims, requires_grad=True),
         )
         result = call(x, w, padding="valid")
-        near(lab, f"valid: {dims}", (result, call(x, w)))
-        near(
+        show_close_convolution(lab, f"valid: {dims}", (result, call(x, w)))
+        show_close_convolution(
             lab,
             f"gradients of valid: {dims}",
             torch.autograd.grad(result.abs().sum() if not result.is_complex() else result.real.sum(), (x, w)),
@@ -56,8 +60,8 @@ def same_and_valid_padding(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def padding_of_convolution_modules(lab: Lab) -> None:
-    """Modules pad as their functions do, or by reflection, replication and circularly, and refuse impossible
-    padding.
+    """Modules pad with zeros, by reflection, by replication or circularly, like the padding functions. They
+    refuse impossible padding.
     """
     for dims, make in MODULES.items():
         x = lab.integers(1, 2, *(6, 5, 4)[:dims])
@@ -69,8 +73,8 @@ def padding_of_convolution_modules(lab: Lab) -> None:
             ("zeros", "same"),
             ("circular", "same"),
         ):
-            module = whole(lab, make(2, 2, 3, padding=padding, padding_mode=mode))  # type: ignore[arg-type]
-            near(lab, f"{dims} dimensions, {mode}, {padding}", module(x))
+            module = with_whole_number_state(lab, make(2, 2, 3, padding=padding, padding_mode=mode))  # type: ignore[arg-type]
+            show_close_convolution(lab, f"{dims} dimensions, {mode}, {padding}", module(x))
             if mode != "zeros":
                 amount = 1 if padding == "same" else padding
                 by_hand = FUNCTIONS[dims](
@@ -78,7 +82,7 @@ def padding_of_convolution_modules(lab: Lab) -> None:
                     module.weight,
                     module.bias,
                 )
-                near(lab, f"{dims} dimensions, {mode}, {padding}, by hand", by_hand)
+                show_close_convolution(lab, f"{dims} dimensions, {mode}, {padding}, by hand", by_hand)
         lab.raises(f"{dims}: an unknown word", lambda: make(2, 2, 3, padding="full"), ValueError)
         lab.raises(f"{dims}: an unknown mode", lambda: make(2, 2, 3, padding_mode="blue"), ValueError)  # type: ignore[arg-type]
         lab.raises(f"{dims}: same with a stride", lambda: make(2, 2, 3, padding="same", stride=2), ValueError)
@@ -101,8 +105,8 @@ def padding_of_convolution_modules(lab: Lab) -> None:
     sees=("value",),
 )
 def grouped_convolutions(lab: Lab) -> None:
-    """A convolution of groups is one convolution for each group, in value and gradient; of one channel each
-    too.
+    """A grouped convolution equals one convolution per group, in values and gradients, including depthwise
+    convolutions.
     """
     for dims, groups, inputs, outputs, bias in (
         (2, 2, 4, 4, True),
@@ -113,18 +117,18 @@ def grouped_convolutions(lab: Lab) -> None:
         (1, 4, 4, 4, False),
         (3, 2, 2, 4, True),
     ):
-        module = whole(lab, MODULES[dims](inputs, outputs, 3, groups=groups, bias=bias))
+        module = with_whole_number_state(lab, MODULES[dims](inputs, outputs, 3, groups=groups, bias=bias))
         x = lab.integers(2, inputs, *(5,) * dims, requires_grad=True)
         y = module(x)
-        push = lab.integers(*y.shape)
-        y.backward(push)
-        word = f"{dims} dimensions, {inputs} to {outputs} in {groups}"
-        near(lab, f"result: {word}", y)
-        near(lab, f"gradients: {word}", (x.grad, gradients(module)))
+        output_gradient = lab.integers(*y.shape)
+        y.backward(output_gradient)
+        label = f"{dims} dimensions, {inputs} to {outputs} in {groups}"
+        show_close_convolution(lab, f"result: {label}", y)
+        show_close_convolution(lab, f"gradients: {label}", (x.grad, gradients_by_name(module)))
         parts = []
-        for part in range(groups):
-            rows = slice(part * outputs // groups, (part + 1) * outputs // groups)
-            columns = slice(part * inputs // groups, (part + 1) * inputs // groups)
+        for group in range(groups):
+            rows = slice(group * outputs // groups, (group + 1) * outputs // groups)
+            columns = slice(group * inputs // groups, (group + 1) * inputs // groups)
             parts.append(
                 FUNCTIONS[dims](
                     x.detach()[:, columns],
@@ -132,12 +136,12 @@ def grouped_convolutions(lab: Lab) -> None:
                     None if module.bias is None else module.bias.detach()[rows],
                 )
             )
-        near(lab, f"group by group: {word}", torch.cat(parts, 1))
+        show_close_convolution(lab, f"group by group: {label}", torch.cat(parts, 1))
     with torch.no_grad():
-        near(lab, "without gradients", module(x))
+        show_close_convolution(lab, "without gradients", module(x))
     wide = lab.integers(2, 2, 4, 20, requires_grad=True)
     weight = lab.integers(2, 1, 3, 5, requires_grad=True)
-    near(
+    show_close_convolution(
         lab,
         "strides that differ",
         torch.autograd.grad(
@@ -148,11 +152,11 @@ def grouped_convolutions(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
 def convolution_gradients(lab: Lab) -> None:
-    """First and second gradients of convolutions are correct over strides, paddings, dilations and groups;
-    torch.nn.grad gives them too.
+    """First and second gradients of convolutions are correct for strides, paddings, dilations and groups.
+    torch.nn.grad returns the same gradients.
     """
     for dims, call in FUNCTIONS.items():
-        backs = [getattr(torch.nn.grad, f"conv{dims}d_{word}") for word in ("input", "weight")]  # type: ignore[attr-defined]
+        gradient_functions = [getattr(torch.nn.grad, f"conv{dims}d_{label}") for label in ("input", "weight")]  # type: ignore[attr-defined]
         for stride, padding, dilation, groups in ((1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 1), (2, 0, 1, 2)):
             options: dict[str, Any] = {
                 "stride": stride,
@@ -163,19 +167,27 @@ def convolution_gradients(lab: Lab) -> None:
             x: Any = lab.integers(2, 2, *(7,) * dims, requires_grad=True)
             w = lab.integers(4, 2 // groups, *(3,) * dims, requires_grad=True)
             y = call(x, w, **options)
-            push = lab.integers(*y.shape, requires_grad=True)
-            results = torch.autograd.grad(y, (x, w), push, create_graph=True)
-            word = f"{dims}: {options}"
-            near(lab, f"gradients, {word}", results)
-            near(lab, f"of the input by function, {word}", backs[0](x.shape, w, push, **options))
-            near(lab, f"of the weight by function, {word}", backs[1](x, w.shape, push, **options))
+            output_gradient = lab.integers(*y.shape, requires_grad=True)
+            results = torch.autograd.grad(y, (x, w), output_gradient, create_graph=True)
+            label = f"{dims}: {options}"
+            show_close_convolution(lab, f"gradients, {label}", results)
+            show_close_convolution(
+                lab,
+                f"of the input by function, {label}",
+                gradient_functions[0](x.shape, w, output_gradient, **options),
+            )
+            show_close_convolution(
+                lab,
+                f"of the weight by function, {label}",
+                gradient_functions[1](x, w.shape, output_gradient, **options),
+            )
             if dims < 3:
-                near(
+                show_close_convolution(
                     lab,
-                    f"second gradients, {word}",
-                    torch.autograd.grad([gradient.sum() for gradient in results], (x, w, push)),
+                    f"second gradients, {label}",
+                    torch.autograd.grad([gradient.sum() for gradient in results], (x, w, output_gradient)),
                 )
-    module: Any = whole(lab, nn.Conv2d(2, 3, 3))
+    module: Any = with_whole_number_state(lab, nn.Conv2d(2, 3, 3))
     x = lab.integers(2, 2, 5, 5, requires_grad=True)
     y = module(x)
     many = lab.integers(2, 2, 3, 3, 3)[:, 1]
@@ -183,25 +195,25 @@ def convolution_gradients(lab: Lab) -> None:
     strided = x.grad.clone()
     x.grad = None
     y.backward(many.contiguous())
-    near(lab, "a strided gradient", (strided, x.grad))
+    show_close_convolution(lab, "a strided gradient", (strided, x.grad))
     channels = module.to(memory_format=torch.channels_last)
     z = x.detach().contiguous(memory_format=torch.channels_last).requires_grad_()
     channels.zero_grad()
     channels(z).backward(many)
-    near(lab, "channels last", (z.grad, gradients(channels)))
+    show_close_convolution(lab, "channels last", (z.grad, gradients_by_name(channels)))
     tbc = (
         lab.integers(5, 2, 3, requires_grad=True),
         lab.integers(2, 3, 4, requires_grad=True),
         lab.integers(4, requires_grad=True),
     )
     y = F.conv_tbc(*tbc, pad=1)
-    near(lab, "of time, batch, channels", (y, torch.autograd.grad(y.sum(), tbc)))
+    show_close_convolution(lab, "of time, batch, channels", (y, torch.autograd.grad(y.sum(), tbc)))
 
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("error",))
 def backward_of_a_convolution_twice(lab: Lab) -> None:
-    """A second backward pass through a freed graph of a convolution is an error, as is a missing argument."""
-    module = whole(lab, nn.Conv2d(2, 3, 3))
+    """A second backward pass through a freed graph of a convolution is an error. So is a missing input."""
+    module = with_whole_number_state(lab, nn.Conv2d(2, 3, 3))
     y = module(lab.integers(2, 2, 5, 5)).sum()
     y.backward()
     lab.raises("backward twice", lambda: y.backward(), match="retain_graph")
@@ -210,24 +222,26 @@ def backward_of_a_convolution_twice(lab: Lab) -> None:
 
 @behaviour("nn", level="core", dtypes=("float32", "bfloat16", "complex64"), sees=("error", "message"))
 def refusals_of_convolutions(lab: Lab) -> None:
-    """Convolutions refuse kernels that do not fit, strides that are not positive, other channels, dtypes and
-    dimensions.
+    """Convolutions refuse kernels that are too large, strides and dilations that are not positive, negative
+    padding, and wrong channels, dtypes or numbers of dimensions.
     """
     for dims, make in MODULES.items():
         size = (4,) * dims
         lab.raises(
             f"{dims}: a kernel that does not fit",
-            lambda: whole(lab, make(2, 2, 6))(lab.integers(1, 2, *size)),
+            lambda: with_whole_number_state(lab, make(2, 2, 6))(lab.integers(1, 2, *size)),
             match="(?i)kernel size",
         )
         lab.raises(
             f"{dims}: nor when dilated",
-            lambda: whole(lab, make(2, 2, 3, dilation=2, stride=2))(lab.integers(1, 2, *size)),
+            lambda: with_whole_number_state(lab, make(2, 2, 3, dilation=2, stride=2))(
+                lab.integers(1, 2, *size)
+            ),
         )
         for stride in (-1, 0):
             lab.raises(
                 f"{dims}: a stride of {stride}",
-                lambda: whole(lab, make(2, 2, 3, stride=stride))(lab.integers(1, 2, *size)),
+                lambda: with_whole_number_state(lab, make(2, 2, 3, stride=stride))(lab.integers(1, 2, *size)),
                 match="(?i)stride",
             )
         lab.raises(
@@ -240,7 +254,7 @@ def refusals_of_convolutions(lab: Lab) -> None:
             lambda: FUNCTIONS[dims](lab.integers(1, 2, *size), lab.integers(2, 2, *(2,) * dims), dilation=0),
             match="(?i)dilation",
         )
-        module = whole(lab, make(2, 2, 3))
+        module = with_whole_number_state(lab, make(2, 2, 3))
         lab.raises(f"{dims}: other channels", lambda: module(lab.integers(1, 3, *size)), match="(?i)channels")
         for extra in ((), (1, 1, 1)):
             shape = size[: dims - 1] + extra if not extra else (1, 2, *size, *extra[:2])
@@ -259,25 +273,27 @@ def refusals_of_convolutions(lab: Lab) -> None:
             ),
         )
         lab.same(
-            f"{dims}: a kernel that just fits", whole(lab, make(1, 1, 4))(lab.integers(2, 1, *size)).shape
+            f"{dims}: a kernel that just fits",
+            with_whole_number_state(lab, make(1, 1, 4))(lab.integers(2, 1, *size)).shape,
         )
         lab.same(
-            f"{dims}: with padding", whole(lab, make(1, 1, 6, padding=1))(lab.integers(2, 1, *size)).shape
+            f"{dims}: with padding",
+            with_whole_number_state(lab, make(1, 1, 6, padding=1))(lab.integers(2, 1, *size)).shape,
         )
 
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def sizes_of_transposed_convolutions(lab: Lab) -> None:
-    """A transposed convolution undoes the shape of a convolution; output_size chooses among those that a
-    stride allows.
+    """A transposed convolution inverts the shape of a convolution. output_size selects one of the sizes that
+    the stride allows.
     """
-    module = whole(lab, nn.ConvTranspose2d(2, 3, 3, stride=3, padding=0, output_padding=2))
+    module = with_whole_number_state(lab, nn.ConvTranspose2d(2, 3, 3, stride=3, padding=0, output_padding=2))
     x = lab.integers(2, 2, 4, 4)
     lab.same("its own size", module(x).shape)
     for height in range(10, 16):
         size = (height, 13)
         if 12 <= height <= 14:
-            near(lab, f"size {size}", module(x, output_size=size))
+            show_close_convolution(lab, f"size {size}", module(x, output_size=size))
         else:
             lab.raises(f"size {size}", lambda: module(x, output_size=size), ValueError)
     lab.same("a size with batch and channels", module(x, output_size=(2, 3, 12, 14)).shape)
@@ -285,22 +301,26 @@ def sizes_of_transposed_convolutions(lab: Lab) -> None:
         options: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
         y = lab.integers(1, 2, 13, 14)
         forth, back = (
-            whole(lab, nn.Conv2d(2, 1, kernel, **options)),
-            whole(lab, nn.ConvTranspose2d(1, 2, kernel, **options)),
+            with_whole_number_state(lab, nn.Conv2d(2, 1, kernel, **options)),
+            with_whole_number_state(lab, nn.ConvTranspose2d(1, 2, kernel, **options)),
         )
-        near(lab, f"there and back, {options}", back(forth(y), output_size=y.shape))
+        show_close_convolution(lab, f"there and back, {options}", back(forth(y), output_size=y.shape))
     for dims, make in ((1, nn.ConvTranspose1d), (2, nn.ConvTranspose2d), (3, nn.ConvTranspose3d)):
-        plane = whole(lab, make(2, 2, 4, stride=4, padding=1))
+        plane = with_whole_number_state(lab, make(2, 2, 4, stride=4, padding=1))
         small = lab.integers(2, *(3,) * dims)
-        near(lab, f"{dims}: without a batch", plane(small, output_size=(2, *(12,) * dims)))
-        full = whole(lab, make(2, 2, 2))
-        near(
+        show_close_convolution(lab, f"{dims}: without a batch", plane(small, output_size=(2, *(12,) * dims)))
+        full = with_whole_number_state(lab, make(2, 2, 2))
+        show_close_convolution(
             lab,
             f"{dims}: a full size",
             full(lab.integers(1, 2, *(1,) * dims), output_size=(1, 2, *(2,) * dims)),
         )
-        grouped = whole(lab, make(4, 4, 3, groups=2, stride=2, output_padding=1, dilation=2))
+        grouped = with_whole_number_state(
+            lab, make(4, 4, 3, groups=2, stride=2, output_padding=1, dilation=2)
+        )
         z = lab.integers(1, 4, *(3,) * dims, requires_grad=True)
         y = grouped(z)
         y.sum().backward()
-        near(lab, f"{dims}: groups, output padding, dilation", (y, z.grad, gradients(grouped)))
+        show_close_convolution(
+            lab, f"{dims}: groups, output padding, dilation", (y, z.grad, gradients_by_name(grouped))
+        )

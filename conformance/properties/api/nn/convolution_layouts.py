@@ -1,4 +1,4 @@
-"""Convolutions of nothing, of strided memory, and in other memory formats."""
+"""Check convolutions of empty input, of strided memory, and in other memory formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import near, whole
+from conformance.properties.api._exact_modules import show_close_convolution, with_whole_number_state
 
 FUNCTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
@@ -18,7 +18,7 @@ TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3
 
 @behaviour("nn", dtypes=("float32", "complex64"), level="core", sees=("shape", "error"))
 def convolutions_of_nothing(lab: Lab) -> None:
-    """Convolutions of no samples or no channels give results of their shape and gradients of zeros."""
+    """Convolutions without samples or channels return results of the correct shape and gradients of zero."""
     for name, module, shape in (
         ("no samples", nn.Conv2d(4, 4, 3, stride=2, padding=1, groups=4), (0, 4, 4, 4)),
         ("no samples, one dimension", nn.Conv1d(4, 8, 3), (0, 4, 9)),
@@ -32,68 +32,74 @@ def convolutions_of_nothing(lab: Lab) -> None:
         ("no channels", nn.Conv1d(0, 8, 2, stride=2), (2, 0, 15)),
         ("no channels, two dimensions", nn.Conv2d(0, 3, 3, stride=2), (2, 0, 7, 9)),
     ):
-        whole(lab, module)
+        with_whole_number_state(lab, module)
         x = lab.integers(*shape, requires_grad=True)
         y = module(x)
         lab.same(f"shape of {name}", y.shape)
         with torch.no_grad():
             lab.same(f"shape of {name} without gradients", module(x).shape)
         (y.real if y.is_complex() else y).sum().backward()
-        near(lab, f"gradient of {name}", x.grad)
+        show_close_convolution(lab, f"gradient of {name}", x.grad)
     lab.expect(
         "a shape by hand",
-        (whole(lab, nn.Conv2d(1, 1, 2)).to(lab.device)(lab.integers(1, 1, 3, 3)) * 0).abs() + 1,
+        (with_whole_number_state(lab, nn.Conv2d(1, 1, 2)).to(lab.device)(lab.integers(1, 1, 3, 3)) * 0).abs()
+        + 1,
         [[[[1.0, 1.0], [1.0, 1.0]]]],
     )
-    lab.raises("a channel too many", lambda: whole(lab, nn.Conv2d(0, 3, 3))(lab.integers(2, 1, 5, 5)))
+    lab.raises(
+        "a channel too many",
+        lambda: with_whole_number_state(lab, nn.Conv2d(0, 3, 3))(lab.integers(2, 1, 5, 5)),
+    )
 
 
 @behaviour(
     "nn", level="core", dtypes=("float32", "complex64"), capabilities=("non_contiguous",), sees=("value",)
 )
 def strided_convolutions(lab: Lab) -> None:
-    """Convolutions of inputs, weights and biases that are strided, expanded or permuted equal those of
-    contiguous ones.
+    """Convolutions of strided, expanded or permuted inputs, weights and biases equal the convolutions of
+    contiguous tensors.
     """
     for dims, call in FUNCTIONS.items():
         for groups in (1, 3):
             weight = lab.integers(*(3,) * dims).expand(3, 3 // groups, *(3,) * dims).detach().requires_grad_()
             x = lab.integers(1, 3, *(5,) * dims, requires_grad=True)
-            for word, function in (("convolution", call), ("transposed", TRANSPOSED[dims])):
+            for label, function in (("convolution", call), ("transposed", TRANSPOSED[dims])):
                 y = function(x, weight, groups=groups)
-                near(lab, f"{word}, {dims}, {groups}", (y, function(x, weight.contiguous(), groups=groups)))
-                near(
+                show_close_convolution(
+                    lab, f"{label}, {dims}, {groups}", (y, function(x, weight.contiguous(), groups=groups))
+                )
+                show_close_convolution(
                     lab,
-                    f"gradients, {word}, {dims}, {groups}",
+                    f"gradients, {label}, {dims}, {groups}",
                     torch.autograd.grad((y.real if y.is_complex() else y).sum(), (x, weight)),
                 )
     x = lab.integers(2, 3, 6, 6, 2)[..., 1]
     weight, bias = lab.integers(4, 3, 3, 3, 2)[..., 1], lab.integers(4, 2)[:, 1]
-    near(
+    show_close_convolution(
         lab,
         "with gaps",
         (F.conv2d(x, weight, bias), F.conv2d(x.contiguous(), weight.contiguous(), bias.contiguous())),
     )
     image = lab.integers(1, 9, 8, 3).permute(0, 3, 1, 2)
     for radius in (1, 2, 3):
-        near(
+        show_close_convolution(
             lab,
             f"a permuted image, {radius}",
             F.conv2d(image, lab.integers(3, 1, 1, 2 * radius + 1), groups=3),
         )
-    near(
+    show_close_convolution(
         lab,
         "along one axis of a volume",
         F.conv3d(lab.integers(2, 3, 3, 3, 20), lab.integers(3, 1, 1, 1, 17), groups=3),
     )
-    near(
+    show_close_convolution(
         lab,
         "transposed, padded, in groups",
         F.conv1d(lab.integers(1, 1, 8).transpose(1, 2), lab.integers(8, 1, 16), lab.integers(8), 1, 8, 1, 8),
     )
     single = lab.integers(1, 4, 5, 5)
     odd = single.as_strided(single.shape, (single.stride(0) + 7, *single.stride()[1:]))
-    near(
+    show_close_convolution(
         lab,
         "a stride that does not matter",
         (F.conv2d(odd, lab.integers(2, 4, 1, 1)), F.conv_transpose2d(odd, lab.integers(4, 2, 1, 1))),
@@ -102,10 +108,12 @@ def strided_convolutions(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def memory_formats_of_weights(lab: Lab) -> None:
-    """convert_conv2d_weight_memory_format lays out the weights of convolutions and changes no value."""
+    """convert_conv2d_weight_memory_format and convert_conv3d_weight_memory_format change the memory format of
+    convolution weights and no value.
+    """
     x = lab.integers(2, 4, 5, 5)
     for make in (nn.Conv2d, nn.ConvTranspose2d):
-        net = nn.Sequential(whole(lab, make(4, 3, 3)), nn.ReLU())
+        net = nn.Sequential(with_whole_number_state(lab, make(4, 3, 3)), nn.ReLU())
         before = net(x)
         for layout in (torch.channels_last, torch.contiguous_format):
             converted: Any = nn.utils.convert_conv2d_weight_memory_format(net, layout)
@@ -113,11 +121,11 @@ def memory_formats_of_weights(lab: Lab) -> None:
                 f"{make.__name__}: weights in {layout}",
                 converted[0].weight.is_contiguous(memory_format=layout),
             )
-            near(lab, f"{make.__name__}: values in {layout}", (converted(x), before))
-    volume = nn.Sequential(whole(lab, nn.ConvTranspose3d(2, 3, 2)))
+            show_close_convolution(lab, f"{make.__name__}: values in {layout}", (converted(x), before))
+    volume = nn.Sequential(with_whole_number_state(lab, nn.ConvTranspose3d(2, 3, 2)))
     y = lab.integers(1, 2, 3, 3, 3)
     before = volume(y)
     for layout in (torch.channels_last_3d, torch.contiguous_format):
         converted = nn.utils.convert_conv3d_weight_memory_format(volume, layout)
         lab.holds(f"of three dimensions in {layout}", converted[0].weight.is_contiguous(memory_format=layout))
-        near(lab, f"values of three dimensions in {layout}", (converted(y), before))
+        show_close_convolution(lab, f"values of three dimensions in {layout}", (converted(y), before))

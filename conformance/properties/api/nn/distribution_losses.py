@@ -1,4 +1,4 @@
-"""Loss functions between distributions, between vectors, and over sequences."""
+"""Check loss functions between distributions, between vectors, and over sequences."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torch.nn import functional as F
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
-#: F without its annotations: lengths of ctc_loss may be tuples too.
-untyped: Any = F
+#: F without its annotations: the lengths of ctc_loss may also be tuples.
+untyped_functional: Any = F
 
 REDUCTIONS = ("none", "mean", "sum")
 
 
 @behaviour("nn", sees=("value", "warning"))
 def kl_divergence(lab: Lab) -> None:
-    """KL divergence takes logarithms and probabilities, in any dtype of the target, and averages over the
-    batch if asked.
+    """KL divergence accepts probabilities and logarithms as targets, with any floating-point dtype.
+    reduction="batchmean" averages over the batch.
     """
     log = lab.put([[0.5, 0.5], [0.25, 0.75]], dtype=lab.dtype).log()
     target = lab.put([[1.0, 0.0], [0.25, 0.75]], dtype=lab.dtype)
@@ -57,7 +57,7 @@ def kl_divergence(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def losses_between_vectors(lab: Lab) -> None:
-    """Cosine embedding, margin ranking and triplet losses follow their definitions, for each reduction and
+    """Cosine embedding, margin ranking and triplet losses agree with their definitions for each reduction and
     margin.
     """
     a = lab.put([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]], dtype=lab.dtype, requires_grad=True)
@@ -89,22 +89,25 @@ def losses_between_vectors(lab: Lab) -> None:
     )
     lab.expect("its sum", nn.MarginRankingLoss(2.0, reduction="sum")(x, y, sign), 9.0)
     anchor = lab.put([[0.0, 0.0], [0.0, 0.0]], dtype=lab.dtype, requires_grad=True)
-    near, far = (
+    positive, negative = (
         lab.put([[3.0, 4.0], [0.0, 1.0]], dtype=lab.dtype),
         lab.put([[0.0, 2.0], [6.0, 8.0]], dtype=lab.dtype),
     )
     lab.expect(
-        "triplets", F.triplet_margin_loss(anchor, near, far, reduction="none"), [4.0, 0.0], roundings=32
+        "triplets",
+        F.triplet_margin_loss(anchor, positive, negative, reduction="none"),
+        [4.0, 0.0],
+        roundings=32,
     )
-    swapped = F.triplet_margin_loss(anchor, near, far, swap=True, reduction="none")
+    swapped = F.triplet_margin_loss(anchor, positive, negative, swap=True, reduction="none")
     lab.close("with the closer negative", swapped, roundings=32)
     for reduction in REDUCTIONS:
-        by_function = F.triplet_margin_with_distance_loss(anchor, near, far, reduction=reduction)
+        by_function = F.triplet_margin_with_distance_loss(anchor, positive, negative, reduction=reduction)
         lab.close(f"with the default distance, {reduction}", by_function, roundings=32)
         with_distance = F.triplet_margin_with_distance_loss(
             anchor,
-            near,
-            far,
+            positive,
+            negative,
             distance_function=lambda p, q: (p - q).abs().sum(1),
             margin=2.0,
             reduction=reduction,
@@ -112,8 +115,8 @@ def losses_between_vectors(lab: Lab) -> None:
         lab.same(f"with a distance of one's own, {reduction}", with_distance)
         with_swap = F.triplet_margin_with_distance_loss(
             anchor,
-            near,
-            far,
+            positive,
+            negative,
             distance_function=lambda p, q: (p - q).abs().sum(1),
             swap=True,
             reduction=reduction,
@@ -123,12 +126,14 @@ def losses_between_vectors(lab: Lab) -> None:
     lab.same("gradient of the anchor", anchor.grad)
     F.cosine_embedding_loss(a, b, sign, reduction="sum").backward()
     lab.close("gradient of cosine embedding", a.grad, roundings=64)
-    lab.expect("one triplet", F.triplet_margin_loss(anchor.detach()[0], near[0], far[0]), 4.0, roundings=32)
+    lab.expect(
+        "one triplet", F.triplet_margin_loss(anchor.detach()[0], positive[0], negative[0]), 4.0, roundings=32
+    )
 
 
 @behaviour("nn", sees=("value",))
 def gaussian_losses(lab: Lab) -> None:
-    """Gaussian NLL takes one variance for each element, for each row, or for all, and clamps small ones."""
+    """Gaussian NLL accepts one variance per element or per row, and clamps small variances."""
     x, t = lab.floats(4, 3), lab.floats(4, 3)
     each = lab.floats(4, 1, low=0.5, high=2)
     full = each.expand(4, 3)
@@ -161,8 +166,8 @@ def gaussian_losses(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def distances(lab: Lab) -> None:
-    """Pairwise distance, cosine similarity and pdist follow their definitions, broadcast, and take empty
-    inputs.
+    """Pairwise distance, cosine similarity and pdist agree with their definitions, broadcast, and accept
+    empty inputs.
     """
     a = lab.put([[0.0, 0.0], [3.0, 4.0]], dtype=lab.dtype)
     lab.expect("pairwise", F.pairwise_distance(a, a.flip(0), eps=0.0), [5.0, 5.0], roundings=8)
@@ -207,8 +212,8 @@ def distances(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error"))
 def connectionist_temporal_classification(lab: Lab) -> None:
-    """CTC agrees across its forms of targets and lengths, is infinite if no path exists, and refuses bad
-    lengths.
+    """CTC loss gives equal results for all forms of targets and lengths. It is infinite if no path exists,
+    and refuses invalid lengths.
     """
     log: Any = lab.floats(6, 2, 4).log_softmax(2).requires_grad_()
     targets = lab.put([[1, 2, 3], [2, 2, 1]])
@@ -216,66 +221,76 @@ def connectionist_temporal_classification(lab: Lab) -> None:
     for reduction in REDUCTIONS:
         lab.close(
             f"padded, {reduction}",
-            untyped.ctc_loss(log, targets, (6, 6), (3, 2), reduction=reduction),
+            untyped_functional.ctc_loss(log, targets, (6, 6), (3, 2), reduction=reduction),
             roundings=256,
         )
         lab.close(
             f"in a row, {reduction}",
-            untyped.ctc_loss(log, flat, (6, 6), (3, 2), reduction=reduction),
+            untyped_functional.ctc_loss(log, flat, (6, 6), (3, 2), reduction=reduction),
             roundings=256,
         )
-        tensors = untyped.ctc_loss(log, targets, lab.put([6, 5]), lab.put([3, 2]), reduction=reduction)
+        tensors = untyped_functional.ctc_loss(
+            log, targets, lab.put([6, 5]), lab.put([3, 2]), reduction=reduction
+        )
         lab.close(f"lengths in tensors, {reduction}", tensors, roundings=256)
-    untyped.ctc_loss(log, targets, (6, 5), (3, 2), reduction="sum").backward()
+    untyped_functional.ctc_loss(log, targets, (6, 5), (3, 2), reduction="sum").backward()
     lab.close("gradient", log.grad, roundings=512)
     lab.close(
         "a target of no labels",
-        untyped.ctc_loss(log, targets, (6, 6), (0, 2), reduction="none"),
+        untyped_functional.ctc_loss(log, targets, (6, 6), (0, 2), reduction="none"),
         roundings=256,
     )
     lab.close("its only path", -log[:, 0, 0].sum(), roundings=64)
     lab.close(
         "no labels at all",
-        untyped.ctc_loss(log, lab.put(torch.empty(0, dtype=torch.int64)), (6, 6), (0, 0), reduction="none"),
+        untyped_functional.ctc_loss(
+            log, lab.put(torch.empty(0, dtype=torch.int64)), (6, 6), (0, 0), reduction="none"
+        ),
         roundings=256,
     )
-    single = untyped.ctc_loss(log[:, 0], targets[0], lab.put(6), lab.put(3), reduction="none")
+    single = untyped_functional.ctc_loss(log[:, 0], targets[0], lab.put(6), lab.put(3), reduction="none")
     lab.close("without a batch", single, roundings=256)
     lab.close(
         "another blank",
-        untyped.ctc_loss(log, targets - 1, (6, 6), (3, 2), blank=3, reduction="none"),
+        untyped_functional.ctc_loss(log, targets - 1, (6, 6), (3, 2), blank=3, reduction="none"),
         roundings=256,
     )
-    short = untyped.ctc_loss(log, targets, (2, 6), (3, 2), reduction="none")
+    short = untyped_functional.ctc_loss(log, targets, (2, 6), (3, 2), reduction="none")
     lab.holds("too short is infinite", short[0].isinf() and short[1].isfinite())
-    cut = untyped.ctc_loss(log, targets, (2, 6), (3, 2), reduction="none", zero_infinity=True)
+    cut = untyped_functional.ctc_loss(log, targets, (2, 6), (3, 2), reduction="none", zero_infinity=True)
     lab.expect("or zero", cut[:1], [0.0])
     log.grad = None
-    untyped.ctc_loss(log, targets, (2, 6), (3, 2), reduction="sum", zero_infinity=True).backward()
+    untyped_functional.ctc_loss(log, targets, (2, 6), (3, 2), reduction="sum", zero_infinity=True).backward()
     lab.expect("with a gradient of zero", log.grad[:, 0].abs().sum(), 0.0)
     lab.holds("and a finite one beside", log.grad.isfinite().all())
-    lab.raises("too few input lengths", lambda: untyped.ctc_loss(log, targets, (6,), (3, 2)))
-    lab.raises("too few target lengths", lambda: untyped.ctc_loss(log, targets, (6, 6), (3,)))
+    lab.raises("too few input lengths", lambda: untyped_functional.ctc_loss(log, targets, (6,), (3, 2)))
+    lab.raises("too few target lengths", lambda: untyped_functional.ctc_loss(log, targets, (6, 6), (3,)))
     lab.raises(
         "lengths that are floats",
-        lambda: untyped.ctc_loss(log, targets, lab.put([6.0, 6.0]), lab.put([3, 2])),
+        lambda: untyped_functional.ctc_loss(log, targets, lab.put([6.0, 6.0]), lab.put([3, 2])),
     )
     lab.raises(
         "target lengths that are floats",
-        lambda: untyped.ctc_loss(log, targets, lab.put([6, 6]), lab.put([3.0, 2.0])),
+        lambda: untyped_functional.ctc_loss(log, targets, lab.put([6, 6]), lab.put([3.0, 2.0])),
     )
-    lab.raises("an input longer than there is", lambda: untyped.ctc_loss(log, targets, (7, 6), (3, 2)))
-    lab.raises("a target longer than there is", lambda: untyped.ctc_loss(log, targets, (6, 6), (4, 2)))
+    lab.raises(
+        "an input longer than there is", lambda: untyped_functional.ctc_loss(log, targets, (7, 6), (3, 2))
+    )
+    lab.raises(
+        "a target longer than there is", lambda: untyped_functional.ctc_loss(log, targets, (6, 6), (4, 2))
+    )
 
 
 @behaviour("nn", sees=("value", "error"))
 def adaptive_log_softmax(lab: Lab) -> None:
-    """The adaptive softmax gives log probabilities that add up to one, and refuses bad cutoffs
-    and targets.
+    """The adaptive softmax returns log probabilities whose exponentials add up to one. It refuses invalid
+    cutoffs and targets.
     """
-    from conformance.properties.api._exact_modules import whole
+    from conformance.properties.api._exact_modules import with_whole_number_state
 
-    module = whole(lab, nn.AdaptiveLogSoftmaxWithLoss(4, 8, [2, 5], div_value=2.0), low=-1, high=2)
+    module = with_whole_number_state(
+        lab, nn.AdaptiveLogSoftmaxWithLoss(4, 8, [2, 5], div_value=2.0), low=-1, high=2
+    )
     x = lab.floats(5, 4)
     target = lab.put([0, 1, 3, 6, 7])
     log = module.log_prob(x)

@@ -1,4 +1,4 @@
-"""Dropout, and initialization of parameters."""
+"""Check dropout and the initialization of parameters."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from torch.nn import functional as F
 from torch.nn import init
 
 from conformance.behaviours.behaviour import behaviour
-from conformance.behaviours.lab import Lab, own_work
+from conformance.behaviours.lab import Lab, lab_work
 from conformance.properties.api._exact_modules import ROUNDINGS
 
 FEATURES = {2: F.dropout1d, 3: F.dropout1d, 4: F.dropout2d, 5: F.dropout3d}
-#: A statistic may be off by so many of its standard deviations; once in 10**9 draws a fair generator
-#: is further off.
+#: Largest allowed deviation of a statistic, in standard deviations. A correct generator exceeds it once in
+#: 10**9 draws.
 SIGMAS = 6.0
 
 
 @behaviour("nn", level="core", capabilities=("random",), sees=("value", "error"))
 def ends_of_dropout(lab: Lab) -> None:
-    """Dropout with p=0 and in eval mode is the identity, with p=1 it is zero, and a probability outside [0,
-    1] is refused.
+    """Dropout is the identity with p=0 and in eval mode, and zero with p=1. A probability outside of [0, 1]
+    is refused.
     """
     x = lab.integers(3, 4, requires_grad=True)
     for training in (True, False):
@@ -59,12 +59,12 @@ def ends_of_dropout(lab: Lab) -> None:
 
 @behaviour("nn", level="core", dtypes=("float32", "bfloat16"), capabilities=("random",), sees=("value",))
 def shares_of_dropout(lab: Lab) -> None:
-    """Dropout zeroes the promised share and scales the rest, with the same mask for gradients, in the input's
-    layout.
+    """Dropout zeroes elements with the requested probability and scales the remaining elements. Gradients use
+    the same mask, and the input's memory format is preserved.
     """
     p = 0.25
     base = torch.ones(2, 50, 8, 8, device=lab.device, dtype=lab.dtype)
-    for word, source in (
+    for layout_name, source in (
         ("contiguous", base),
         ("channels last", base.contiguous(memory_format=torch.channels_last)),
         ("with gaps", torch.ones(2, 50, 8, 16, device=lab.device, dtype=lab.dtype)[..., ::2]),
@@ -73,26 +73,26 @@ def shares_of_dropout(lab: Lab) -> None:
             x: Any = source.clone(memory_format=torch.preserve_format).requires_grad_()
             y = nn.Dropout(p, inplace)(x + 0)
             y.sum().backward()
-            with own_work():
-                kept = y.detach().float().cpu()
-                slope = x.grad.float().cpu()
-                share = float((kept == 0).double().mean())
-            allowed = SIGMAS * math.sqrt(p * (1 - p) / kept.numel())
-            lab.holds(f"the share is near {p}: {word}, {inplace}", abs(share - p) <= allowed)
+            with lab_work():
+                output = y.detach().float().cpu()
+                gradient = x.grad.float().cpu()
+                share = float((output == 0).double().mean())
+            allowed = SIGMAS * math.sqrt(p * (1 - p) / output.numel())
+            lab.holds(f"the share is near {p}: {layout_name}, {inplace}", abs(share - p) <= allowed)
             lab.holds(
-                f"the rest is scaled: {word}, {inplace}",
-                bool(((kept == 0) | ((kept - 1 / (1 - p)).abs() < 0.01)).all()),
+                f"the rest is scaled: {layout_name}, {inplace}",
+                bool(((output == 0) | ((output - 1 / (1 - p)).abs() < 0.01)).all()),
             )
-            lab.holds(f"gradients have the mask: {word}, {inplace}", torch.equal(kept, slope))
-            lab.same(f"dtype and shape: {word}, {inplace}", (y.dtype, y.shape))
+            lab.holds(f"gradients have the mask: {layout_name}, {inplace}", torch.equal(output, gradient))
+            lab.same(f"dtype and shape: {layout_name}, {inplace}", (y.dtype, y.shape))
     tiny = F.dropout(base[..., ::2], 1e-10)
     lab.same("a tiny probability drops nothing", tiny)
 
 
 @behaviour("nn", level="core", capabilities=("random",), sees=("warning", "error"))
 def dropout_of_features(lab: Lab) -> None:
-    """Feature dropout drops whole channels, with a batch or without, and warns of or refuses other
-    dimensions.
+    """Feature dropout zeroes whole channels, with and without a batch. It warns about or refuses other
+    numbers of dimensions.
     """
     for make, shape in (
         (nn.Dropout1d, (40, 20, 3)),
@@ -102,7 +102,7 @@ def dropout_of_features(lab: Lab) -> None:
     ):
         for inplace in (False, True):
             y = make(0.5, inplace)(torch.ones(shape, device=lab.device))
-            with own_work():
+            with lab_work():
                 flat = y.cpu().flatten(2)
             lab.holds(
                 f"{make.__name__}: channels are whole, in place {inplace}",
@@ -114,7 +114,7 @@ def dropout_of_features(lab: Lab) -> None:
                 abs(share - 0.5) <= SIGMAS * math.sqrt(0.25 / 800),
             )
     for make, size in ((nn.Dropout1d, (300, 4)), (nn.Dropout3d, (300, 2, 2, 2))):
-        with own_work():
+        with lab_work():
             flat = make(0.5)(torch.ones(size, device=lab.device)).cpu().flatten(1)
         lab.holds(f"{make.__name__} without a batch", bool((flat == flat[:, :1]).all()))
     lab.raises(
@@ -130,14 +130,14 @@ def dropout_of_features(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("random",), sees=("value",))
 def alpha_dropout(lab: Lab) -> None:
-    """Alpha dropout keeps a mean of zero and a variance of one."""
+    """Alpha dropout preserves a mean of zero and a variance of one."""
     x = lab.put(torch.randn(20_000, generator=torch.Generator().manual_seed(3)))
     for p in (0.2, 0.5, 0.8):
         for make, source in ((nn.AlphaDropout, x), (nn.FeatureAlphaDropout, x.view(1000, 20, 1, 1))):
             y = make(p)(source)
-            with own_work():
+            with lab_work():
                 host = y.cpu().double()
-            # The variance of a square of SELU's floor is below ten.
+            # The variance of a squared element at SELU's lower bound is below ten.
             lab.holds(f"{make.__name__}, {p}: mean", abs(float(host.mean())) < 0.05)
             lab.holds(f"{make.__name__}, {p}: deviation", abs(float(host.std()) - 1) < 0.05)
     lab.same("in eval mode", nn.AlphaDropout(0.5).eval()(x))
@@ -145,7 +145,9 @@ def alpha_dropout(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value", "error", "warning"))
 def constant_initialization(lab: Lab) -> None:
-    """constant_, ones_, zeros_, eye_ and dirac_ fill what they are given, without a graph, and return it."""
+    """constant_, ones_, zeros_, eye_ and dirac_ fill their argument, record no graph, and return the
+    argument.
+    """
     shape: tuple[int, ...]
     for shape in ((3,), (3, 4), (2, 3, 1, 2)):
         x = torch.empty(shape, device=lab.device, requires_grad=True)
@@ -213,7 +215,7 @@ def constant_initialization(lab: Lab) -> None:
 
 @behaviour("nn", sees=("error",))
 def gains_of_nonlinearities(lab: Lab) -> None:
-    """calculate_gain knows the gain of each nonlinearity, and refuses unknown names and slopes that are not
+    """calculate_gain returns the gain of each nonlinearity. It refuses unknown names and slopes that are not
     numbers.
     """
     for name, gain in (
@@ -228,16 +230,16 @@ def gains_of_nonlinearities(lab: Lab) -> None:
         lab.holds(f"the gain of {name} is {gain:.3f}", abs(init.calculate_gain(name) - gain) < 1e-12)  # type: ignore[arg-type]
     slope: Any
     for slope in (None, 0, 0.01, 10):
-        due = math.sqrt(2 / (1 + (0.01 if slope is None else slope) ** 2))
-        lab.holds(f"of leaky_relu, {slope}", abs(init.calculate_gain("leaky_relu", slope) - due) < 1e-12)
+        expected = math.sqrt(2 / (1 + (0.01 if slope is None else slope) ** 2))
+        lab.holds(f"of leaky_relu, {slope}", abs(init.calculate_gain("leaky_relu", slope) - expected) < 1e-12)
     for slope in (True, [1], {"a": 1}):
         lab.raises(f"a slope of {slope}", lambda: init.calculate_gain("leaky_relu", slope), ValueError)
     lab.raises("an unknown name", lambda: init.calculate_gain("garbage"), ValueError)  # type: ignore[arg-type]
 
 
-def _uniform(lab: Lab, name: str, tensor: torch.Tensor, low: float, high: float) -> None:
-    """Mean, variance and range are those of a uniform distribution."""
-    with own_work():
+def _check_uniform(lab: Lab, name: str, tensor: torch.Tensor, low: float, high: float) -> None:
+    """Check that mean, variance and range match a uniform distribution."""
+    with lab_work():
         host = tensor.detach().cpu().double().flatten()
     count, width = host.numel(), high - low
     lab.holds(f"{name} lies in its range", bool((host >= low - 1e-6).all() and (host <= high + 1e-6).all()))
@@ -254,9 +256,9 @@ def _uniform(lab: Lab, name: str, tensor: torch.Tensor, low: float, high: float)
     lab.holds(f"{name} is even", float((quarters - 0.25).abs().max()) < SIGMAS * math.sqrt(3 / 16 / count))
 
 
-def _normal(lab: Lab, name: str, tensor: torch.Tensor, mean: float, deviation: float) -> None:
-    """Mean, variance and the share within one deviation are those of a normal distribution."""
-    with own_work():
+def _check_normal(lab: Lab, name: str, tensor: torch.Tensor, mean: float, deviation: float) -> None:
+    """Check that mean, variance and the share within one deviation match a normal distribution."""
+    with lab_work():
         host = tensor.detach().cpu().double().flatten()
     count = host.numel()
     lab.holds(f"{name} has its mean", abs(float(host.mean()) - mean) < SIGMAS * deviation / math.sqrt(count))
@@ -272,37 +274,37 @@ def _normal(lab: Lab, name: str, tensor: torch.Tensor, mean: float, deviation: f
 
 @behaviour("nn", level="core", capabilities=("random",), sees=("value",))
 def random_initialization(lab: Lab) -> None:
-    """Random initialization draws from the distributions that it promises, scaled by fans and gains."""
+    """Random initialization draws from the documented distributions, scaled by fans and gains."""
     for shape in ((2000,), (50, 40), (20, 10, 3, 4)):
         x = torch.empty(shape, device=lab.device)
-        _uniform(lab, f"uniform {shape}", init.uniform_(x, -2.0, 3.0), -2.0, 3.0)
-        _normal(lab, f"normal {shape}", init.normal_(x, 1.0, 2.0), 1.0, 2.0)
+        _check_uniform(lab, f"uniform {shape}", init.uniform_(x, -2.0, 3.0), -2.0, 3.0)
+        _check_normal(lab, f"normal {shape}", init.normal_(x, 1.0, 2.0), 1.0, 2.0)
         if len(shape) == 1:
             continue
         receptive = 12 if len(shape) == 4 else 1
         fans = {"fan_in": shape[1] * receptive, "fan_out": shape[0] * receptive}
         for gain in (1.0, 0.5):
             spread = gain * math.sqrt(2 / sum(fans.values()))
-            _uniform(
+            _check_uniform(
                 lab,
                 f"xavier uniform {shape}, {gain}",
                 init.xavier_uniform_(x, gain),
                 -spread * math.sqrt(3),
                 spread * math.sqrt(3),
             )
-            _normal(lab, f"xavier normal {shape}, {gain}", init.xavier_normal_(x, gain), 0.0, spread)
+            _check_normal(lab, f"xavier normal {shape}, {gain}", init.xavier_normal_(x, gain), 0.0, spread)
         for mode, fan in fans.items():
             for slope in (0.0, 1.5):
                 spread = math.sqrt(2 / ((1 + slope**2) * fan))
                 bound = spread * math.sqrt(3)
-                _uniform(
+                _check_uniform(
                     lab,
                     f"kaiming uniform {shape}, {mode}, {slope}",
                     init.kaiming_uniform_(x, slope, mode=mode),  # type: ignore[arg-type]
                     -bound,
                     bound,
                 )
-                _normal(
+                _check_normal(
                     lab,
                     f"kaiming normal {shape}, {mode}, {slope}",
                     init.kaiming_normal_(x, slope, mode=mode),  # type: ignore[arg-type]
@@ -310,10 +312,10 @@ def random_initialization(lab: Lab) -> None:
                     spread,
                 )
     few = init.sparse_(torch.empty(100, 30, device=lab.device), 0.2, 0.5)
-    with own_work():
+    with lab_work():
         host = few.cpu()
     lab.holds("sparse columns have their zeros", bool(((host == 0).sum(0) == 20).all()))
-    _normal(lab, "the rest of a sparse one", host[host != 0], 0.0, 0.5)
+    _check_normal(lab, "the rest of a sparse one", host[host != 0], 0.0, 0.5)
     for shape in ((3, 4), (4, 3), (20, 2, 3, 4), (2, 3, 4, 5)):
         for gain in (1.0, 1.5):
             flat = init.orthogonal_(torch.empty(shape, device=lab.device), gain).flatten(1)
@@ -330,7 +332,9 @@ def random_initialization(lab: Lab) -> None:
 
 @behaviour("nn", level="core", dtypes=("float32", "float16", "bfloat16"), capabilities=("random",), sees=())
 def truncated_normal_initialization(lab: Lab) -> None:
-    """trunc_normal_ draws many values between its bounds, from the normal distribution that is cut there."""
+    """trunc_normal_ draws many different values between its bounds, from the truncated normal
+    distribution.
+    """
     for mean, deviation, low, high in (
         (0.0, 1.0, -2.0, 2.0),
         (0.0, 1.0, 2.0, 3.0),
@@ -340,10 +344,10 @@ def truncated_normal_initialization(lab: Lab) -> None:
         x = init.trunc_normal_(
             torch.empty(10_000, device=lab.device, dtype=lab.dtype), mean, deviation, low, high
         )
-        with own_work():
+        with lab_work():
             host = x.cpu().double()
-        word = f"N({mean}, {deviation}) in [{low}, {high}]"
-        lab.holds(f"within its bounds: {word}", bool((host >= low).all() and (host <= high).all()))
+        label = f"N({mean}, {deviation}) in [{low}, {high}]"
+        lab.holds(f"within its bounds: {label}", bool((host >= low).all() and (host <= high).all()))
         a, b = (low - mean) / deviation, (high - mean) / deviation
 
         def density(z: float) -> float:
@@ -353,13 +357,16 @@ def truncated_normal_initialization(lab: Lab) -> None:
             return 0.5 * (1 + math.erf(z / math.sqrt(2)))
 
         mass = below(b) - below(a)
-        due = mean + deviation * (density(a) - density(b)) / mass
-        # Rounding to few bits moves values by half a unit at most, in both directions.
+        expected_mean = mean + deviation * (density(a) - density(b)) / mass
+        # Rounding to a dtype with few bits moves values by at most half a unit.
         slack = float(torch.finfo(lab.dtype).eps) * max(abs(low), abs(high))
-        lab.holds(f"with its mean: {word}", abs(float(host.mean()) - due) < SIGMAS * deviation / 100 + slack)
+        lab.holds(
+            f"with its mean: {label}",
+            abs(float(host.mean()) - expected_mean) < SIGMAS * deviation / 100 + slack,
+        )
         unique = host.unique().numel()
         floor = {torch.float32: 5000, torch.float16: 400, torch.bfloat16: 50}[lab.dtype]
-        lab.holds(f"of many values: {word}", unique > floor)
+        lab.holds(f"of many values: {label}", unique > floor)
         if deviation == 0.1:
-            lab.holds(f"none at the bounds: {word}", not bool(((host == low) | (host == high)).any()))
+            lab.holds(f"none at the bounds: {label}", not bool(((host == low) | (host == high)).any()))
     lab.expect("at last", init.zeros_(x).sum(), 0.0)

@@ -1,4 +1,4 @@
-"""Embeddings and bags of them: padding, norms, sparse gradients, offsets, weights of samples, and
+"""Check embeddings and bags of embeddings: padding, norms, sparse gradients, offsets, sample weights, and
 refusals.
 """
 
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import whole
+from conformance.properties.api._exact_modules import with_whole_number_state
 
 MODES = ("sum", "mean", "max")
 
@@ -25,22 +25,24 @@ MODES = ("sum", "mean", "max")
     sees=("value", "error"),
 )
 def embeddings(lab: Lab) -> None:
-    """An embedding picks rows, its gradient adds up over repeated ones, and the padding row gets none."""
+    """An embedding selects rows. The gradients of repeated rows are added, and the padding row gets no
+    gradient.
+    """
     table = lab.integers(6, 3, requires_grad=True)
     index = lab.put([[0, 2, 5], [2, 2, 1]])
     y = F.embedding(index, table)
     lab.same("rows", y)
-    push = lab.integers(2, 3, 3)
-    lab.same("gradient", torch.autograd.grad(y, table, push))
+    output_gradient = lab.integers(2, 3, 3)
+    lab.same("gradient", torch.autograd.grad(y, table, output_gradient))
     lab.same("int32 indices", F.embedding(index.int(), table))
     lab.same("one index", F.embedding(lab.put(3), table))
     lab.same("no index", F.embedding(lab.put(torch.empty(0, dtype=torch.int64)), table))
     for padding in (2, -4):
         result = F.embedding(index, table, padding_idx=padding)
         lab.same(f"rows with padding {padding}", result)
-        lab.same(f"gradient with padding {padding}", torch.autograd.grad(result, table, push))
+        lab.same(f"gradient with padding {padding}", torch.autograd.grad(result, table, output_gradient))
     scaled = F.embedding(index, table, scale_grad_by_freq=True)
-    lab.close("gradient by frequency", torch.autograd.grad(scaled, table, push), roundings=8)
+    lab.close("gradient by frequency", torch.autograd.grad(scaled, table, output_gradient), roundings=8)
     for padding in (0, -2):
         module = nn.Embedding(10, 4, padding_idx=padding, device=lab.device, dtype=lab.dtype)
         row = padding % 10
@@ -50,9 +52,9 @@ def embeddings(lab: Lab) -> None:
             module(lab.put([row] * count + [1, 3])).sum().backward()
             lab.expect(f"{count} of padding {padding} give no gradient", module.weight.grad[row], [0.0] * 4)  # type: ignore[index]
             lab.expect(f"beside {count} others do", module.weight.grad[1], [1.0] * 4)  # type: ignore[index]
-    given = nn.Embedding.from_pretrained(table.detach(), padding_idx=1)
-    lab.same("from given rows", given(index))
-    lab.holds("they are frozen", not given.weight.requires_grad)
+    pretrained = nn.Embedding.from_pretrained(table.detach(), padding_idx=1)
+    lab.same("from given rows", pretrained(index))
+    lab.holds("they are frozen", not pretrained.weight.requires_grad)
     lab.holds("unless asked", nn.Embedding.from_pretrained(table.detach(), freeze=False).weight.requires_grad)
     ints = lab.integers(4, 2, dtype=torch.int32)
     lab.same("from rows of integers", nn.Embedding.from_pretrained(ints)(lab.put([0, 3])))
@@ -76,8 +78,10 @@ def embeddings(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("sparse", "autograd"), sees=("value",))
 def sparse_embeddings(lab: Lab) -> None:
-    """With sparse=True the gradient is a COO tensor of the rows that were picked, as often as they were."""
-    module: Any = whole(lab, nn.Embedding(10, 3, sparse=True))
+    """With sparse=True the gradient is a COO tensor with one entry for each selected row, including
+    repetitions.
+    """
+    module: Any = with_whole_number_state(lab, nn.Embedding(10, 3, sparse=True))
     module(lab.put([7, 1, 3])).sum().backward()
     grad: Any = module.weight.grad
     lab.holds("the gradient is sparse", grad.is_sparse and not grad.is_coalesced())
@@ -93,29 +97,32 @@ def sparse_embeddings(lab: Lab) -> None:
     half = module.to(torch.float16)
     lab.same("cast", (half.weight.dtype, half(lab.put([1, 2]))))
     for mode in ("sum", "mean"):
-        bag: Any = whole(lab, nn.EmbeddingBag(6, 2, mode=mode, sparse=True))
+        bag: Any = with_whole_number_state(lab, nn.EmbeddingBag(6, 2, mode=mode, sparse=True))
         bag(lab.put([1, 1, 4, 5]), lab.put([0, 3])).sum().backward()
         lab.close(f"of bags by {mode}", bag.weight.grad.to_dense(), roundings=8)
 
 
 @behaviour("nn", capabilities=("autograd",), sees=("value",))
 def norms_of_embeddings(lab: Lab) -> None:
-    """max_norm shortens the rows that are picked, and only those, in place, before they are returned."""
+    """max_norm rescales only the selected rows, in place, before they are returned."""
     table = lab.put([[3.0, 4.0], [0.5, 0.5], [6.0, 8.0], [0.0, 2.0]], dtype=lab.dtype)
-    kept = table.clone()
+    original_table = table.clone()
     y = F.embedding(lab.put([0, 1, 0]), table, max_norm=1.0)
     lab.expect("rows", y, [[0.6, 0.8], [0.5, 0.5], [0.6, 0.8]], roundings=16)
     lab.expect("the table", table[[0, 2]], [[0.6, 0.8], [6.0, 8.0]], roundings=16)
     lab.expect(
-        "by the sum", F.embedding(lab.put([2]), kept, max_norm=7.0, norm_type=1.0), [[3.0, 4.0]], roundings=16
+        "by the sum",
+        F.embedding(lab.put([2]), original_table, max_norm=7.0, norm_type=1.0),
+        [[3.0, 4.0]],
+        roundings=16,
     )
     many = lab.put([0, 3]).repeat(300)
-    module = nn.Embedding.from_pretrained(kept.clone(), freeze=False, max_norm=1.0)
+    module = nn.Embedding.from_pretrained(original_table.clone(), freeze=False, max_norm=1.0)
     result = module(many)
     lab.expect("repeated rows are shortened once", result[-2:], [[0.6, 0.8], [0.0, 1.0]], roundings=16)
     result.sum().backward()
     lab.same("gradient", module.weight.grad)
-    bag = nn.EmbeddingBag.from_pretrained(kept.clone(), max_norm=1.0, mode="sum")
+    bag = nn.EmbeddingBag.from_pretrained(original_table.clone(), max_norm=1.0, mode="sum")
     lab.expect("of bags", bag(lab.put([[0, 3]])), [[0.6, 1.8]], roundings=32)
 
 
@@ -123,9 +130,7 @@ def norms_of_embeddings(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "float64", "bfloat16"), capabilities=("autograd",), sees=("value",)
 )
 def bags_of_embeddings(lab: Lab) -> None:
-    """A bag is the sum, mean or maximum of its rows, zeros if it is empty, with gradients for each row it
-    holds.
-    """
+    """A bag is the sum, mean or maximum of its rows, or zeros if it is empty. Each row gets its gradient."""
     rows = torch.arange(1.0, 11).view(5, 2)
     for mode in MODES:
         if mode == "max" and lab.dtype == torch.bfloat16:
@@ -134,37 +139,39 @@ def bags_of_embeddings(lab: Lab) -> None:
             bag = nn.EmbeddingBag.from_pretrained(lab.put(rows, dtype=lab.dtype), freeze=False, mode=mode)
             index = lab.put([3, 1, 1, 1, 4, 0], dtype=index_type)
             offsets = lab.put([0, 0, 3, 3, 6], dtype=index_type)
-            word = f"{mode} of {index_type}"
+            label = f"{mode} of {index_type}"
             y = bag(index, offsets)
-            known = {
+            expected_rows = {
                 "sum": [[0, 0], [13, 16], [0, 0], [13, 16], [0, 0]],
                 "max": [[0, 0], [7, 8], [0, 0], [9, 10], [0, 0]],
             }
-            if mode in known:
-                lab.expect(word, y, known[mode])
-            lab.close(f"again, {word}", y, roundings=8)
+            if mode in expected_rows:
+                lab.expect(label, y, expected_rows[mode])
+            lab.close(f"again, {label}", y, roundings=8)
             y.backward(lab.put([[99, 99], [1, 2], [99, 99], [3, 4], [99, 99]], dtype=lab.dtype))
-            lab.close(f"gradient, {word}", bag.weight.grad, roundings=8)
-            lab.close(f"in rows, {word}", bag(index.view(2, 3)), roundings=8)
+            lab.close(f"gradient, {label}", bag.weight.grad, roundings=8)
+            lab.close(f"in rows, {label}", bag(index.view(2, 3)), roundings=8)
             last = nn.EmbeddingBag.from_pretrained(
                 lab.put(rows, dtype=lab.dtype), mode=mode, include_last_offset=True
             )
             lab.close(
-                f"with the last offset, {word}",
+                f"with the last offset, {label}",
                 last(index, lab.put([0, 0, 3, 3, 6, 6], dtype=index_type)),
                 roundings=8,
             )
             none = bag(lab.put(torch.empty(0), dtype=index_type), lab.put([0, 0, 0], dtype=index_type))
-            lab.expect(f"empty bags, {word}", none, [[0.0, 0.0]] * 3)
+            lab.expect(f"empty bags, {label}", none, [[0.0, 0.0]] * 3)
             bag.zero_grad()
             none.sum().backward()
-            lab.expect(f"their gradient, {word}", bag.weight.grad, [[0.0, 0.0]] * 5)
+            lab.expect(f"their gradient, {label}", bag.weight.grad, [[0.0, 0.0]] * 5)
         table = lab.integers(9, 3, requires_grad=True)
         index = lab.integers(4, 5, low=0, high=9, dtype=torch.int64)
-        plain = F.embedding(index, table)
-        by_hand = {"sum": lambda: plain.sum(1), "mean": lambda: plain.mean(1), "max": lambda: plain.amax(1)}[
-            mode
-        ]()
+        embedded_rows = F.embedding(index, table)
+        by_hand = {
+            "sum": lambda: embedded_rows.sum(1),
+            "mean": lambda: embedded_rows.mean(1),
+            "max": lambda: embedded_rows.amax(1),
+        }[mode]()
         lab.close(f"embeddings and {mode}", (F.embedding_bag(index, table, mode=mode), by_hand), roundings=8)
         wide = lab.integers(9, 6)[:, ::2]
         lab.close(f"a table with gaps, {mode}", F.embedding_bag(index, wide, mode=mode), roundings=8)
@@ -191,7 +198,7 @@ def bags_of_embeddings(lab: Lab) -> None:
 
 @behaviour("nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
 def weights_of_samples(lab: Lab) -> None:
-    """per_sample_weights scale the rows before the sum, and have gradients of their own."""
+    """per_sample_weights scale the rows before the sum and have their own gradients."""
     for index_type in (torch.int32, torch.int64):
         table = lab.integers(5, 3, requires_grad=True)
         flat = lab.put([3, 1, 1, 1, 4, 0], dtype=index_type)
@@ -232,8 +239,8 @@ def weights_of_samples(lab: Lab) -> None:
 
 @behaviour("nn", sees=("error", "message"))
 def refusals_of_bags(lab: Lab) -> None:
-    """Bags refuse offsets with rows, none with a flat index, bad offsets and padding, and weights that do not
-    fit.
+    """Bags refuse offsets with a two-dimensional index, a flat index without offsets, invalid offsets and
+    padding, and weights that do not fit.
     """
     table = lab.floats(5, 2)
     flat, square = lab.put([0, 1, 4]), lab.put([[0, 1], [2, 3]])

@@ -1,4 +1,4 @@
-"""Hooks on modules: before and after forward and backward, for one module and for all."""
+"""Check hooks on modules: before and after forward and backward, for one module and for all modules."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from torch.nn.modules import module as registry
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import whole
+from conformance.properties.api._exact_modules import with_whole_number_state
 
 
-def _net(lab: Lab) -> nn.Sequential:
-    return nn.Sequential(whole(lab, nn.Linear(2, 2)), whole(lab, nn.Linear(2, 2)))
+def _two_linear_layers(lab: Lab) -> nn.Sequential:
+    return nn.Sequential(
+        with_whole_number_state(lab, nn.Linear(2, 2)), with_whole_number_state(lab, nn.Linear(2, 2))
+    )
 
 
 @behaviour("nn", level="core", sees=("value",))
 def forward_hooks(lab: Lab) -> None:
-    """Forward hooks run in their order, prepended ones first, see the module, its input and output, and
-    change both.
+    """Forward hooks run in order of registration, prepended hooks first. They get the module, its input and
+    its output, and can change input and output.
     """
-    net, x = _net(lab), lab.integers(3, 2)
+    net, x = _two_linear_layers(lab), lab.integers(3, 2)
     order: list[Any] = []
 
-    def note(word: str) -> Any:
-        return lambda module, args, *rest: order.append((word, module is net[0], len(args), len(rest)))
+    def note(label: str) -> Any:
+        return lambda module, args, *rest: order.append((label, module is net[0], len(args), len(rest)))
 
     handles = [
         net[0].register_forward_hook(note("a")),
@@ -50,10 +52,10 @@ def forward_hooks(lab: Lab) -> None:
     lab.same("changed again, as a single value", net(x))
     after = net[0].register_forward_hook(lambda module, args, output: -output)
     lab.same("a changed output", net(x))
-    seen: list[torch.Tensor] = []
-    last = net[0].register_forward_hook(lambda module, args, output: seen.extend((args[0], output)))
+    hook_arguments: list[torch.Tensor] = []
+    last = net[0].register_forward_hook(lambda module, args, output: hook_arguments.extend((args[0], output)))
     net(x)
-    lab.same("what the last hook sees", seen)
+    lab.same("what the last hook sees", hook_arguments)
     for handle in (before, single, after, last):
         handle.remove()
     with net[0].register_forward_hook(lambda module, args, output: output * 5):
@@ -69,23 +71,25 @@ def forward_hooks(lab: Lab) -> None:
     lab.same("a hook that removes itself", (len(once), net(x)))
 
 
-class _Shift(nn.Module):
+class _ShiftModule(nn.Module):
     def forward(self, input: torch.Tensor, shift: torch.Tensor | None = None) -> torch.Tensor:
         return input if shift is None else input + shift
 
 
 @behaviour("nn", sees=("value",))
 def hooks_with_keywords(lab: Lab) -> None:
-    """Hooks that ask for keyword arguments see and change them; always-called ones run when forward fails."""
-    module, x, shift = _Shift(), lab.integers(3), lab.integers(3)
-    seen: list[Any] = []
+    """Hooks with with_kwargs=True get the keyword arguments and can change them. Hooks with always_call=True
+    also run if forward fails.
+    """
+    module, x, shift = _ShiftModule(), lab.integers(3), lab.integers(3)
+    calls_seen: list[Any] = []
 
     def before(hooked: nn.Module, args: Any, kwargs: Any) -> Any:
-        seen.append((len(args), sorted(kwargs)))
+        calls_seen.append((len(args), sorted(kwargs)))
         return args, {"shift": kwargs["shift"] * 2}
 
     def after(hooked: nn.Module, args: Any, kwargs: Any, output: torch.Tensor) -> torch.Tensor:
-        seen.append((len(args), sorted(kwargs)))
+        calls_seen.append((len(args), sorted(kwargs)))
         changed: torch.Tensor = output + kwargs["shift"]
         return changed
 
@@ -93,7 +97,7 @@ def hooks_with_keywords(lab: Lab) -> None:
     lab.same("changed before", module(x, shift=shift))
     second = module.register_forward_hook(after, with_kwargs=True)
     lab.same("changed before and after", module(x, shift=shift))
-    lab.same("seen", seen)
+    lab.same("seen", calls_seen)
     first.remove()
     lab.same("the first removed", module(x, shift=shift))
     second.remove()
@@ -109,16 +113,16 @@ def hooks_with_keywords(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
 def backward_hooks(lab: Lab) -> None:
-    """Full backward hooks see gradients of inputs and outputs and replace them; pre-hooks change what comes
-    in.
+    """Full backward hooks get the gradients of inputs and outputs and can replace the input gradients.
+    Pre-hooks can change the output gradients.
     """
-    net = _net(lab)
+    net = _two_linear_layers(lab)
     x = lab.integers(3, 2, requires_grad=True)
     order: list[str] = []
-    seen: list[Any] = []
+    gradients_seen: list[Any] = []
 
-    def note(word: str) -> Any:
-        return lambda module, *rest: order.append(word)
+    def note(label: str) -> Any:
+        return lambda module, *rest: order.append(label)
 
     handles = [
         net.register_full_backward_hook(note("a")),
@@ -127,26 +131,30 @@ def backward_hooks(lab: Lab) -> None:
         net.register_full_backward_pre_hook(note("d"), prepend=True),
         net.register_forward_hook(note("f")),
         net.register_forward_pre_hook(note("p")),
-        net[0].register_full_backward_hook(lambda module, given, got: seen.append((given[0], got[0]))),  # type: ignore[index]
+        net[0].register_full_backward_hook(
+            lambda module, grad_input, grad_output: gradients_seen.append((grad_input[0], grad_output[0]))
+        ),  # type: ignore[index]
     ]
     net(x).sum().backward()
     lab.same("order", order)
-    lab.same("what a hook sees", seen)
+    lab.same("what a hook sees", gradients_seen)
     lab.same("gradient", x.grad)
     net(x).sum().backward()
-    lab.same("once for each pass", (len(order), len(seen)))
+    lab.same("once for each pass", (len(order), len(gradients_seen)))
     for handle in handles:
         handle.remove()
     x.grad = None
-    with net[0].register_full_backward_hook(lambda module, given, got: (given[0] * 2,)):  # type: ignore[index]
+    with net[0].register_full_backward_hook(lambda module, grad_input, grad_output: (grad_input[0] * 2,)):  # type: ignore[index]
         net(x).sum().backward()
     lab.same("a replaced gradient", x.grad)
     x.grad = None
-    before = net[1].register_full_backward_pre_hook(lambda module, got: (got[0] * 3,))  # type: ignore[index]
-    after = net[1].register_full_backward_hook(lambda module, given, got: seen.append(got[0]))  # type: ignore[index]
+    before = net[1].register_full_backward_pre_hook(lambda module, grad_output: (grad_output[0] * 3,))  # type: ignore[index]
+    after = net[1].register_full_backward_hook(
+        lambda module, grad_input, grad_output: gradients_seen.append(grad_output[0])
+    )  # type: ignore[index]
     with before, after:
         net(x).sum().backward()
-    lab.same("a changed output gradient", (x.grad, seen[-1]))
+    lab.same("a changed output gradient", (x.grad, gradients_seen[-1]))
     out = net(x)
     counts: list[int] = []
     net[0].register_full_backward_hook(lambda *args: counts.append(1))
@@ -155,29 +163,29 @@ def backward_hooks(lab: Lab) -> None:
     out.backward()
     lab.same("with a graph that is kept", len(counts))
     sizes: list[Any] = []
-    module = _Sizes()
+    module = _TwoInputModule()
 
-    def note_sizes(module: Any, given: Any, got: Any) -> None:
-        sizes.append(([list(g.shape) for g in given], [list(g.shape) for g in got]))
+    def note_sizes(module: Any, grad_input: Any, grad_output: Any) -> None:
+        sizes.append(([list(g.shape) for g in grad_input], [list(g.shape) for g in grad_output]))
 
     with module.register_full_backward_hook(note_sizes):
         module(lab.integers(2, 2, requires_grad=True), lab.integers(5, requires_grad=True)).sum().backward()
     lab.same("sizes of several inputs", sizes)
 
 
-class _Sizes(nn.Module):
+class _TwoInputModule(nn.Module):
     def forward(self, plane: torch.Tensor, line: torch.Tensor) -> torch.Tensor:
         return (plane.sum() * line + line.sum() * plane.sum()).sum().view(1).expand(8).contiguous()
 
 
-class _Words(nn.Module):
-    """Takes and returns values that are not tensors."""
+class _TextModule(nn.Module):
+    """A module that accepts and returns values that are not tensors."""
 
-    def forward(self, word: str, tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
-        return tensor.clone(), word
+    def forward(self, text: str, tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
+        return tensor.clone(), text
 
 
-class _Writes(nn.Module):
+class _InPlaceModule(nn.Module):
     def forward(self, input: torch.Tensor, write: bool) -> torch.Tensor:
         if write:
             input += 1
@@ -186,22 +194,22 @@ class _Writes(nn.Module):
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error", "message"))
 def corners_of_backward_hooks(lab: Lab) -> None:
-    """Backward hooks keep requires_grad, skip arguments that are not tensors, refuse wrong results, and
-    forbid in-place writes.
+    """Backward hooks preserve requires_grad and get None for arguments that are not tensors. Wrong numbers of
+    gradients are refused, and so are in-place writes to the input or output.
     """
     x = lab.integers(2, requires_grad=True)
-    seen: list[Any] = []
-    needs = _Needs(seen)
+    flags: list[Any] = []
+    needs = _RequiresGradRecorder(flags)
     needs.register_full_backward_hook(lambda *args: None)
     needs(x, x.detach(), x)
-    lab.same("which inputs need gradients", seen)
-    words = _Words()
-    given: list[Any] = []
-    words.register_full_backward_hook(lambda module, inputs, outputs: given.append((inputs, outputs)))
-    out, word = words("word", x)
+    lab.same("which inputs need gradients", flags)
+    with_text = _TextModule()
+    gradients: list[Any] = []
+    with_text.register_full_backward_hook(lambda module, inputs, outputs: gradients.append((inputs, outputs)))
+    out, text = with_text("word", x)
     out.sum().backward()
-    lab.same("None beside tensors", (given, word))
-    linear = whole(lab, nn.Linear(2, 3))
+    lab.same("None beside tensors", (gradients, text))
+    linear = with_whole_number_state(lab, nn.Linear(2, 3))
     calls: list[Any] = []
     handle = linear.register_full_backward_hook(
         lambda module, inputs, outputs: calls.append((inputs, outputs))
@@ -213,13 +221,16 @@ def corners_of_backward_hooks(lab: Lab) -> None:
         lab.raises("a gradient for no one", lambda: linear(lab.integers(1, 2)).sum().backward())
     lab.same("the last argument alone", nn.L1Loss()(x.detach(), x))
     act = nn.ReLU()
-    for name, hook in (("too few", lambda m, got: ()), ("too many", lambda m, got: (*got, x))):
+    for name, hook in (
+        ("too few", lambda m, grad_output: ()),
+        ("too many", lambda m, grad_output: (*grad_output, x)),
+    ):
         with act.register_full_backward_pre_hook(hook):
             lab.raises(f"{name} from a pre-hook", lambda: act(x).sum().backward(), match="expected 1")
     for name, after in (("too few", lambda m, i, o: ()), ("too many", lambda m, i, o: (*i, x))):
         with act.register_full_backward_hook(after):
             lab.raises(f"{name} from a hook", lambda: act(x).sum().backward(), match="expected 1")
-    writes = _Writes()
+    writes = _InPlaceModule()
     for register in (writes.register_full_backward_hook, writes.register_full_backward_pre_hook):
         with register(lambda *args: None):
             writes(x, False).sum().backward()
@@ -231,40 +242,42 @@ def corners_of_backward_hooks(lab: Lab) -> None:
         lab.raises(
             "two kinds at once", lambda: act.register_backward_hook(lambda *args: None), match="(?i)full"
         )
-    table = _Table()
+    table = _DictModule()
     table.register_full_backward_hook(lambda *args: calls.append("never"))
     lab.warns("a dict of tensors", lambda: table({"x": x}), match="(?i)tuple of Tensors")
 
 
-class _Needs(nn.Module):
-    def __init__(self, seen: list[Any]) -> None:
+class _RequiresGradRecorder(nn.Module):
+    def __init__(self, flags: list[Any]) -> None:
         super().__init__()
-        self.seen = seen
+        self.seen = flags
 
     def forward(self, *args: torch.Tensor) -> torch.Tensor:
         self.seen.append([argument.requires_grad for argument in args])
         return args[0].sum() + args[1].sum() + args[2].sum()
 
 
-class _Table(nn.Module):
+class _DictModule(nn.Module):
     def forward(self, table: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return {"x": table["x"] * 2}
 
 
 @behaviour("nn", sees=("value", "error"))
 def hooks_for_all_modules(lab: Lab) -> None:
-    """Global hooks run for every module, before local ones; registration hooks see what is registered."""
-    net = _net(lab)
+    """Global hooks run for every module, before local hooks. Registration hooks get each registered object
+    and can replace it.
+    """
+    net = _two_linear_layers(lab)
     x = lab.integers(3, 2, requires_grad=True)
     order: list[Any] = []
     handles = [
         registry.register_module_forward_pre_hook(lambda module, args: order.append(("pre", len(args)))),
         registry.register_module_forward_hook(lambda module, args, output: order.append(("post", len(args)))),
         registry.register_module_full_backward_pre_hook(
-            lambda module, got: order.append(("back pre", len(got)))
+            lambda module, grad_output: order.append(("back pre", len(grad_output)))
         ),
         registry.register_module_full_backward_hook(
-            lambda module, given, got: order.append(("back", len(given)))
+            lambda module, grad_input, grad_output: order.append(("back", len(grad_input)))
         ),
     ]
     local = net[0].register_forward_hook(lambda module, args, output: order.append("local"))
@@ -284,14 +297,16 @@ def hooks_for_all_modules(lab: Lab) -> None:
         lab.same("an output that all change", net(x))
     finally:
         handle.remove()
-    handle = registry.register_module_full_backward_hook(lambda module, given, got: (given[0] * 2,))  # type: ignore[index]
+    handle = registry.register_module_full_backward_hook(
+        lambda module, grad_input, grad_output: (grad_input[0] * 2,)
+    )  # type: ignore[index]
     try:
         x.grad = None
         nn.ReLU()(x).sum().backward()
         lab.same("a gradient that all change", x.grad)
     finally:
         handle.remove()
-    handle = registry.register_module_full_backward_hook(lambda module, given, got: ())
+    handle = registry.register_module_full_backward_hook(lambda module, grad_input, grad_output: ())
     try:
         lab.raises("too few gradients", lambda: nn.ReLU()(x).sum().backward())
     finally:
@@ -314,25 +329,25 @@ def hooks_for_all_modules(lab: Lab) -> None:
         for handle in handles:
             handle.remove()
     lab.same("registrations", names)
-    kept = nn.Parameter(lab.integers(2))
-    handle = registry.register_module_parameter_registration_hook(lambda module, name, value: kept)  # type: ignore[arg-type]
+    substitute = nn.Parameter(lab.integers(2))
+    handle = registry.register_module_parameter_registration_hook(lambda module, name, value: substitute)  # type: ignore[arg-type]
     try:
         module = nn.Module()
         module.a = nn.Parameter(lab.integers(3))
     finally:
         handle.remove()
-    lab.holds("a hook may give another parameter", module.a is kept)
+    lab.holds("a hook may give another parameter", module.a is substitute)
 
 
-def _doubled(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
+def _double_output(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
     return output * 2
 
 
 @behaviour("nn", sees=("value",))
 def hooks_of_copies(lab: Lab) -> None:
     """Copies of a module by deepcopy and pickle keep its hooks."""
-    net, x = _net(lab), lab.integers(3, 2)
-    net[0].register_forward_hook(_doubled)
+    net, x = _two_linear_layers(lab), lab.integers(3, 2)
+    net[0].register_forward_hook(_double_output)
     lab.same("the module", net(x))
     lab.same("a deep copy", copy.deepcopy(net)(x))
     lab.same("through pickle", pickle.loads(pickle.dumps(net))(x))

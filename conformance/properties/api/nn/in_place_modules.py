@@ -1,4 +1,4 @@
-"""Modules of torch's database that can work in place."""
+"""Check the modules of torch's module database that can work in place."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("nn", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
 def modules_in_place(lab: Lab) -> None:
-    """Each module of the database that can work in place gives in place the results and gradients that it
-    gives otherwise, and writes into its input then and only then.
+    """Each module of the module database that has an option inplace gives the same results and gradients with
+    and without it. It writes into its input only with inplace=True.
     """
     infos = [
         op
@@ -24,32 +24,35 @@ def modules_in_place(lab: Lab) -> None:
     ]
     lab.same("modules", [info.name for info in infos])
 
-    def moved(leaf: Any) -> Any:
+    def moved_to_device(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             return lab.to(leaf.detach()).requires_grad_(leaf.requires_grad)
         return leaf
 
     for info in infos:
         seed = torch_testing_internals.seed_for(info.name, str(lab.dtype))
-        found = torch_testing_internals.module_inputs(info, lab.dtype, training=False, seed=seed)
-        for number, given in enumerate(found):
+        module_inputs = torch_testing_internals.module_inputs(info, lab.dtype, training=False, seed=seed)
+        for number, module_input in enumerate(module_inputs):
             name = f"{info.name} [{number}]"
-            made, called = given.constructor_input, given.forward_input
-            if called is None or len(called.args) != 1 or called.kwargs:
+            constructor, forward_arguments = module_input.constructor_input, module_input.forward_input
+            if forward_arguments is None or len(forward_arguments.args) != 1 or forward_arguments.kwargs:
                 continue
-            rest = {word: value for word, value in made.kwargs.items() if word != "inplace"}
-            apart, within = (
-                info.module_cls(*made.args, **rest, inplace=flag).to(lab.device, lab.dtype).eval()
+            options = {name: value for name, value in constructor.kwargs.items() if name != "inplace"}
+            out_of_place_module, in_place_module = (
+                info.module_cls(*constructor.args, **options, inplace=flag).to(lab.device, lab.dtype).eval()
                 for flag in (False, True)
             )
-            within.load_state_dict(apart.state_dict())
-            leaf, other = moved(called.args[0]), moved(called.args[0])
+            in_place_module.load_state_dict(out_of_place_module.state_dict())
+            leaf, in_place_leaf = (
+                moved_to_device(forward_arguments.args[0]),
+                moved_to_device(forward_arguments.args[0]),
+            )
             version = leaf._version
-            result = apart(leaf)
+            result = out_of_place_module(leaf)
             lab.holds(f"{name} leaves its input", leaf._version == version)
-            copy = other.clone()
+            copy = in_place_leaf.clone()
             version = copy._version
-            in_place = within(copy)
+            in_place = in_place_module(copy)
             lab.holds(f"{name} in place writes into its input", copy._version > version)
             lab.close(name, result)
             lab.holds(
@@ -57,10 +60,10 @@ def modules_in_place(lab: Lab) -> None:
             )
             weights = torch.ones_like(result)
             gradients = [
-                torch.autograd.grad(y, x, weights)[0] for y, x in ((result, leaf), (in_place, other))
+                torch.autograd.grad(y, x, weights)[0] for y, x in ((result, leaf), (in_place, in_place_leaf))
             ]
             lab.close(f"gradient of {name}", gradients[0])
-            near = torch.allclose(
+            agree = torch.allclose(
                 gradients[0], gradients[1], rtol=1e-4, atol=1e-5
-            )  # some are computed from the result
-            lab.holds(f"gradient of {name} in place is the same", near)
+            )  # some gradients are computed from the result
+            lab.holds(f"gradient of {name} in place is the same", agree)

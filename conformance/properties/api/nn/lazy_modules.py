@@ -1,4 +1,4 @@
-"""Lazy modules: parameters that wait for the first input."""
+"""Check lazy modules, whose parameters are uninitialized until the first input."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import whole
+from conformance.properties.api._exact_modules import with_whole_number_state
 
-#: Lazy class, its arguments, the class that it becomes with its arguments, and the input's shape.
+#: Lazy class, its arguments, the class that it becomes, the arguments of that class, and the input's shape.
 CASES: tuple[tuple[Any, tuple[Any, ...], Any, tuple[Any, ...], tuple[int, ...]], ...] = (
     (nn.LazyLinear, (3,), nn.Linear, (4, 3), (2, 4)),
     (nn.LazyConv1d, (3, 2), nn.Conv1d, (4, 3, 2), (2, 4, 5)),
@@ -32,21 +32,21 @@ CASES: tuple[tuple[Any, tuple[Any, ...], Any, tuple[Any, ...], tuple[int, ...]],
 )
 
 
-def _lazy(lab: Lab, make: Any, arguments: tuple[Any, ...], **options: Any) -> Any:
+def _make_lazy(lab: Lab, make: Any, arguments: tuple[Any, ...], **options: Any) -> Any:
     return make(*arguments, device=lab.device, **options)
 
 
-def _norm(make: Any) -> bool:
+def _is_norm(make: Any) -> bool:
     return "Norm" in make.__name__
 
 
 @behaviour("nn", sees=("value",))
 def lazy_modules_become_real(lab: Lab) -> None:
-    """The first input gives a lazy module its sizes, its class and parameters on the device; then it computes
-    as such.
+    """The first input determines a lazy module's sizes and class and initializes its parameters on the
+    device. Then the module computes like its class.
     """
     for make, few, real, _, shape in CASES:
-        module = _lazy(lab, make, few, **({"affine": True} if _norm(make) else {}))
+        module = _make_lazy(lab, make, few, **({"affine": True} if _is_norm(make) else {}))
         lab.holds(f"{make.__name__} waits", module.has_uninitialized_params())
         lab.holds(f"{make.__name__} has no values yet", isinstance(module.weight, UninitializedParameter))
         x = lab.integers(*shape)
@@ -57,37 +57,37 @@ def lazy_modules_become_real(lab: Lab) -> None:
             for name, entry in module.state_dict().items()
         }
         lab.same(f"{make.__name__}: sizes", names)
-        if not _norm(make):
+        if not _is_norm(make):
             lab.holds(f"{make.__name__} has random values", bool((module.weight != 0).any()))
-        whole(lab, module, low=0)
+        with_whole_number_state(lab, module, low=0)
         lab.close(f"{make.__name__}: result", module(x), roundings=64, matrix=True)
         if "Transpose" in make.__name__:
             size = tuple(side + 1 for side in shape[2:])
-            second = _lazy(lab, make, few)
+            second = _make_lazy(lab, make, few)
             lab.same(f"{make.__name__}: with output_size", second(x, output_size=size).shape)
     for affine in (True, False):
         for track in (True, False):
             for make in (nn.LazyBatchNorm1d, nn.LazyInstanceNorm1d):
-                module = _lazy(lab, make, (), affine=affine, track_running_stats=track)
+                module = _make_lazy(lab, make, (), affine=affine, track_running_stats=track)
                 y = module(lab.integers(3, 4, 5))
                 lab.close(f"{make.__name__} {affine} {track}", y, roundings=64)
                 lab.same(f"state of {make.__name__} {affine} {track}", sorted(module.state_dict()))
-    named = _lazy(lab, nn.LazyBatchNorm1d, ())
+    named = _make_lazy(lab, nn.LazyBatchNorm1d, ())
     lab.close("called with a keyword", named(input=lab.integers(3, 4)), roundings=64)
-    chain = nn.Sequential(_lazy(lab, nn.LazyLinear, (5,)), _lazy(lab, nn.LazyLinear, (2,)))
+    chain = nn.Sequential(_make_lazy(lab, nn.LazyLinear, (5,)), _make_lazy(lab, nn.LazyLinear, (2,)))
     chain(lab.integers(3, 4))
     lab.same("one after another", [list(parameter.shape) for parameter in chain.parameters()])
 
 
 @behaviour("nn", sees=("value", "error"))
 def states_of_lazy_modules(lab: Lab) -> None:
-    """A lazy module takes its sizes from a state dict too; one that waits cannot be loaded into a
-    real one.
+    """A lazy module can take its sizes from a state dict. The state of an uninitialized module cannot be
+    loaded into an initialized one.
     """
     for make, few, real, full, shape in CASES:
-        options = {"affine": True, "track_running_stats": True} if _norm(make) else {}
-        source = whole(lab, real(*full, **options), low=0).eval()
-        module = _lazy(lab, make, few, **options)
+        options = {"affine": True, "track_running_stats": True} if _is_norm(make) else {}
+        source = with_whole_number_state(lab, real(*full, **options), low=0).eval()
+        module = _make_lazy(lab, make, few, **options)
         module.load_state_dict(source.state_dict())
         module.eval()
         lab.same(f"{make.__name__}: loaded", dict(module.state_dict()))
@@ -95,43 +95,45 @@ def states_of_lazy_modules(lab: Lab) -> None:
         if "Instance" not in make.__name__:
             lab.close(f"{make.__name__}: result", (module(x), source(x)), roundings=64, matrix=True)
             lab.holds(f"{make.__name__} has become {real.__name__}", type(module) is real)
-        waiting = _lazy(lab, make, few, **options)
+        waiting = _make_lazy(lab, make, few, **options)
         lab.raises(
             f"{make.__name__}: a real one from a waiting one",
             lambda: source.load_state_dict(waiting.state_dict()),
             match="(?i)uninitialized",
         )
-        second = _lazy(lab, make, few, **options)
+        second = _make_lazy(lab, make, few, **options)
         second.load_state_dict(waiting.state_dict())
         lab.holds(f"{make.__name__} goes on waiting for one that waits", second.has_uninitialized_params())
 
 
 @behaviour("nn", sees=("value",))
 def copies_of_lazy_modules(lab: Lab) -> None:
-    """Lazy modules can be pickled while uninitialized, and copied and pickled once they are real."""
+    """Lazy modules can be pickled while they are uninitialized, and copied and pickled once they are
+    initialized.
+    """
     for make, few, real, _, shape in CASES:
-        options = {"affine": True} if _norm(make) else {}
-        for word, again in (
+        options = {"affine": True} if _is_norm(make) else {}
+        for method_name, copy_module in (
             ("pickle", lambda module: pickle.loads(pickle.dumps(module))),
             ("deepcopy", copy.deepcopy),
         ):
-            module = _lazy(lab, make, few, **options)
-            if word == "pickle":
-                module = again(module).to(lab.device)
+            module = _make_lazy(lab, make, few, **options)
+            if method_name == "pickle":
+                module = copy_module(module).to(lab.device)
                 lab.holds(
-                    f"{make.__name__} waits after {word}",
+                    f"{make.__name__} waits after {method_name}",
                     type(module) is make and module.has_uninitialized_params(),
                 )
             x = lab.integers(*shape)
             module(x)
-            whole(lab, module, low=0)
-            copied = again(module)
-            lab.holds(f"{make.__name__} is real after {word}", type(copied) is real)
-            lab.close(f"{make.__name__}: result after {word}", copied(x), roundings=64, matrix=True)
+            with_whole_number_state(lab, module, low=0)
+            copied = copy_module(module)
+            lab.holds(f"{make.__name__} is real after {method_name}", type(copied) is real)
+            lab.close(f"{make.__name__}: result after {method_name}", copied(x), roundings=64, matrix=True)
 
 
-class _Waiting(nn.modules.lazy.LazyModuleMixin, nn.Module):
-    """Holds a parameter and a buffer that wait."""
+class _Uninitialized(nn.modules.lazy.LazyModuleMixin, nn.Module):
+    """A lazy module with an uninitialized parameter and buffer."""
 
     def __init__(self, device: Any = None) -> None:
         super().__init__()
@@ -147,10 +149,10 @@ class _Waiting(nn.modules.lazy.LazyModuleMixin, nn.Module):
 
 @behaviour("nn", sees=("value", "error"))
 def parameters_that_wait(lab: Lab) -> None:
-    """Uninitialized parameters move and cast without values, become real in place, and refuse to compute and
-    to be shared.
+    """Uninitialized parameters can be moved, cast and materialized in place. They refuse computation and
+    sharing.
     """
-    module = _Waiting()
+    module = _Uninitialized()
     module.to(lab.device).half()
     module.value.materialize((2, 3))
     module.count.materialize((4,))
@@ -163,7 +165,7 @@ def parameters_that_wait(lab: Lab) -> None:
     )
     value: Any = module.value
     lab.holds("it is a parameter", type(value) is nn.Parameter and not module.has_uninitialized_params())
-    module = _Waiting(lab.device)
+    module = _Uninitialized(lab.device)
     optimizers = [
         make(module.parameters())
         for make in (
@@ -186,19 +188,19 @@ def parameters_that_wait(lab: Lab) -> None:
         optimizer.step()  # type: ignore[call-arg]
     lab.expect("an optimizer that knew it before moves it", module.value.detach() + 0, [-1.0, -1.0, -1.0])
     waiting = UninitializedParameter(device=lab.device)  # type: ignore[call-arg]
-    for word, call in (
+    for operation, call in (
         ("+", lambda: waiting + 1),
         ("add", lambda: torch.add(waiting, waiting)),
         ("empty_like", lambda: torch.empty_like(waiting)),
         ("shape", lambda: waiting.shape),
     ):
-        lab.raises(word, call, ValueError, RuntimeError)
-    lab.raises("sharing memory", lambda: _Waiting(lab.device).share_memory())
+        lab.raises(operation, call, ValueError, RuntimeError)
+    lab.raises("sharing memory", lambda: _Uninitialized(lab.device).share_memory())
     lab.raises("weight norm", lambda: nn.utils.weight_norm(nn.LazyLinear(3, device=lab.device)), ValueError)
     lab.raises(
         "spectral norm", lambda: nn.utils.spectral_norm(nn.LazyLinear(3, device=lab.device)), ValueError
     )
-    hooked = _Waiting(lab.device)
+    hooked = _Uninitialized(lab.device)
     hooked.register_forward_pre_hook(lambda hooked, args: (args[0] + 1,))
     hooked.register_forward_hook(lambda hooked, args, output: output + args[0])
     hooked.value.materialize((1,))

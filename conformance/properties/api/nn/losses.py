@@ -1,4 +1,4 @@
-"""Loss functions: values known by hand, reductions, weights, and arguments that they refuse."""
+"""Check loss functions: known values, reductions, weights, and refused arguments."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ REDUCTIONS = ("none", "mean", "sum")
 
 @behaviour("nn", level="core", sees=("value",))
 def losses_of_differences(lab: Lab) -> None:
-    """L1, MSE, Huber and smooth L1 of whole numbers are what their definitions give, with gradients and
-    reductions.
+    """L1, MSE, Huber and smooth L1 losses of integers equal their definitions, with gradients
+    and reductions.
     """
     x = lab.put([0.0, 2.0, -4.0, 8.0], dtype=lab.dtype, requires_grad=True)
     target = lab.put([0.0, 1.0, 0.0, 4.0], dtype=lab.dtype)
@@ -54,8 +54,8 @@ def losses_of_differences(lab: Lab) -> None:
 
 @behaviour("nn", sees=("warning", "error", "message"))
 def refusals_of_losses(lab: Lab) -> None:
-    """Losses refuse bad reductions, bends and sizes, and warn of targets of another size and of old
-    arguments.
+    """Losses refuse invalid reductions, parameters and sizes. They warn about targets of another size and
+    deprecated arguments.
     """
     x, target = lab.floats(4), lab.floats(4)
     for call in (F.l1_loss, F.mse_loss, F.smooth_l1_loss, F.huber_loss, F.soft_margin_loss):
@@ -131,8 +131,8 @@ def refusals_of_losses(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value",))
 def negative_log_likelihood(lab: Lab) -> None:
-    """NLL picks the target's entry, weights it by its class, skips the ignored one, and divides by the
-    weights.
+    """NLL selects the target's entry, multiplies it by the class weight, skips the ignored index, and divides
+    the mean by the weights.
     """
     x = lab.put(
         [[-1.0, -2.0, -4.0], [-8.0, -16.0, -32.0], [-3.0, -5.0, -7.0]], dtype=lab.dtype, requires_grad=True
@@ -146,8 +146,12 @@ def negative_log_likelihood(lab: Lab) -> None:
     lab.expect("one ignored", F.nll_loss(x, target, ignore_index=2, reduction="none"), [1.0, 0.0, 5.0])
     lab.expect("mean of the others", F.nll_loss(x, target, ignore_index=2), 3.0)
     for ignored in (-100, 255, -1):
-        kept = lab.put([0, ignored, 1])
-        lab.expect(f"ignoring {ignored}", F.nll_loss(x, kept, ignore_index=ignored, reduction="sum"), 6.0)
+        target_with_ignored = lab.put([0, ignored, 1])
+        lab.expect(
+            f"ignoring {ignored}",
+            F.nll_loss(x, target_with_ignored, ignore_index=ignored, reduction="sum"),
+            6.0,
+        )
     F.nll_loss(x, target, weight, reduction="sum").backward()
     lab.expect("gradient", x.grad, [[-1.0, 0.0, 0.0], [0.0, 0.0, -4.0], [0.0, -2.0, 0.0]])
     nothing = lab.put([2, 2, 2])
@@ -171,7 +175,9 @@ def negative_log_likelihood(lab: Lab) -> None:
 
 @behaviour("nn", sees=("error", "message"))
 def refusals_of_nll(lab: Lab) -> None:
-    """NLL refuses targets of another batch, more dimensions, and weights that are not one for each class."""
+    """NLL refuses targets of another batch size, targets with too many dimensions, and weights whose number
+    differs from the classes.
+    """
     x = lab.floats(4, 3)
     target = lab.put([0, 1, 2, 0])
     lab.raises("another batch", lambda: F.nll_loss(x, target[:3]), ValueError, match="(?i)batch")
@@ -193,8 +199,8 @@ def refusals_of_nll(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value",))
 def cross_entropy_of_targets(lab: Lab) -> None:
-    """Cross entropy takes class indices or probabilities; one-hot, smoothed, weighed and ignored targets
-    agree.
+    """Cross entropy accepts class indices or probabilities. One-hot, smoothed, weighted and ignored targets
+    give consistent results.
     """
     x = lab.floats(4, 5, low=-2, high=2)
     index = lab.put([0, 3, 1, 4])
@@ -207,14 +213,14 @@ def cross_entropy_of_targets(lab: Lab) -> None:
         roundings=8,
     )
     for reduction in REDUCTIONS:
-        plain = F.cross_entropy(x, index, reduction=reduction)
-        lab.close(f"indices, {reduction}", plain, roundings=64)
+        from_indices = F.cross_entropy(x, index, reduction=reduction)
+        lab.close(f"indices, {reduction}", from_indices, roundings=64)
         lab.close(
             f"NLL of log softmax, {reduction}",
             F.nll_loss(F.log_softmax(x, 1), index, reduction=reduction),
             roundings=64,
         )
-        for what, loss in (
+        for label, loss in (
             ("one-hot", F.cross_entropy(x, hot, reduction=reduction)),
             ("weights of one", F.cross_entropy(x, index, torch.ones_like(weight), reduction=reduction)),
             (
@@ -222,7 +228,10 @@ def cross_entropy_of_targets(lab: Lab) -> None:
                 F.cross_entropy(x, hot, torch.ones_like(weight), reduction=reduction),
             ),
         ):
-            lab.holds(f"{what} give the same, {reduction}", torch.allclose(plain, loss, rtol=1e-5, atol=1e-5))
+            lab.holds(
+                f"{label} give the same, {reduction}",
+                torch.allclose(from_indices, loss, rtol=1e-5, atol=1e-5),
+            )
         for smooth in (0.1, 0.5, 1.0):
             result = F.cross_entropy(x, index, label_smoothing=smooth, reduction=reduction)
             soft = hot * (1 - smooth) + smooth / 5
@@ -232,10 +241,10 @@ def cross_entropy_of_targets(lab: Lab) -> None:
                 f"smoothing by {smooth} is smoothing the target, {reduction}",
                 torch.allclose(result, by_probability, rtol=1e-5, atol=1e-5),
             )
-            again = F.cross_entropy(x, hot, label_smoothing=smooth, reduction=reduction)
+            smoothed_probabilities = F.cross_entropy(x, hot, label_smoothing=smooth, reduction=reduction)
             lab.holds(
                 f"and of probabilities {smooth}, {reduction}",
-                torch.allclose(result, again, rtol=1e-5, atol=1e-5),
+                torch.allclose(result, smoothed_probabilities, rtol=1e-5, atol=1e-5),
             )
         lab.close(
             f"weighed and smoothed, {reduction}",
@@ -244,8 +253,8 @@ def cross_entropy_of_targets(lab: Lab) -> None:
         )
         ignoring = F.cross_entropy(x, index, weight, ignore_index=3, label_smoothing=0.2, reduction=reduction)
         lab.close(f"ignoring one, {reduction}", ignoring, roundings=64)
-    kept = torch.tensor([0, 2, 3], device=lab.device)
-    part = F.cross_entropy(x[kept], index[kept], weight, label_smoothing=0.2)
+    remaining = torch.tensor([0, 2, 3], device=lab.device)
+    part = F.cross_entropy(x[remaining], index[remaining], weight, label_smoothing=0.2)
     lab.holds(
         "an ignored sample does not count",
         torch.allclose(
@@ -257,8 +266,10 @@ def cross_entropy_of_targets(lab: Lab) -> None:
     images = lab.floats(2, 3, 2, 2, low=-2, high=2)
     labels = lab.integers(2, 2, 2, low=0, high=3, dtype=torch.int64)
     lab.close("of images", F.cross_entropy(images, labels, reduction="none"), roundings=64)
-    given = images.softmax(1)
-    lab.close("of images of probabilities", F.cross_entropy(images, given, reduction="none"), roundings=64)
+    probabilities = images.softmax(1)
+    lab.close(
+        "of images of probabilities", F.cross_entropy(images, probabilities, reduction="none"), roundings=64
+    )
     lab.expect(
         "no samples",
         F.cross_entropy(lab.floats(0, 3), lab.put(torch.empty(0, dtype=torch.int64)), reduction="sum"),
@@ -268,8 +279,8 @@ def cross_entropy_of_targets(lab: Lab) -> None:
 
 @behaviour("nn", sees=("error", "message"))
 def refusals_of_cross_entropy(lab: Lab) -> None:
-    """Cross entropy refuses a smoothing outside of [0, 1], and probabilities that are integers or are to be
-    ignored.
+    """Cross entropy refuses a smoothing above 1, integers as probabilities, and ignore_index with
+    probabilities.
     """
     x, index = lab.floats(2, 3), lab.put([0, 1])
     for smooth in (1.5, 2.0):
@@ -294,8 +305,8 @@ def refusals_of_cross_entropy(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value",))
 def binary_cross_entropy(lab: Lab) -> None:
-    """BCE is never negative, has its known end values, is stable for large logits, and broadcasts its
-    weights.
+    """BCE is never negative, has the documented values at 0 and 1, is stable for large logits, and broadcasts
+    its weights.
     """
     p = lab.put([0.0, 1.0, 0.5, 0.0, 1.0], dtype=lab.dtype)
     lab.expect(
@@ -320,15 +331,15 @@ def binary_cross_entropy(lab: Lab) -> None:
     lab.expect("weighed gradient at zero", zero.grad, [[-1.0, -2.0]] * 3)
     x, aim = lab.floats(4, 3, low=-3, high=3), lab.floats(4, 3, low=0)
     weight, positive = lab.floats(3, low=0.5, high=2), lab.floats(3, low=0.5, high=2)
-    plain = F.binary_cross_entropy_with_logits(x, aim, reduction="none")
-    lab.close("with logits", plain, roundings=32)
+    unreduced = F.binary_cross_entropy_with_logits(x, aim, reduction="none")
+    lab.close("with logits", unreduced, roundings=32)
     lab.holds(
         "is BCE of the sigmoid",
         torch.allclose(
-            plain, F.binary_cross_entropy(torch.sigmoid(x), aim, reduction="none"), rtol=1e-4, atol=1e-5
+            unreduced, F.binary_cross_entropy(torch.sigmoid(x), aim, reduction="none"), rtol=1e-4, atol=1e-5
         ),
     )
-    lab.holds("is never negative", (plain >= 0).all())
+    lab.holds("is never negative", (unreduced >= 0).all())
     for reduction in REDUCTIONS:
         result = F.binary_cross_entropy_with_logits(x, aim, weight, pos_weight=positive, reduction=reduction)
         full = F.binary_cross_entropy_with_logits(
@@ -351,7 +362,7 @@ def binary_cross_entropy(lab: Lab) -> None:
 
 @behaviour("nn", sees=("error", "message"))
 def ranges_of_probabilities(lab: Lab) -> None:
-    """BCE of the host and of devices that check refuses inputs that are not probabilities."""
+    """BCE refuses targets of another size and weights that do not fit."""
     target = lab.put([1.0, 0.0])
     lab.raises(
         "BCE of two sizes",

@@ -1,4 +1,4 @@
-"""Normalization: statistics, their update, affine parameters, memory formats, and refusals."""
+"""Check normalization: statistics and their update, affine parameters, memory formats, and refusals."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch.nn import functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import gradients, whole
+from conformance.properties.api._exact_modules import gradients_by_name, with_whole_number_state
 
 
 @behaviour("nn", level="core", sees=("value",))
 def batch_norm_statistics(lab: Lab) -> None:
-    """Batch norm moves its statistics by its momentum, or averages all batches, in train mode only, and
-    counts them.
+    """Batch norm updates its statistics by its momentum, or averages over all batches, in train mode only. It
+    counts the batches.
     """
     x = lab.put([[0.0, 4.0], [2.0, 8.0]], dtype=lab.dtype)
     norm = nn.BatchNorm1d(2, eps=1e-30, momentum=0.5, device=lab.device, dtype=lab.dtype)
@@ -64,16 +64,16 @@ def batch_norm_gradients(lab: Lab) -> None:
     for dims, make in ((1, nn.BatchNorm1d), (2, nn.BatchNorm2d), (3, nn.BatchNorm3d)):
         for affine in (True, False) if dims == 2 else (True,):
             for training in (True, False) if dims == 2 else (True,):
-                norm = whole(lab, make(2, affine=affine), low=1).train(training)
+                norm = with_whole_number_state(lab, make(2, affine=affine), low=1).train(training)
                 x = lab.floats(3, 2, *(2,) * dims, requires_grad=True)
                 y = norm(x)
-                push = lab.floats(*y.shape)
-                y.backward(push)
-                word = f"{dims} dimensions, affine={affine}, training={training}"
-                lab.close(f"result, {word}", y, roundings=64)
-                lab.close(f"gradients, {word}", (x.grad, gradients(norm)), roundings=512)
+                output_gradient = lab.floats(*y.shape)
+                y.backward(output_gradient)
+                label = f"{dims} dimensions, affine={affine}, training={training}"
+                lab.close(f"result, {label}", y, roundings=64)
+                lab.close(f"gradients, {label}", (x.grad, gradients_by_name(norm)), roundings=512)
     x = lab.floats(2, 3, 2, 2, requires_grad=True)
-    norm = whole(lab, nn.BatchNorm2d(3), low=1)
+    norm = with_whole_number_state(lab, nn.BatchNorm2d(3), low=1)
     first = norm(x)
     strided = norm(x.detach().clone(memory_format=torch.channels_last))
     lab.close("channels last", (strided, first), roundings=64)
@@ -83,7 +83,9 @@ def batch_norm_gradients(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=("bfloat16", "float16"), sees=("dtype",))
 def mixed_batch_norm(lab: Lab) -> None:
-    """Batch norm of a reduced input with parameters and statistics of float32 gives the input's dtype."""
+    """Batch norm of a low-precision input with float32 parameters and statistics returns the
+    input's dtype.
+    """
     for training in (True, False):
         norm: Any = nn.BatchNorm2d(3, device=lab.device).train(training)
         x: Any = lab.floats(4, 3, 2, 2, requires_grad=True)
@@ -103,12 +105,12 @@ def mixed_batch_norm(lab: Lab) -> None:
 
 @behaviour("nn", sees=("error", "message"))
 def refusals_of_normalization(lab: Lab) -> None:
-    """Normalization refuses single values in train mode, statistics and parameters of other sizes, and other
-    channels.
+    """Normalization refuses single values in train mode, statistics and parameters of wrong sizes, and wrong
+    numbers of channels or groups.
     """
     lab.raises(
         "one value for each channel",
-        lambda: whole(lab, nn.BatchNorm1d(3))(lab.floats(1, 3)),
+        lambda: with_whole_number_state(lab, nn.BatchNorm1d(3))(lab.floats(1, 3)),
         ValueError,
         match="(?i)more than 1",
     )
@@ -119,15 +121,27 @@ def refusals_of_normalization(lab: Lab) -> None:
         match="(?i)more than 1",
     )
     x = lab.floats(3, 4)
-    good, bad = torch.ones(4, device=lab.device), torch.ones(5, device=lab.device)
-    lab.raises("a mean of another size", lambda: F.batch_norm(x, bad, good), match="running_mean")
-    lab.raises("a variance of another size", lambda: F.batch_norm(x, good, bad), match="running_var")
-    lab.raises("a weight of another size", lambda: F.batch_norm(x, good, good, weight=bad), match="weight")
-    lab.raises("a bias of another size", lambda: F.batch_norm(x, good, good, bias=bad), match="bias")
+    right_size, wrong_size = torch.ones(4, device=lab.device), torch.ones(5, device=lab.device)
+    lab.raises(
+        "a mean of another size", lambda: F.batch_norm(x, wrong_size, right_size), match="running_mean"
+    )
+    lab.raises(
+        "a variance of another size", lambda: F.batch_norm(x, right_size, wrong_size), match="running_var"
+    )
+    lab.raises(
+        "a weight of another size",
+        lambda: F.batch_norm(x, right_size, right_size, weight=wrong_size),
+        match="weight",
+    )
+    lab.raises(
+        "a bias of another size",
+        lambda: F.batch_norm(x, right_size, right_size, bias=wrong_size),
+        match="bias",
+    )
     for dims, make in ((4, nn.BatchNorm1d), (3, nn.BatchNorm2d), (4, nn.BatchNorm3d), (5, nn.InstanceNorm1d)):
         lab.raises(
             f"{make.__name__} of {dims} dimensions",
-            lambda: whole(lab, make(2))(lab.floats(*(2,) * dims)),
+            lambda: with_whole_number_state(lab, make(2))(lab.floats(*(2,) * dims)),
             ValueError,
             match="(?i)expected",
         )
@@ -135,19 +149,19 @@ def refusals_of_normalization(lab: Lab) -> None:
         dims = int(make.__name__[-2])
         lab.raises(
             f"a single element of {make.__name__}",
-            lambda: whole(lab, make(2))(lab.floats(3, 2, *(1,) * dims)),
+            lambda: with_whole_number_state(lab, make(2))(lab.floats(3, 2, *(1,) * dims)),
             ValueError,
             match="(?i)more than 1",
         )
         lab.raises(
             f"other channels of {make.__name__}",
-            lambda: whole(lab, make(2, affine=True))(lab.floats(3, 5, *(2,) * dims)),
+            lambda: with_whole_number_state(lab, make(2, affine=True))(lab.floats(3, 5, *(2,) * dims)),
             ValueError,
             match="(?i)channel|num_features",
         )
         lab.warns(
             f"other channels of {make.__name__} without parameters",
-            lambda: whole(lab, make(2))(lab.floats(3, 5, *(2,) * dims)),
+            lambda: with_whole_number_state(lab, make(2))(lab.floats(3, 5, *(2,) * dims)),
             match="(?i)num_features",
         )
     lab.raises(
@@ -160,7 +174,7 @@ def refusals_of_normalization(lab: Lab) -> None:
     lab.raises("channels that do not divide", lambda: F.group_norm(lab.floats(2, 4, 3), 3))
     lab.raises(
         "a normalized shape that differs",
-        lambda: whole(lab, nn.LayerNorm(5))(lab.floats(2, 4)),
+        lambda: with_whole_number_state(lab, nn.LayerNorm(5))(lab.floats(2, 4)),
         match="(?i)normalized_shape",
     )
     lab.raises(
@@ -170,7 +184,7 @@ def refusals_of_normalization(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value",))
 def instance_norm(lab: Lab) -> None:
-    """Instance norm makes each channel of each sample zero in mean and one in variance, and may keep
+    """Instance norm normalizes each channel of each sample to mean zero and variance one. It can track
     statistics.
     """
     for dims, make in ((1, nn.InstanceNorm1d), (2, nn.InstanceNorm2d), (3, nn.InstanceNorm3d)):
@@ -183,17 +197,19 @@ def instance_norm(lab: Lab) -> None:
         lab.close(f"result, {dims}", y, roundings=128)
         y.backward(lab.floats(*y.shape))
         lab.holds(f"gradients that add up to nothing, {dims}", (x.grad.flatten(2).sum(2).abs() < 1e-4).all())
-        kept = whole(lab, make(2, affine=True, track_running_stats=True), low=1)
-        lab.close(f"affine, {dims}", kept(x.detach()), roundings=128)
-        lab.close(f"statistics, {dims}", (kept.running_mean, kept.running_var), roundings=64)
-        lab.close(f"in eval mode, {dims}", kept.eval()(x.detach()), roundings=128)
+        with_statistics = with_whole_number_state(lab, make(2, affine=True, track_running_stats=True), low=1)
+        lab.close(f"affine, {dims}", with_statistics(x.detach()), roundings=128)
+        lab.close(
+            f"statistics, {dims}", (with_statistics.running_mean, with_statistics.running_var), roundings=64
+        )
+        lab.close(f"in eval mode, {dims}", with_statistics.eval()(x.detach()), roundings=128)
         lab.close(f"without a batch, {dims}", norm(x.detach()[0]), roundings=128)
 
 
 @behaviour("nn", level="core", sees=("value",))
 def layer_and_group_norm(lab: Lab) -> None:
-    """Layer norm works over the last dimensions, group norm over groups of channels; both take empty and
-    strided input.
+    """Layer norm normalizes over the last dimensions, group norm over groups of channels. Both accept empty
+    and strided input.
     """
     x = lab.put([[0.0, 2.0, 4.0, 6.0], [1.0, 1.0, 3.0, 3.0]], dtype=lab.dtype, requires_grad=True)
     lab.expect("layer norm", F.layer_norm(x[1:], (4,), eps=0.0), [[-1.0, -1.0, 1.0, 1.0]], roundings=16)
@@ -206,11 +222,11 @@ def layer_and_group_norm(lab: Lab) -> None:
     lab.close("both dimensions", F.layer_norm(x, (2, 4)), roundings=64)
     lab.close("a large eps", F.layer_norm(x, (4,), eps=3.0), roundings=64)
     for bias in (True, False):
-        norm: Any = whole(lab, nn.LayerNorm((3, 2), bias=bias), low=1)
+        norm: Any = with_whole_number_state(lab, nn.LayerNorm((3, 2), bias=bias), low=1)
         y = norm(lab.floats(4, 3, 2))
         lab.close(f"bias={bias}", y, roundings=64)
         y.sum().backward()
-        lab.close(f"gradients, bias={bias}", gradients(norm), roundings=512)
+        lab.close(f"gradients, bias={bias}", gradients_by_name(norm), roundings=512)
     y = F.layer_norm(x, (4,), eps=1.0)
     (first,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
     lab.close("with create_graph", first, roundings=512)
@@ -220,24 +236,24 @@ def layer_and_group_norm(lab: Lab) -> None:
     groups = F.group_norm(wide.view(1, 4, 2), 2, eps=0.0)
     lab.close("group norm", groups, roundings=64)
     for count in (1, 2, 4):
-        norm = whole(lab, nn.GroupNorm(count, 4), low=1)
+        norm = with_whole_number_state(lab, nn.GroupNorm(count, 4), low=1)
         for shape in ((3, 4, 5), (3, 4, 2, 3), (2, 4, 2, 2, 2), (3, 4) if count < 4 else (3, 4, 2)):
             lab.close(f"{count} groups of {shape}", norm(lab.floats(*shape)), roundings=128)
         images = lab.floats(2, 4, 3, 3).contiguous(memory_format=torch.channels_last).requires_grad_()
         y = norm(images)
         lab.close(f"{count} groups, channels last", y, roundings=128)
         y.backward(lab.floats(2, 4, 3, 3))
-        lab.close(f"{count} groups, gradients", (images.grad, gradients(norm)), roundings=1024)
+        lab.close(f"{count} groups, gradients", (images.grad, gradients_by_name(norm)), roundings=1024)
     for empty in ((0, 4, 3), (2, 4, 0)):
         lab.same(
             f"group norm of {empty}",
-            whole(lab, nn.GroupNorm(2, 4))(lab.integers(*empty))
+            with_whole_number_state(lab, nn.GroupNorm(2, 4))(lab.integers(*empty))
             if empty[0] == 0
             else F.layer_norm(lab.integers(2, 0, 4), (4,)),
         )
     for make in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d):
         dims = int(make.__name__[-2])
-        norm = whole(lab, make(4))
+        norm = with_whole_number_state(lab, make(4))
         y = norm(lab.integers(0, 4, *(2,) * dims).requires_grad_())
         y.sum().backward()
         lab.same(f"{make.__name__} of no samples", (y, norm.weight.grad))

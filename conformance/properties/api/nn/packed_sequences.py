@@ -1,4 +1,4 @@
-"""Sequences that are padded, packed and unpacked."""
+"""Check sequences that are padded, packed and unpacked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("nn", dtypes=("float32", *INTEGERS), level="core", sees=("value",))
 def padding_sequences(lab: Lab) -> None:
-    """pad_sequence puts sequences side by side and fills the short ones on either side; unpad removes the
+    """pad_sequence stacks sequences and pads the short ones on either side. unpad_sequence removes the
     padding.
     """
     a, b, c = (
@@ -46,7 +46,7 @@ def padding_sequences(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=("float32", "int64"), level="core", sees=("value", "error", "message"))
 def packing_sequences(lab: Lab) -> None:
-    """Packing lays sequences step by step, longest first, and remembers their order; unpacking is the
+    """Packing stores sequences step by step, longest first, with their original order. Unpacking is the
     inverse.
     """
     a, b, c = (
@@ -93,8 +93,8 @@ def packing_sequences(lab: Lab) -> None:
             source = padded.transpose(0, 1) if first else padded
             packed = rnn.pack_padded_sequence(source, lengths, batch_first=first, enforce_sorted=False)
             lab.same(f"packed {trailing}, {first}", (packed.data, packed.sorted_indices))
-            again, sizes = rnn.pad_packed_sequence(packed, batch_first=first, padding_value=7)
-            lab.same(f"padded again {trailing}, {first}", again)
+            padded_result, sizes = rnn.pad_packed_sequence(packed, batch_first=first, padding_value=7)
+            lab.same(f"padded again {trailing}, {first}", padded_result)
             lab.same(f"lengths {trailing}, {first}", sizes, host=True)
             longer, _ = rnn.pad_packed_sequence(packed, batch_first=first, total_length=7)
             lab.same(f"to a total length {trailing}, {first}", longer)
@@ -109,11 +109,11 @@ def packing_sequences(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
 def gradients_through_packing(lab: Lab) -> None:
-    """Gradients go through packing to the elements that were packed, and none to the padding."""
+    """Gradients through packing go to the packed elements and not to the padding."""
     padded = lab.integers(4, 3, 2, requires_grad=True)
     packed = rnn.pack_padded_sequence(padded, torch.tensor([2, 4, 1]), enforce_sorted=False)
-    again, _ = rnn.pad_packed_sequence(packed)
-    again.backward(lab.integers(4, 3, 2))
+    padded_result, _ = rnn.pad_packed_sequence(packed)
+    padded_result.backward(lab.integers(4, 3, 2))
     lab.same("gradient", padded.grad)
     parts = [lab.integers(size, requires_grad=True) for size in (2, 3)]
     (rnn.pad_sequence(parts) * 2).sum().backward()
@@ -122,8 +122,8 @@ def gradients_through_packing(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=("float32", "int32"), sees=("value",))
 def moving_packed_sequences(lab: Lab) -> None:
-    """A packed sequence is cast and moved like a tensor, with its order; it is the same object if nothing
-    changes.
+    """A packed sequence can be cast and moved like a tensor, with its order. If nothing changes, the same
+    object is returned.
     """
     host: Any = rnn.pack_padded_sequence(
         lab.integers(4, 3).cpu(), torch.tensor([2, 4, 1]), enforce_sorted=False

@@ -1,4 +1,4 @@
-"""Pooling: known values, indices, unpooling, sizes, empty input, memory formats, and refusals."""
+"""Check pooling: known values, indices, unpooling, sizes, empty input, memory formats, and refusals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 INF, NAN = float("inf"), float("nan")
-#: By the number of dimensions; untyped, since torch's stubs know fewer forms of their arguments.
+#: Pooling functions by number of dimensions. They are untyped, because torch's stubs lack some forms of the
+#: arguments.
 AVERAGE: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 MAXIMUM: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 ADAPTIVE_AVERAGE: dict[int, Any] = {
@@ -29,7 +30,9 @@ ADAPTIVE_MAXIMUM: dict[int, Any] = {
 
 @behaviour("nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
 def average_pooling(lab: Lab) -> None:
-    """Average pooling is the sum over windows by their size, or by a divisor, counting the padding or not."""
+    """Average pooling divides the sum over a window by its size or by a divisor, with or
+    without the padding.
+    """
     x = lab.put([[[0.0, 4.0, 8.0, 12.0, 20.0]]], dtype=lab.dtype)
     lab.expect("windows of two", F.avg_pool1d(x, 2), [[[2.0, 10.0]]])
     lab.expect("with ceil_mode", F.avg_pool1d(x, 2, ceil_mode=True), [[[2.0, 10.0, 20.0]]])
@@ -68,22 +71,22 @@ def average_pooling(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "bfloat16", "float64"), capabilities=("autograd",), sees=("value",)
 )
 def maximum_pooling(lab: Lab) -> None:
-    """Max pooling gives the largest of each window with its place in the input, and its gradient
-    goes there.
+    """Max pooling returns the maximum of each window and its index in the input. The gradient goes to that
+    element.
     """
     row = lab.put([[[1.0, 2.0, 3.0, 4.0]]], dtype=lab.dtype, requires_grad=True)
-    y, where = F.max_pool1d(row, 2, return_indices=True)
+    y, indices = F.max_pool1d(row, 2, return_indices=True)
     lab.expect("values", y, [[[2.0, 4.0]]])
-    lab.expect("places", where, [[[1, 3]]])
+    lab.expect("places", indices, [[[1, 3]]])
     y.sum().backward()
     lab.expect("gradient", row.grad, [[[0.0, 1.0, 0.0, 1.0]]])
     square = torch.arange(1.0, 17, device=lab.device).view(1, 1, 4, 4).to(lab.dtype)
-    y, where = nn.MaxPool2d(2, return_indices=True)(square)
+    y, indices = nn.MaxPool2d(2, return_indices=True)(square)
     lab.expect("of a square", y, [[[[6.0, 8.0], [14.0, 16.0]]]])
-    lab.expect("its places", where, [[[[5, 7], [13, 15]]]])
-    y, where = nn.AdaptiveMaxPool2d(2, return_indices=True)(square)
+    lab.expect("its places", indices, [[[[5, 7], [13, 15]]]])
+    y, indices = nn.AdaptiveMaxPool2d(2, return_indices=True)(square)
     lab.expect("adaptive", y, [[[[6.0, 8.0], [14.0, 16.0]]]])
-    lab.expect("its places too", where, [[[[5, 7], [13, 15]]]])
+    lab.expect("its places too", indices, [[[[5, 7], [13, 15]]]])
     for dims, call in MAXIMUM.items():
         shuffled = lab.permutation(2 * 3 * 6**dims).to(lab.dtype) if lab.dtype != torch.bfloat16 else None
         for options in (
@@ -97,8 +100,8 @@ def maximum_pooling(lab: Lab) -> None:
                     lab.same(f"{dims}: values of {options}, {ceil}", call(x, ceil_mode=ceil, **options))
                     continue
                 x = shuffled.view(2, 3, *(6,) * dims).clone().requires_grad_()
-                y, where = call(x, return_indices=True, ceil_mode=ceil, **options)
-                lab.same(f"{dims}: {options}, {ceil}", (y, where))
+                y, indices = call(x, return_indices=True, ceil_mode=ceil, **options)
+                lab.same(f"{dims}: {options}, {ceil}", (y, indices))
                 lab.same(
                     f"{dims}: without places, {options}, {ceil}", call(x.detach(), ceil_mode=ceil, **options)
                 )
@@ -131,9 +134,11 @@ def maximum_pooling(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value",))
 def extremes_in_pooling(lab: Lab) -> None:
-    """NaN passes through max pooling, minus infinity is an ordinary value, and their indices are in range."""
+    """NaN propagates through max pooling, minus infinity is an ordinary value, and the indices
+    are in range.
+    """
     for dims in (1, 2, 3):
-        for word, call in (
+        for pool_name, call in (
             ("max", lambda x: MAXIMUM[dims](x, 3)),
             ("adaptive", lambda x: ADAPTIVE_MAXIMUM[dims](x, 1)),
         ):
@@ -142,9 +147,9 @@ def extremes_in_pooling(lab: Lab) -> None:
                     (1, 1, *(3,) * dims), value, device=lab.device, dtype=lab.dtype, requires_grad=True
                 )
                 y = call(x)
-                lab.same(f"{word}, {dims}, {value}", (y, call(x.detach())))
+                lab.same(f"{pool_name}, {dims}, {value}", (y, call(x.detach())))
                 y.backward(torch.ones_like(y))
-                lab.expect(f"one gradient: {word}, {dims}, {value}", x.grad.sum(), 1.0)
+                lab.expect(f"one gradient: {pool_name}, {dims}, {value}", x.grad.sum(), 1.0)
         y, where = MAXIMUM[dims](
             torch.full((1, 1, *(1,) * dims), -INF, device=lab.device), 1, return_indices=True
         )
@@ -164,18 +169,18 @@ def extremes_in_pooling(lab: Lab) -> None:
             result = F.max_pool2d(whole.contiguous(memory_format=layout), 2, 2, 1, 2, ceil_mode=True)
             sound = result.tolist() == [[[[-4, -4], [-4, -4]]]]
         except RuntimeError as error:
-            # No documentation promises that integers are pooled.
+            # The documentation does not mention pooling of integers.
             sound = "implemented" in str(error) or "support" in str(error)
         lab.holds(f"negative integers in {layout} are pooled, or the refusal names the dtype", sound)
 
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def unpooling(lab: Lab) -> None:
-    """Unpooling puts values back at the indices that pooling returned, with zeros between, in any size that
-    fits.
+    """Unpooling writes values to the indices that pooling returned and zeros elsewhere, for any output size
+    that fits.
     """
-    back: Any  # takes the size of the window as a number too
-    for dims, pool, back in (
+    unpool: Any  # accepts a number as kernel size too
+    for dims, pool, unpool in (
         (1, F.max_pool1d, F.max_unpool1d),
         (2, F.max_pool2d, F.max_unpool2d),
         (3, F.max_pool3d, F.max_unpool3d),
@@ -183,19 +188,19 @@ def unpooling(lab: Lab) -> None:
         x = lab.permutation(2 * 4**dims).to(lab.dtype).view(1, 2, *(4,) * dims)
         y, where = pool(x, 2, return_indices=True)
         y = y.requires_grad_()
-        unpooled = back(y, where, 2)
+        unpooled = unpool(y, where, 2)
         lab.same(f"{dims}: put back", unpooled)
-        lab.same(f"{dims}: with a stride", back(y, where, 2, stride=2))
-        push = lab.integers(*unpooled.shape)
-        lab.same(f"{dims}: gradient", torch.autograd.grad(unpooled, y, push))
+        lab.same(f"{dims}: with a stride", unpool(y, where, 2, stride=2))
+        output_gradient = lab.integers(*unpooled.shape)
+        lab.same(f"{dims}: gradient", torch.autograd.grad(unpooled, y, output_gradient))
         odd = lab.permutation(2 * 5**dims).to(lab.dtype).view(1, 2, *(5,) * dims)
         y, where = pool(odd, 2, return_indices=True)
-        lab.same(f"{dims}: to a size", back(y, where, 2, output_size=odd.shape))
-        lab.same(f"{dims}: to the last dimensions of it", back(y, where, 2, output_size=odd.shape[2:]))
-        lab.same(f"{dims}: without a batch", back(y[0], where[0], 2, output_size=(5,) * dims))
+        lab.same(f"{dims}: to a size", unpool(y, where, 2, output_size=odd.shape))
+        lab.same(f"{dims}: to the last dimensions of it", unpool(y, where, 2, output_size=odd.shape[2:]))
+        lab.same(f"{dims}: without a batch", unpool(y[0], where[0], 2, output_size=(5,) * dims))
         none = lab.integers(0, 2, *(4,) * dims, requires_grad=True)
         y, where = pool(none, 2, return_indices=True)
-        result = back(y, where, 2)
+        result = unpool(y, where, 2)
         result.sum().backward()
         lab.same(f"{dims}: no samples", (result, none.grad))
     pool2, back2 = nn.MaxPool2d(3, stride=2, return_indices=True), nn.MaxUnpool2d(3, stride=2)
@@ -228,7 +233,7 @@ def unpooling(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value", "error")
 )
 def adaptive_pooling(lab: Lab) -> None:
-    """Adaptive pooling gives the size that is asked for, None keeping a dimension; a size of one gives the
+    """Adaptive pooling returns the requested size, and None preserves a dimension. A size of one returns the
     mean or the maximum.
     """
     x = lab.put([[[0.0, 2.0, 4.0, 6.0, 8.0]]], dtype=lab.dtype)
@@ -267,7 +272,7 @@ def adaptive_pooling(lab: Lab) -> None:
             shape = (1, 4, 4) if call is F.adaptive_avg_pool2d else (1, 4, 4, 4)
             try:
                 sound = call(lab.integers(*shape, low=0, dtype=dtype), 2).shape[-2:] == (2, 2)
-            except RuntimeError:  # no documentation promises a result, or a refusal
+            except RuntimeError:  # the documentation promises neither a result nor a refusal
                 sound = True
             lab.holds(f"{call.__name__} of {dtype} gives the size or refuses", sound)
 
@@ -276,8 +281,8 @@ def adaptive_pooling(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "bfloat16"), capabilities=("channels_last",), sees=("value",)
 )
 def channels_last_pooling(lab: Lab) -> None:
-    """Pooling of channels-last input, contiguous or sliced from a larger tensor, equals that of contiguous
-    input, indices included.
+    """Pooling of channels-last input, contiguous or sliced, equals pooling of contiguous input, including the
+    indices.
     """
     image = (
         lab.permutation(2 * 6 * 64).to(lab.dtype).view(2, 6, 8, 8)
@@ -287,13 +292,13 @@ def channels_last_pooling(lab: Lab) -> None:
     volume = image.view(2, 6, 4, 4, 4)
     unique = lab.dtype == torch.float32
     sources = [("image", image, torch.channels_last), ("volume", volume, torch.channels_last_3d)]
-    # The host averages volumes of float32 and float64 alone.
-    for word, source, layout in sources if unique else sources[:1]:
+    # The host averages volumes only in float32 and float64.
+    for source_name, source, layout in sources if unique else sources[:1]:
         dims = source.dim() - 2
         for cut in (False, True):
             last = source.contiguous(memory_format=layout)
             last = (last[:, ::2] if cut else last).detach().requires_grad_()
-            plain = last.detach().clone(memory_format=torch.contiguous_format).requires_grad_()
+            contiguous = last.detach().clone(memory_format=torch.contiguous_format).requires_grad_()
             for name, call in (
                 ("max", lambda x: MAXIMUM[dims](x, 3, 2, return_indices=unique)),
                 ("adaptive max", lambda x: ADAPTIVE_MAXIMUM[dims](x, 3, return_indices=unique)),
@@ -301,18 +306,21 @@ def channels_last_pooling(lab: Lab) -> None:
                 ("padded average", lambda x: AVERAGE[dims](x, 4, 2, 1, count_include_pad=False)),
                 ("adaptive average", lambda x: ADAPTIVE_AVERAGE[dims](x, 2)),
             ):
-                result, base = call(last), call(plain)
-                lab.close(f"{name} of {word}, cut={cut}", (result, base), roundings=8)
-                value, due = (result[0], base[0]) if isinstance(result, tuple) else (result, base)
+                result, base = call(last), call(contiguous)
+                lab.close(f"{name} of {source_name}, cut={cut}", (result, base), roundings=8)
+                value, expected = (result[0], base[0]) if isinstance(result, tuple) else (result, base)
                 if "max" not in name or unique:
-                    both = torch.autograd.grad(value.sum(), last), torch.autograd.grad(due.sum(), plain)
-                    lab.close(f"gradients of {name} of {word}, cut={cut}", both, roundings=16)
+                    both = (
+                        torch.autograd.grad(value.sum(), last),
+                        torch.autograd.grad(expected.sum(), contiguous),
+                    )
+                    lab.close(f"gradients of {name} of {source_name}, cut={cut}", both, roundings=16)
 
 
 @behaviour("nn", sees=("value", "error"))
 def fractional_pooling(lab: Lab) -> None:
-    """Fractional max pooling with given samples is deterministic, also without a batch; impossible sizes are
-    refused.
+    """Fractional max pooling with given random samples is deterministic, also without a batch. Impossible
+    sizes are refused.
     """
     for dims, call in ((2, F.fractional_max_pool2d), (3, F.fractional_max_pool3d)):
         samples = lab.floats(1, 2, dims, low=0.0)
@@ -352,8 +360,8 @@ def fractional_pooling(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def sizes_of_pooling(lab: Lab) -> None:
-    """Sizes of pooled results follow from kernel, stride, padding and ceil_mode; no samples give none, and
-    bad sizes errors.
+    """Sizes of pooled results follow from kernel size, stride, padding and ceil_mode. An empty batch gives an
+    empty result, and invalid sizes are errors.
     """
     for dims in (1, 2, 3):
         for call in (MAXIMUM[dims], AVERAGE[dims]):

@@ -1,4 +1,4 @@
-"""Pooling that is refused or gives nothing: results of size zero, wrong indices, and wide windows."""
+"""Check pooling to a size of zero, and pooling windows as wide as the input."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("nn", capabilities=("autograd",), sees=("error",))
 def pooling_to_nothing(lab: Lab) -> None:
-    """Adaptive and fractional pooling to a size of zero gives a result without elements; the gradient of the
-    adaptive ones is refused.
+    """Adaptive and fractional pooling to a size of zero returns a result without elements. The gradient of
+    adaptive pooling to zero is refused.
     """
-    call: Any  # of one dimension, of two and of three
+    call: Any  # of one, two and three dimensions
     for name, call, shape, size in (
         ("mean of a line", F.adaptive_avg_pool1d, (2, 3, 8), (0,)),
         ("mean of a plane", F.adaptive_avg_pool2d, (2, 3, 8, 8), (0, 2)),
@@ -35,7 +35,7 @@ def pooling_to_nothing(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=FLOATS, sees=("value", "error"))
 def wide_windows(lab: Lab) -> None:
-    """A pooling window as wide as its input, or as its padded input, gives the one mean or maximum."""
+    """A pooling window as wide as its input returns the single mean or maximum. A wider window is refused."""
     x = lab.integers(1, 2, 60, 60)
     lab.expect("maximum", F.max_pool2d(x, 60), x.cpu().amax((2, 3), keepdim=True))
     whole = lab.put([[1.0, 2.0], [3.0, 6.0]], dtype=lab.dtype).repeat(8, 8).view(1, 1, 16, 16)

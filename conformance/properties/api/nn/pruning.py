@@ -1,4 +1,4 @@
-"""Pruning by containers, scores and methods of the user's own; pruned modules that are saved; failures."""
+"""Check pruning by containers, by scores and by custom methods, and the saving of pruned modules."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch.nn.utils import prune
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import whole
+from conformance.properties.api._exact_modules import with_whole_number_state
 
 
 @behaviour("nn", sees=("value",))
 def masks_of_pruning_containers(lab: Lab) -> None:
-    """A pruning container applies its latest method to what earlier masks left, along the axis that the
-    method names.
+    """A pruning container applies its latest method to the entries that earlier masks left, along the
+    method's dimension.
     """
-    known = lab.put([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
+    values = lab.put([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
     before = lab.put([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0]])
     container = prune.PruningContainer()
     container._tensor_name = "weight"
@@ -36,16 +36,19 @@ def masks_of_pruning_containers(lab: Lab) -> None:
     ):
         method._tensor_name = "weight"
         container.add_pruning_method(method)
-        lab.expect(name, container.compute_mask(known, before.clone()), mask)
+        lab.expect(name, container.compute_mask(values, before.clone()), mask)
     lab.same("how many methods", len(container))
 
 
 @behaviour("nn", sees=("value",))
 def pruning_by_scores(lab: Lab) -> None:
-    """Importance scores decide in place of the values what is pruned, in one module and over several; scores
-    that are the values change nothing.
+    """Importance scores replace the values as the criterion of pruning, in one module and over several.
+    Scores equal to the values change nothing.
     """
-    first, second = whole(lab, nn.Linear(4, 2)), whole(lab, nn.Linear(3, 1))
+    first, second = (
+        with_whole_number_state(lab, nn.Linear(4, 2)),
+        with_whole_number_state(lab, nn.Linear(3, 1)),
+    )
     first.weight = nn.Parameter(lab.put([[1.0, 2.0, 3.0, 4.0], [-4.0, -3.0, -2.0, -1.0]]))
     second.weight = nn.Parameter(lab.put([[0.0, 0.125, -2.0]]))
     prune.global_unstructured(
@@ -77,11 +80,15 @@ def pruning_by_scores(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("serialization",), sees=("value", "error"))
 def pruned_modules_saved(lab: Lab) -> None:
-    """A pruned module, or its state dict, keeps original and mask through pickle and torch.save, and loads
-    into a module that is pruned too.
+    """A pruned module, or its state dict, keeps original and mask through pickle and torch.save. The state
+    dict loads into a pruned module.
     """
     x = lab.integers(3, 4)
-    model = nn.Sequential(whole(lab, nn.Linear(4, 3)), nn.ReLU(), whole(lab, nn.Linear(3, 1)))
+    model = nn.Sequential(
+        with_whole_number_state(lab, nn.Linear(4, 3)),
+        nn.ReLU(),
+        with_whole_number_state(lab, nn.Linear(3, 1)),
+    )
     lab.same("names before", sorted(model.state_dict()))
     values = torch.arange(-6.0, 6.0, device=lab.device).view(3, 4)
     model[0].weight = nn.Parameter(values)
@@ -96,24 +103,31 @@ def pruned_modules_saved(lab: Lab) -> None:
     for name, copied in {"saved": loaded, "pickled": pickle.loads(pickle.dumps(model))}.items():
         lab.same(f"{name}: names", sorted(copied.state_dict()))
         lab.same(f"{name}: weight and result", [copied[0].weight, copied(x)])
-    other = nn.Sequential(whole(lab, nn.Linear(4, 3)), nn.ReLU(), whole(lab, nn.Linear(3, 1)))
+    second_model = nn.Sequential(
+        with_whole_number_state(lab, nn.Linear(4, 3)),
+        nn.ReLU(),
+        with_whole_number_state(lab, nn.Linear(3, 1)),
+    )
     lab.raises(
         "a pruned state in a plain module",
-        lambda: other.load_state_dict(model.state_dict()),
+        lambda: second_model.load_state_dict(model.state_dict()),
         match="weight_mask",
     )
-    prune.identity(other[0], "weight")
+    prune.identity(second_model[0], "weight")
     buffer = io.BytesIO()
     torch.save(model.state_dict(), buffer)
     buffer.seek(0)
-    other.load_state_dict(torch.load(buffer, weights_only=True))
-    lab.same("a state in a pruned module", [other[0].weight_orig, other[0].weight_mask, other(x)])
+    second_model.load_state_dict(torch.load(buffer, weights_only=True))
+    lab.same(
+        "a state in a pruned module",
+        [second_model[0].weight_orig, second_model[0].weight_mask, second_model(x)],
+    )
 
 
 @behaviour("nn", capabilities=("autograd",), sees=("value", "error"))
 def pruning_methods_of_ones_own(lab: Lab) -> None:
-    """A mask of ones from any method changes neither results nor gradients; a method that fails leaves the
-    module as it was.
+    """A mask of ones from a custom method changes neither results nor gradients. A method that fails leaves
+    the module unchanged.
     """
     x = lab.integers(2, 4)
 
@@ -123,10 +137,10 @@ def pruning_methods_of_ones_own(lab: Lab) -> None:
         def compute_mask(self, t: torch.Tensor, default_mask: torch.Tensor) -> torch.Tensor:
             return torch.ones_like(t)
 
-    module = whole(lab, nn.Linear(4, 3))
-    plain = module(x)
-    plain.sum().backward()
-    before: list[Any] = [plain.detach(), module.weight.grad, module.bias.grad]
+    module = with_whole_number_state(lab, nn.Linear(4, 3))
+    unpruned_result = module(x)
+    unpruned_result.sum().backward()
+    before: list[Any] = [unpruned_result.detach(), module.weight.grad, module.bias.grad]
     module.zero_grad()
     Nothing.apply(module, "weight")
     pruned = module(x)
@@ -134,16 +148,21 @@ def pruning_methods_of_ones_own(lab: Lab) -> None:
     lab.same("results and gradients before", before)
     lab.same("results and gradients after", [pruned, module.weight_orig.grad, module.bias.grad])
     lab.holds("calling it twice gives the same", torch.equal(module(x), module(x)))
-    for make in (lambda: whole(lab, nn.Linear(4, 3)), lambda: whole(lab, nn.Conv1d(2, 2, 2))):
+    for make in (
+        lambda: with_whole_number_state(lab, nn.Linear(4, 3)),
+        lambda: with_whole_number_state(lab, nn.Conv1d(2, 2, 2)),
+    ):
         for name in ("weight", "bias"):
-            whole_one = make()
-            broken = mock.patch.object(prune.L1Unstructured, "compute_mask", side_effect=KeyError("no mask"))
-            with broken:
+            unpruned_module = make()
+            failing_method = mock.patch.object(
+                prune.L1Unstructured, "compute_mask", side_effect=KeyError("no mask")
+            )
+            with failing_method:
                 lab.raises(
                     f"a failing method for {name}",
-                    lambda: prune.l1_unstructured(whole_one, name, amount=0.5),
+                    lambda: prune.l1_unstructured(unpruned_module, name, amount=0.5),
                     KeyError,
                     match="no mask",
                 )
-            lab.same(f"names after it for {name}", sorted(whole_one.state_dict()))
-            lab.holds(f"{name} is a parameter", isinstance(getattr(whole_one, name), nn.Parameter))
+            lab.same(f"names after it for {name}", sorted(unpruned_module.state_dict()))
+            lab.holds(f"{name} is a parameter", isinstance(getattr(unpruned_module, name), nn.Parameter))

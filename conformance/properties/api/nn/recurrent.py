@@ -1,4 +1,6 @@
-"""Recurrent modules and cells: known values, forms of input, packed sequences, dropout, and refusals."""
+"""Check recurrent modules and cells: known values, forms of input, packed sequences, dropout,
+and refusals.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from torch.nn.utils import rnn
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import gradients, whole
+from conformance.properties.api._exact_modules import gradients_by_name, with_whole_number_state
 
 MODULES = (nn.RNN, nn.LSTM, nn.GRU)
 
 
-def _small(lab: Lab, module: nn.Module) -> nn.Module:
-    """Set weights between minus one and one, so that gates do not saturate."""
-    whole(lab, module)
+def _with_small_weights(lab: Lab, module: nn.Module) -> nn.Module:
+    """Return the module with small weights, so that gates do not saturate."""
+    with_whole_number_state(lab, module)
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.mul_(0.25)
@@ -27,8 +29,8 @@ def _small(lab: Lab, module: nn.Module) -> nn.Module:
 
 @behaviour("nn", level="core", sees=("value",))
 def recurrent_modules(lab: Lab) -> None:
-    """RNN, LSTM and GRU agree over layouts, without a batch, with states given or not, layers, directions and
-    biases.
+    """RNN, LSTM and GRU give correct results for all layouts, without a batch, with and without initial
+    states, and for several layers, directions and biases.
     """
     for make in MODULES:
         for options in (
@@ -38,16 +40,16 @@ def recurrent_modules(lab: Lab) -> None:
             {"bias": False},
             {"num_layers": 2, "bidirectional": True},
         ):
-            module = _small(lab, make(3, 4, **options))
+            module = _with_small_weights(lab, make(3, 4, **options))
             x = lab.floats(5, 2, 3, requires_grad=True)
             y, last = module(x)
-            word = f"{make.__name__} {options}"
-            lab.close(f"{word}: result", (y, last), roundings=256, matrix=True)
-            push = lab.floats(*y.shape)
-            y.backward(push)
-            lab.close(f"{word}: gradients", (x.grad, gradients(module)), roundings=1024, matrix=True)
+            label = f"{make.__name__} {options}"
+            lab.close(f"{label}: result", (y, last), roundings=256, matrix=True)
+            output_gradient = lab.floats(*y.shape)
+            y.backward(output_gradient)
+            lab.close(f"{label}: gradients", (x.grad, gradients_by_name(module)), roundings=1024, matrix=True)
     for make in MODULES:
-        module = _small(lab, make(3, 4))
+        module = _with_small_weights(lab, make(3, 4))
         x = lab.floats(5, 2, 3)
         y, last = module(x)
         first: Any = copy.deepcopy(module)
@@ -74,18 +76,20 @@ def recurrent_modules(lab: Lab) -> None:
             matrix=True,
         )
         lab.same(f"{make.__name__}: no samples", module(lab.floats(5, 0, 3))[0].shape)
-    relu = whole(lab, nn.RNN(2, 2, nonlinearity="relu", bias=False), low=0, high=3)
+    relu = with_whole_number_state(lab, nn.RNN(2, 2, nonlinearity="relu", bias=False), low=0, high=3)
     lab.same("relu of whole numbers", relu(lab.integers(3, 1, 2)))
-    project = _small(lab, nn.LSTM(3, 4, proj_size=2, num_layers=2))
+    project = _with_small_weights(lab, nn.LSTM(3, 4, proj_size=2, num_layers=2))
     y, (h, c) = project(lab.floats(5, 2, 3))
     lab.close("projections", (y, h, c), roundings=256, matrix=True)
 
 
 @behaviour("nn", level="core", sees=("value",))
 def recurrent_cells(lab: Lab) -> None:
-    """Cells make one step of their modules, with a state or without, in a batch or not, and of size zero."""
+    """Cells compute one step of their modules, with and without a state, with and without a batch, and with a
+    state of size zero.
+    """
     for make, whole_module in ((nn.RNNCell, nn.RNN), (nn.LSTMCell, nn.LSTM), (nn.GRUCell, nn.GRU)):
-        cell = _small(lab, make(3, 4))
+        cell = _with_small_weights(lab, make(3, 4))
         x = lab.floats(2, 3, requires_grad=True)
         result = cell(x)
         lab.close(f"{make.__name__}: result", result, roundings=128, matrix=True)
@@ -97,15 +101,17 @@ def recurrent_cells(lab: Lab) -> None:
         lab.close(f"{make.__name__}: without a batch", cell(x[0]), roundings=128, matrix=True)
         total = result[0] if isinstance(result, tuple) else result
         total.sum().backward()
-        lab.close(f"{make.__name__}: gradients", (x.grad, gradients(cell)), roundings=512, matrix=True)
-        bare = _small(lab, make(3, 4, bias=False))
+        lab.close(
+            f"{make.__name__}: gradients", (x.grad, gradients_by_name(cell)), roundings=512, matrix=True
+        )
+        bare = _with_small_weights(lab, make(3, 4, bias=False))
         lab.close(f"{make.__name__}: without bias", bare(x.detach()), roundings=128, matrix=True)
         none = make(3, 0).to(lab.device)
-        shown = none(x.detach())
-        lab.same(f"{make.__name__}: a state of no elements", shown)
-    relu = whole(lab, nn.RNNCell(2, 2, nonlinearity="relu"))
+        result_without_state = none(x.detach())
+        lab.same(f"{make.__name__}: a state of no elements", result_without_state)
+    relu = with_whole_number_state(lab, nn.RNNCell(2, 2, nonlinearity="relu"))
     lab.same("relu of whole numbers", relu(lab.integers(3, 2), lab.integers(3, 2)))
-    lstm = _small(lab, nn.LSTMCell(3, 4))
+    lstm = _with_small_weights(lab, nn.LSTMCell(3, 4))
     x = lab.floats(2, 3, requires_grad=True)
     h, c = lstm(x)
     lab.close(
@@ -116,9 +122,11 @@ def recurrent_cells(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
 def recurrent_gradients_again(lab: Lab) -> None:
-    """Backward passes of recurrent modules can be repeated with a kept graph, and have second gradients."""
+    """Backward passes of recurrent modules can be repeated with a retained graph. Second gradients are
+    correct.
+    """
     for make in MODULES:
-        module = _small(lab, make(2, 3, num_layers=2))
+        module = _with_small_weights(lab, make(2, 3, num_layers=2))
         x = lab.floats(4, 2, 2, requires_grad=True)
         y, _ = module(x)
         first = torch.autograd.grad(y.sum(), x, retain_graph=True)
@@ -138,33 +146,33 @@ def recurrent_gradients_again(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def packed_sequences_in_modules(lab: Lab) -> None:
-    """A packed batch of sequences of several lengths gives for each what it gives alone, in sorted and other
-    orders.
+    """A packed batch gives for each sequence the result of the sequence alone, in sorted and
+    unsorted order.
     """
     lengths = [4, 2, 3]
     padded: Any = lab.floats(4, 3, 2, requires_grad=True)
     for make in MODULES:
         for options in ({}, {"bidirectional": True, "num_layers": 2}):
-            module = _small(lab, make(2, 3, **options))
+            module = _with_small_weights(lab, make(2, 3, **options))
             packed = rnn.pack_padded_sequence(padded, torch.tensor(lengths), enforce_sorted=False)
             out, last = module(packed)
             unpacked, sizes = rnn.pad_packed_sequence(out)
-            word = f"{make.__name__} {options}"
-            lab.same(f"{word}: lengths", sizes, host=True)
-            lab.close(f"{word}: padded again", unpacked, roundings=256, matrix=True)
-            lab.close(f"{word}: last states", last, roundings=256, matrix=True)
-            for place, size in enumerate(lengths):
-                alone = module(padded[:size, place])[0]
+            label = f"{make.__name__} {options}"
+            lab.same(f"{label}: lengths", sizes, host=True)
+            lab.close(f"{label}: padded again", unpacked, roundings=256, matrix=True)
+            lab.close(f"{label}: last states", last, roundings=256, matrix=True)
+            for sequence_index, size in enumerate(lengths):
+                alone = module(padded[:size, sequence_index])[0]
                 lab.holds(
-                    f"{word}: sequence {place} alone",
-                    torch.allclose(alone, unpacked[:size, place], rtol=1e-4, atol=1e-5),
+                    f"{label}: sequence {sequence_index} alone",
+                    torch.allclose(alone, unpacked[:size, sequence_index], rtol=1e-4, atol=1e-5),
                 )
             padded.grad = None
             unpacked.sum().backward()
-            lab.close(f"{word}: gradient", padded.grad, roundings=1024, matrix=True)
-            lab.holds(f"{word}: none of the padding", padded.grad[2:, 1].abs().max() == 0)
+            lab.close(f"{label}: gradient", padded.grad, roundings=1024, matrix=True)
+            lab.holds(f"{label}: none of the padding", padded.grad[2:, 1].abs().max() == 0)
     start = lab.floats(1, 3, 3)
-    gru = _small(lab, nn.GRU(2, 3))
+    gru = _with_small_weights(lab, nn.GRU(2, 3))
     out, last = gru(packed, start)
     lab.close("a start in the caller's order", (out.data, last), roundings=256, matrix=True)
     lab.raises(
@@ -174,11 +182,11 @@ def packed_sequences_in_modules(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def dropout_in_recurrent_modules(lab: Lab) -> None:
-    """Dropout between layers acts in train mode alone: at zero it does nothing, at one it cuts off the layers
-    above.
+    """Dropout between layers applies in train mode only. With p=0 it changes nothing, and with p=1 it cuts
+    off the layers above.
     """
     for make in MODULES:
-        module: Any = _small(lab, make(3, 4, num_layers=2, dropout=0.5))
+        module: Any = _with_small_weights(lab, make(3, 4, num_layers=2, dropout=0.5))
         x = lab.floats(5, 2, 3)
         still: Any = copy.deepcopy(module)
         still.dropout = 0.0
@@ -202,9 +210,7 @@ def dropout_in_recurrent_modules(lab: Lab) -> None:
 
 @behaviour("nn", sees=("error", "message"))
 def refusals_of_recurrent_modules(lab: Lab) -> None:
-    """Recurrent modules refuse bad options, sizes of input and state, devices that differ, and empty
-    sequences.
-    """
+    """Recurrent modules refuse invalid options, sizes of input and state, dtypes, and empty sequences."""
     for make in MODULES:
         for name, options in (
             ("a size of zero", {"hidden_size": 0}),
@@ -217,7 +223,7 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
         ):
             arguments = {"input_size": 2, "hidden_size": 3} | options
             lab.raises(f"{make.__name__} with {name}", lambda: make(**arguments), ValueError, TypeError)
-        module = whole(lab, make(2, 3))
+        module = with_whole_number_state(lab, make(2, 3))
         x = lab.floats(4, 2, 2)
         lab.raises(f"{make.__name__}: another size of input", lambda: module(lab.floats(4, 2, 5)))
         lab.raises(
@@ -260,7 +266,7 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
     lab.raises(
         "a negative projection", lambda: nn.LSTM(2, 3, proj_size=-1), ValueError, match="(?i)proj_size"
     )
-    short = whole(lab, nn.LSTM(2, 3, proj_size=2))
+    short = with_whole_number_state(lab, nn.LSTM(2, 3, proj_size=2))
     lab.raises(
         "a state of another projection",
         lambda: short(lab.floats(4, 2, 2), (lab.floats(1, 2, 3), lab.floats(1, 2, 3))),
@@ -276,7 +282,7 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
         "no nonlinearity", lambda: nn.RNN(2, 3, nonlinearity=None), ValueError, match="(?i)nonlinearity"
     )
     for kind in (nn.RNNCell, nn.LSTMCell, nn.GRUCell):
-        cell = whole(lab, kind(2, 3))
+        cell = with_whole_number_state(lab, kind(2, 3))
         lab.raises(f"{kind.__name__}: another size of input", lambda: cell(lab.floats(4, 5)))
         lab.raises(f"{kind.__name__}: three dimensions", lambda: cell(lab.floats(4, 2, 2)), ValueError)
         for size in ((1, 3), (5, 3), (4, 4)):
@@ -287,10 +293,10 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def weights_of_recurrent_modules(lab: Lab) -> None:
-    """Weights of recurrent modules may be replaced, shared, left out and moved; copies and saved ones compute
-    the same.
+    """Weights of recurrent modules can be replaced, shared, omitted and moved. Copies compute the same
+    results.
     """
-    module: Any = _small(lab, nn.LSTM(2, 3, num_layers=2))
+    module: Any = _with_small_weights(lab, nn.LSTM(2, 3, num_layers=2))
     x = lab.floats(4, 2, 2)
     y = module(x)[0]
     lab.close("result", y, roundings=256, matrix=True)
@@ -312,7 +318,7 @@ def weights_of_recurrent_modules(lab: Lab) -> None:
     lab.close("to the host and back", moved(x)[0], roundings=256, matrix=True)
 
     class Partial(nn.LSTM):
-        """Sets its sizes after its weights."""
+        """An LSTM that does not flatten its weights."""
 
         def flatten_parameters(self) -> None:
             return None

@@ -1,4 +1,6 @@
-"""Recurrent modules at their limits: no batch, no dropout, projections, and old pickles."""
+"""Check recurrent modules in edge cases: empty batches, dropout probabilities, projections, and
+old pickles.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-def _filled(lab: Lab, module: nn.Module) -> Any:
-    """The module on the device, with the same weights on both sides."""
+def _with_fixed_weights(lab: Lab, module: nn.Module) -> Any:
+    """Return the module on the lab's device with weights that are equal on CPU and device."""
     with torch.no_grad():
         for weight in module.parameters():
             weight.copy_(torch.linspace(-0.4, 0.5, weight.numel()).reshape(weight.shape))
@@ -23,10 +25,10 @@ def _filled(lab: Lab, module: nn.Module) -> Any:
 
 @behaviour("nn", capabilities=("autograd",), sees=("value", "shape"))
 def recurrence_over_empty_batches(lab: Lab) -> None:
-    """RNN, GRU and LSTM of a batch of none give results of none, and gradients of zeros for their weights."""
+    """RNN, GRU and LSTM with an empty batch return empty results. The gradients of their weights are zero."""
     for kind in (nn.RNN, nn.GRU, nn.LSTM):
         for layers in (1, 2):
-            module = _filled(lab, kind(3, 4, num_layers=layers))
+            module = _with_fixed_weights(lab, kind(3, 4, num_layers=layers))
             leaf = torch.zeros(5, 0, 3, device=lab.device, requires_grad=True)
             result, state = module(leaf)
             name = f"{kind.__name__} of {layers}"
@@ -40,11 +42,13 @@ def recurrence_over_empty_batches(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def dropout_between_recurrent_layers(lab: Lab) -> None:
-    """Dropout between layers changes results in training if its probability is neither 0 nor 1, draws anew
-    for each call and again after a copy, and changes none in evaluation.
+    """In training, dropout between layers with a probability between 0 and 1 draws a new mask for each call,
+    also after a copy. In evaluation it changes nothing.
     """
     for probability in (0.0, 0.5, 1.0):
-        module = _filled(lab, nn.RNN(50, 50, 2, bias=False, dropout=probability, nonlinearity="relu"))
+        module = _with_fixed_weights(
+            lab, nn.RNN(50, 50, 2, bias=False, dropout=probability, nonlinearity="relu")
+        )
         x = lab.integers(1, 1, 50, low=1, high=3) * 4.0
         module.train()
         first, second = module(x)[0].detach(), module(x)[0].detach()
@@ -57,33 +61,35 @@ def dropout_between_recurrent_layers(lab: Lab) -> None:
         if probability != 0.5:
             lab.close(f"{probability}: value", first, roundings=512, matrix=True)
         module.eval()
-        shown = module(x)[0].detach()
-        lab.close(f"{probability}: evaluated", shown, roundings=512, matrix=True)
-        lab.holds(f"{probability}: evaluation draws nothing", torch.equal(shown, module(x)[0].detach()))
+        evaluated = module(x)[0].detach()
+        lab.close(f"{probability}: evaluated", evaluated, roundings=512, matrix=True)
+        lab.holds(f"{probability}: evaluation draws nothing", torch.equal(evaluated, module(x)[0].detach()))
 
 
 @behaviour("nn", sees=("value", "error"))
 def states_of_projected_lstms(lab: Lab) -> None:
-    """An LSTM with projections takes initial states of its sizes, zeros if none are given, and refuses states
-    of any other size.
+    """An LSTM with projections accepts initial states of its sizes and uses zeros by default. It refuses
+    states of any other size.
     """
-    for layers, both in ((1, False), (2, False), (2, True)):
-        module = _filled(lab, nn.LSTM(10, 20, num_layers=layers, proj_size=5, bidirectional=both))
+    for layers, bidirectional in ((1, False), (2, False), (2, True)):
+        module = _with_fixed_weights(
+            lab, nn.LSTM(10, 20, num_layers=layers, proj_size=5, bidirectional=bidirectional)
+        )
         x = lab.floats(3, 2, 10)
-        number = layers * (2 if both else 1)
+        number = layers * (2 if bidirectional else 1)
         hidden = torch.zeros(number, 2, 5, device=lab.device)
         cell = torch.zeros(number, 2, 20, device=lab.device)
-        name = f"{layers} layers, both ways {both}"
-        given, without = module(x, (hidden, cell))[0], module(x)[0]
-        lab.close(name, given.detach(), roundings=512, matrix=True)
-        lab.holds(f"{name}: zeros if none are given", torch.equal(given, without))
-        for word, wrong in {
+        name = f"{layers} layers, both ways {bidirectional}"
+        with_zero_states, without_states = module(x, (hidden, cell))[0], module(x)[0]
+        lab.close(name, with_zero_states.detach(), roundings=512, matrix=True)
+        lab.holds(f"{name}: zeros if none are given", torch.equal(with_zero_states, without_states))
+        for mismatch, wrong in {
             "a hidden state without projection": (cell, cell),
             "a cell of the projection": (hidden, hidden),
             "another batch": (hidden[:, :1].contiguous(), cell),
             "other layers": (torch.cat((hidden, hidden)), cell),
         }.items():
-            lab.raises(f"{name}: {word}", lambda w=wrong: module(x, w))  # type: ignore[misc]
+            lab.raises(f"{name}: {mismatch}", lambda w=wrong: module(x, w))  # type: ignore[misc]
     lab.raises("a projection not below the hidden size", lambda: nn.LSTM(10, 20, proj_size=20), ValueError)
     lab.raises("a projection below zero", lambda: nn.LSTM(10, 20, proj_size=-1), ValueError)
     lab.raises("a projection of an RNN", lambda: nn.RNN(10, 20, proj_size=5), ValueError)
@@ -91,10 +97,10 @@ def states_of_projected_lstms(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def lstms_without_projections_in_pickles(lab: Lab) -> None:
-    """An LSTM pickled before projections came loads with a projection of 0 and gives the same results."""
-    module = _filled(lab, nn.LSTM(2, 3))
+    """An LSTM pickled before projections existed loads with proj_size=0 and gives the same results."""
+    module = _with_fixed_weights(lab, nn.LSTM(2, 3))
     x = lab.floats(32, 5, 2)
-    due = module(x)[0]
+    expected = module(x)[0]
     state = dict(module.__getstate__())
     del state["proj_size"]
     old = nn.LSTM.__new__(nn.LSTM)
@@ -102,4 +108,4 @@ def lstms_without_projections_in_pickles(lab: Lab) -> None:
     lab.same("the projection", old.proj_size)
     result = old(x)[0]
     lab.close("result", result.detach(), roundings=512, matrix=True)
-    lab.holds("it is that of the module", torch.equal(result, due))
+    lab.holds("it is that of the module", torch.equal(result, expected))

@@ -1,4 +1,4 @@
-"""Contents of a module: parameters, buffers, submodules, and their names."""
+"""Check the contents of a module: parameters, buffers, submodules, and their names."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torch import nn
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import whole
+from conformance.properties.api._exact_modules import with_whole_number_state
 
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def registering_parameters(lab: Lab) -> None:
-    """Parameters register by assignment and by name, may be replaced and be None, and refuse what they cannot
-    be.
+    """Parameters can be registered by assignment and by name, replaced, and set to None. Invalid names and
+    values are refused.
     """
     module: Any = nn.Module()
     first, second = nn.Parameter(lab.integers(2)), nn.Parameter(lab.integers(3))
@@ -51,7 +51,9 @@ def registering_parameters(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def registering_buffers(lab: Lab) -> None:
-    """Buffers register by name, persist in the state dict unless persistent=False, and are found by name."""
+    """Buffers can be registered by name and looked up by name. They are in the state dict unless
+    persistent=False.
+    """
     module: Any = nn.Module()
     first, second = lab.integers(2), lab.integers(3)
     module.register_buffer("a", first)
@@ -95,17 +97,18 @@ def registering_buffers(lab: Lab) -> None:
     lab.raises("a buffer that is missing", lambda: module.get_buffer("zz"), AttributeError)
     lab.raises(
         "a parameter is not a buffer",
-        lambda: whole(lab, nn.Linear(1, 1)).get_buffer("weight"),
+        lambda: with_whole_number_state(lab, nn.Linear(1, 1)).get_buffer("weight"),
         AttributeError,
     )
 
 
 @behaviour("nn", sees=("value", "error"))
 def registering_modules(lab: Lab) -> None:
-    """Modules register by assignment and by name, may be replaced and be None, and are found by
-    their path.
-    """
-    first, second = whole(lab, nn.Linear(2, 2)), whole(lab, nn.Linear(2, 2))
+    """Modules can be registered by assignment and by name, replaced, set to None, and looked up by path."""
+    first, second = (
+        with_whole_number_state(lab, nn.Linear(2, 2)),
+        with_whole_number_state(lab, nn.Linear(2, 2)),
+    )
     outer: Any = nn.Module()
     outer.add_module("a", first)
     outer.register_module("b", second)
@@ -127,17 +130,17 @@ def registering_modules(lab: Lab) -> None:
     lab.raises("a number", lambda: outer.add_module("n", 5), TypeError)
     lab.raises("a path that ends early", lambda: outer.get_submodule("a.7"), AttributeError)
     lab.raises("an attribute that is missing", lambda: outer.zz, AttributeError)
-    lab.raises("a module without super().__init__()", lambda: _Bare(), AttributeError)
-    lab.raises("a property that fails", lambda: _Failing().some, AttributeError)
-    lab.same("a property that works", _Failing().fine)
+    lab.raises("a module without super().__init__()", lambda: _WithoutSuperInit(), AttributeError)
+    lab.raises("a property that fails", lambda: _FailingProperty().some, AttributeError)
+    lab.same("a property that works", _FailingProperty().fine)
 
 
-class _Bare(nn.Module):
+class _WithoutSuperInit(nn.Module):
     def __init__(self) -> None:
         self.layer = nn.Linear(1, 1)
 
 
-class _Failing(nn.Module):
+class _FailingProperty(nn.Module):
     @property
     def some(self) -> Any:
         return self.other
@@ -147,21 +150,21 @@ class _Failing(nn.Module):
         return 3
 
 
-class _Both(nn.Module):
-    """A module with a second parent that is not one; both constructors must run."""
+class _SharedLayerNet(nn.Module):
+    """A module with a shared submodule under two names."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__()
-        self.shared = whole(lab, nn.Linear(2, 2))
+        self.shared = with_whole_number_state(lab, nn.Linear(2, 2))
         self.again = self.shared
-        self.norm = whole(lab, nn.BatchNorm1d(2))
+        self.norm = with_whole_number_state(lab, nn.BatchNorm1d(2))
         self.deep = nn.Sequential(self.shared, nn.ReLU())
 
 
 @behaviour("nn", level="core", sees=("value",))
 def names_and_iteration(lab: Lab) -> None:
-    """Parameters, buffers, children and modules are listed once, by path, unless duplicates are asked for."""
-    net = _Both(lab)
+    """Parameters, buffers, children and modules are listed once, by path, unless remove_duplicate=False."""
+    net = _SharedLayerNet(lab)
     lab.same("parameters", [n for n, _ in net.named_parameters()])
     lab.same("all of them", [n for n, _ in net.named_parameters(remove_duplicate=False)])
     lab.same("with a prefix", [n for n, _ in net.named_parameters(prefix="net")])
@@ -179,16 +182,21 @@ def names_and_iteration(lab: Lab) -> None:
     lab.holds("dir lists what it holds", {"shared", "norm", "deep", "forward"} <= set(names))
     lab.holds("dir leaves out numbers", not any(name.isdigit() for name in dir(nn.Sequential(nn.ReLU()))))
     lab.holds("names are printed", "(shared): Linear(in_features=2, out_features=2, bias=True)" in repr(net))
-    seen: list[str] = []
-    lab.holds("apply returns the module", net.apply(lambda child: seen.append(type(child).__name__)) is net)
-    lab.same("apply goes from the inside", seen)
+    class_names: list[str] = []
+    lab.holds(
+        "apply returns the module", net.apply(lambda child: class_names.append(type(child).__name__)) is net
+    )
+    lab.same("apply goes from the inside", class_names)
 
 
 @behaviour("nn", level="training", sees=("value", "error"))
 def switches_of_modules(lab: Lab) -> None:
-    """train, eval, requires_grad_ and zero_grad reach every submodule and return the module or nothing."""
+    """train, eval, requires_grad_ and zero_grad apply to every submodule. train, eval and requires_grad_
+    return the module.
+    """
     net: Any = nn.Sequential(
-        whole(lab, nn.Linear(2, 2)), nn.Sequential(nn.Dropout(0.5), whole(lab, nn.Linear(2, 1)))
+        with_whole_number_state(lab, nn.Linear(2, 2)),
+        nn.Sequential(nn.Dropout(0.5), with_whole_number_state(lab, nn.Linear(2, 1))),
     )
     lab.holds("eval returns the module", net.eval() is net)
     lab.same("flags after eval", [child.training for child in net.modules()])
@@ -205,10 +213,10 @@ def switches_of_modules(lab: Lab) -> None:
     lab.same("gradients", [parameter.grad for parameter in net.parameters()])
     net(x).sum().backward()
     lab.same("added up", [parameter.grad for parameter in net.parameters()])
-    kept = net[1][1].weight.grad
+    gradient = net[1][1].weight.grad
     net.zero_grad(set_to_none=False)
-    lab.holds("zeroes the same tensor", net[1][1].weight.grad is kept and net[0].weight.grad is None)
-    lab.expect("zeros", kept, [[0.0, 0.0]])
+    lab.holds("zeroes the same tensor", net[1][1].weight.grad is gradient and net[0].weight.grad is None)
+    lab.expect("zeros", gradient, [[0.0, 0.0]])
     net.zero_grad()
     lab.same("cleared", [parameter.grad is None for parameter in net.parameters()])
     with torch.no_grad():
@@ -217,20 +225,20 @@ def switches_of_modules(lab: Lab) -> None:
     lab.holds("a graph with them", net(x).requires_grad)
 
 
-class _Dict(nn.Module):
+class _DictModule(nn.Module):
     def forward(self, input: torch.Tensor) -> dict[str, torch.Tensor]:
         return {"twice": input * 2, "same": input}
 
 
 @behaviour("nn", sees=("value", "error"))
 def calls_of_modules(lab: Lab) -> None:
-    """A module returns whatever forward returns; one without forward cannot be called."""
+    """Calling a module returns the value of forward. A module without forward cannot be called."""
     x = lab.integers(3, requires_grad=True)
-    result = _Dict()(x)
+    result = _DictModule()(x)
     lab.same("a dict", result)
     result["twice"].sum().backward()
     lab.expect("its gradient", x.grad, [2.0, 2.0, 2.0])
     lab.raises("no forward", lambda: nn.Module()(x), NotImplementedError)
-    lab.raises("an argument too many", lambda: _Dict()(x, x), TypeError)
-    lab.raises("an argument of another name", lambda: _Dict()(y=x), TypeError)
+    lab.raises("an argument too many", lambda: _DictModule()(x, x), TypeError)
+    lab.raises("an argument of another name", lambda: _DictModule()(y=x), TypeError)
     lab.raises("a constructor's word", lambda: nn.Module(5), TypeError)

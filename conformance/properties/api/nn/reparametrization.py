@@ -1,4 +1,6 @@
-"""Weights in another form: norms, spectral norms, pruning, vectors, clipped gradients and fused layers."""
+"""Check reparametrized weights: norms, spectral norms, pruning, parameter vectors, clipped gradients and
+fused layers.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,15 @@ from torch.nn.utils import parametrizations, parametrize, prune
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import gradients, whole
+from conformance.properties.api._exact_modules import gradients_by_name, with_whole_number_state
 
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error"))
 def vectors_of_parameters(lab: Lab) -> None:
-    """Parameters become one vector in their order and come back from it; other devices in one vector are
-    refused.
-    """
-    net = nn.Sequential(whole(lab, nn.Conv2d(1, 2, 2)), whole(lab, nn.Linear(2, 2)))
+    """Parameters can be converted to one vector in their order, and set from a vector."""
+    net = nn.Sequential(
+        with_whole_number_state(lab, nn.Conv2d(1, 2, 2)), with_whole_number_state(lab, nn.Linear(2, 2))
+    )
     vector = nn.utils.parameters_to_vector(net.parameters())
     lab.same("the vector", vector)
     values = lab.integers(len(vector))
@@ -35,8 +37,8 @@ def vectors_of_parameters(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error"))
 def clipped_gradients(lab: Lab) -> None:
-    """Clipping scales gradients to a norm of any order, or limits them to a range, in place, and returns the
-    earlier norm.
+    """Clipping scales gradients in place to a norm of any order and returns the earlier norm, or limits them
+    to a range.
     """
     for order, total in ((1.0, 18.0), (2.0, 10.0), (float("inf"), 8.0)):
         for foreach in (None, False, True) if lab.target.capable("foreach") else (None, False):
@@ -49,14 +51,16 @@ def clipped_gradients(lab: Lab) -> None:
             )
             if order == 1.0:
                 second.grad = lab.put([8.0, 4.0], dtype=lab.dtype)
-            kept = first.grad
+            gradient_object = first.grad
             norm = nn.utils.clip_grad_norm_([first, second], total / 2, norm_type=order, foreach=foreach)
             lab.expect(f"norm {order}, {foreach}", norm, total, roundings=8)
             lab.close(f"gradients {order}, {foreach}", (first.grad, second.grad), roundings=16)
             lab.expect(f"are halved {order}, {foreach}", first.grad, [0.0, -3.0], roundings=64)
-            lab.holds(f"in place {order}, {foreach}", first.grad is kept)
-            again = nn.utils.clip_grad_norm_([first, second], total * 2, norm_type=order, foreach=foreach)
-            lab.close(f"short ones are left alone {order}, {foreach}", (again, first.grad), roundings=16)
+            lab.holds(f"in place {order}, {foreach}", first.grad is gradient_object)
+            later_norm = nn.utils.clip_grad_norm_(
+                [first, second], total * 2, norm_type=order, foreach=foreach
+            )
+            lab.close(f"short ones are left alone {order}, {foreach}", (later_norm, first.grad), roundings=16)
     single = nn.Parameter(torch.zeros(2, device=lab.device, dtype=lab.dtype))
     for bad in (float("nan"), float("inf")):
         single.grad = lab.put([bad, 1.0], dtype=lab.dtype)
@@ -79,40 +83,40 @@ def clipped_gradients(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("autograd",), sees=("value", "error"))
 def weight_normalization(lab: Lab) -> None:
-    """Weight norm keeps a length and a direction, reproduces the original weight, trains both, and can be
+    """Weight norm stores length and direction, reproduces the original weight, trains both, and can be
     removed and copied.
     """
     x = lab.floats(3, 4)
     for dim in (0, 1, None, -1):
-        plain = whole(lab, nn.Linear(4, 2), low=1)
-        before = plain(x)
-        for word, wrap in (("old", nn.utils.weight_norm), ("new", parametrizations.weight_norm)):
-            module = wrap(copy.deepcopy(plain), dim=dim)  # type: ignore[arg-type]
-            lab.close(f"result, {word}, {dim}", (module(x), before), roundings=64, matrix=True)
+        unnormalized = with_whole_number_state(lab, nn.Linear(4, 2), low=1)
+        before = unnormalized(x)
+        for api_name, wrap in (("old", nn.utils.weight_norm), ("new", parametrizations.weight_norm)):
+            module = wrap(copy.deepcopy(unnormalized), dim=dim)  # type: ignore[arg-type]
+            lab.close(f"result, {api_name}, {dim}", (module(x), before), roundings=64, matrix=True)
             lab.same(
-                f"names, {word}, {dim}",
+                f"names, {api_name}, {dim}",
                 sorted((name, list(parameter.shape)) for name, parameter in module.named_parameters()),
             )
             module(x).sum().backward()
-            lab.close(f"gradients, {word}, {dim}", gradients(module), roundings=512, matrix=True)
-            copied = copy.deepcopy(module) if word == "new" else None
+            lab.close(f"gradients, {api_name}, {dim}", gradients_by_name(module), roundings=512, matrix=True)
+            copied = copy.deepcopy(module) if api_name == "new" else None
             if copied is not None:
                 lab.close(f"a copy, {dim}", copied(x), roundings=64, matrix=True)
                 parametrize.remove_parametrizations(module, "weight")
             else:
                 nn.utils.remove_weight_norm(module)
-            lab.close(f"removed, {word}, {dim}", module(x), roundings=64, matrix=True)
+            lab.close(f"removed, {api_name}, {dim}", module(x), roundings=64, matrix=True)
             lab.same(
-                f"names after that, {word}, {dim}", sorted(name for name, _ in module.named_parameters())
+                f"names after that, {api_name}, {dim}", sorted(name for name, _ in module.named_parameters())
             )
     lab.raises(
         "removing what is not there",
-        lambda: nn.utils.remove_weight_norm(whole(lab, nn.Linear(2, 2))),
+        lambda: nn.utils.remove_weight_norm(with_whole_number_state(lab, nn.Linear(2, 2))),
         ValueError,
     )
-    twice = nn.utils.weight_norm(whole(lab, nn.Linear(2, 2), low=1))
+    twice = nn.utils.weight_norm(with_whole_number_state(lab, nn.Linear(2, 2), low=1))
     lab.raises("twice", lambda: nn.utils.weight_norm(twice))
-    recurrent = whole(lab, nn.LSTM(2, 3), low=1)
+    recurrent = with_whole_number_state(lab, nn.LSTM(2, 3), low=1)
     with torch.no_grad():
         for parameter in recurrent.parameters():
             parameter.mul_(0.1)
@@ -121,42 +125,45 @@ def weight_normalization(lab: Lab) -> None:
     normed = nn.utils.weight_norm(recurrent, name="weight_hh_l0")
     lab.close("of a recurrent module", (normed(y)[0], before), roundings=256, matrix=True)
     by_pickle = pickle.loads(
-        pickle.dumps(parametrizations.weight_norm(whole(lab, nn.Linear(2, 2), low=1)).state_dict())
+        pickle.dumps(
+            parametrizations.weight_norm(with_whole_number_state(lab, nn.Linear(2, 2), low=1)).state_dict()
+        )
     )
     lab.close("its state, pickled", dict(by_pickle), roundings=16)
 
 
 @behaviour("nn", capabilities=("autograd",), sees=("value", "error"))
 def spectral_normalization(lab: Lab) -> None:
-    """Spectral norm divides by the largest singular value, which power iteration in train mode finds; eval
-    mode rests.
+    """Spectral norm divides by the largest singular value, which power iteration in train mode approximates.
+    Eval mode does not iterate.
     """
     diagonal = torch.diag(torch.tensor([4.0, 2.0, 1.0]))
-    for word, wrap in (("old", nn.utils.spectral_norm), ("new", parametrizations.spectral_norm)):
+    for api_name, wrap in (("old", nn.utils.spectral_norm), ("new", parametrizations.spectral_norm)):
         module: Any = nn.Linear(3, 3, bias=False)
         with torch.no_grad():
             module.weight.copy_(diagonal)
         module = wrap(module.to(lab.device), n_power_iterations=40)
         x = lab.put(torch.eye(3))
         y = module(x)
-        lab.expect(f"{word}: of a diagonal", y, (diagonal / 4).tolist(), roundings=256, matrix=True)
+        lab.expect(f"{api_name}: of a diagonal", y, (diagonal / 4).tolist(), roundings=256, matrix=True)
         y.sum().backward()
         lab.holds(
-            f"{word}: gradients are finite",
+            f"{api_name}: gradients are finite",
             all(parameter.grad.isfinite().all() for parameter in module.parameters()),
         )
         module.eval()
         first = module(x)
-        lab.holds(f"{word}: eval mode rests", torch.equal(first, module(x)))
-        lab.same(f"{word}: names", sorted(name for name, _ in module.named_parameters()))
+        lab.holds(f"{api_name}: eval mode rests", torch.equal(first, module(x)))
+        lab.same(f"{api_name}: names", sorted(name for name, _ in module.named_parameters()))
         lab.same(
-            f"{word}: buffers", sorted((name, list(buffer.shape)) for name, buffer in module.named_buffers())
+            f"{api_name}: buffers",
+            sorted((name, list(buffer.shape)) for name, buffer in module.named_buffers()),
         )
         square = wrap(nn.Linear(3, 3, bias=False, device=lab.device), n_power_iterations=40)
         square.load_state_dict(module.state_dict())
         square.eval()
-        lab.close(f"{word}: loaded", square(x), roundings=256, matrix=True)
-        if word == "old":
+        lab.close(f"{api_name}: loaded", square(x), roundings=256, matrix=True)
+        if api_name == "old":
             nn.utils.remove_spectral_norm(module)
             lab.raises(
                 "removing what is not there",
@@ -165,22 +172,24 @@ def spectral_normalization(lab: Lab) -> None:
             )
         else:
             parametrize.remove_parametrizations(module, "weight")
-        lab.close(f"{word}: removed", module(x), roundings=256, matrix=True)
-        transposed = wrap(whole(lab, nn.ConvTranspose2d(2, 3, 2), low=1))
+        lab.close(f"{api_name}: removed", module(x), roundings=256, matrix=True)
+        transposed = wrap(with_whole_number_state(lab, nn.ConvTranspose2d(2, 3, 2), low=1))
         vectors = sorted(list(buffer.shape) for name, buffer in transposed.named_buffers())
-        lab.same(f"{word}: of a transposed convolution", vectors)
-        lab.raises(f"{word}: twice", lambda: nn.utils.spectral_norm(nn.utils.spectral_norm(nn.Linear(2, 2))))
+        lab.same(f"{api_name}: of a transposed convolution", vectors)
+        lab.raises(
+            f"{api_name}: twice", lambda: nn.utils.spectral_norm(nn.utils.spectral_norm(nn.Linear(2, 2)))
+        )
 
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error"))
 def pruned_modules(lab: Lab) -> None:
-    """Pruning masks the smallest entries, rows or chosen places, keeps the original, and can be
-    made final.
+    """Pruning masks the smallest entries, the smallest rows or given positions. It keeps the original and can
+    be made permanent.
     """
     rows = [[1.0, 2.0, 3.0, 4.0], [-4.0, -3.0, -2.0, -1.0]]
 
     def linear() -> nn.Linear:
-        return whole(lab, nn.Linear(4, 2))
+        return with_whole_number_state(lab, nn.Linear(4, 2))
 
     def given(values: Any) -> nn.Linear:
         module = linear()
@@ -212,9 +221,11 @@ def pruned_modules(lab: Lab) -> None:
     scores = lab.put([[4.0, 2.0, 1.0, 3.0], [-3.0, -1.0, -2.0, -4.0]])
     prune.l1_unstructured(scored, "weight", amount=2, importance_scores=scores)
     lab.expect("by scores", scored.weight + 0, [[1.0, 2.0, 0.0, 4.0], [-4.0, 0.0, -2.0, -1.0]])
-    prune.ln_structured(scored, "weight", amount=2, n=1, dim=1)  # the second and third, of one norm
+    prune.ln_structured(
+        scored, "weight", amount=2, n=1, dim=1
+    )  # the second and third, which have the same norm
     lab.same("then two columns", (scored.weight, scored.weight_mask))
-    image = whole(lab, nn.Conv2d(3, 1, 2))
+    image = with_whole_number_state(lab, nn.Conv2d(3, 1, 2))
     with torch.no_grad():
         image.weight.copy_(
             torch.tensor([[[[1.0, 2.0], [1.0, 2.5]], [[0.5, 1.0], [0.1, 0.1]], [[-3.0, -5.0], [0.1, -1.0]]]])
@@ -223,7 +234,7 @@ def pruned_modules(lab: Lab) -> None:
     lab.same("a channel by its norm", image.weight_mask)
     prune.ln_structured(image, "weight", amount=1, n=1, dim=-1)
     lab.same("and a column", image.weight_mask)
-    scored_image = whole(lab, nn.Conv2d(3, 1, 2))
+    scored_image = with_whole_number_state(lab, nn.Conv2d(3, 1, 2))
     importance = lab.put([[[[10.0, 1.0]] * 2, [[30.0, 3.0]] * 2, [[-20.0, -2.0]] * 2]])
     prune.ln_structured(scored_image, "weight", amount=1, n=2, dim=1, importance_scores=importance)
     lab.same("a channel by scores", scored_image.weight_mask)
@@ -240,11 +251,11 @@ def pruned_modules(lab: Lab) -> None:
     prune.custom_from_mask(masked, "weight", lab.put([[0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0]]))
     lab.expect("by a mask", masked.weight + 0, [[0.0, 2.0, 3.0, 0.0], [0.0, 0.0, -2.0, -1.0]])
     container = prune.PruningContainer()
-    known = lab.put([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
+    values = lab.put([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
     before = lab.put([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0]])
     lab.expect(
         "beside an earlier mask",
-        prune.L1Unstructured(amount=2).prune(known, before),
+        prune.L1Unstructured(amount=2).prune(values, before),
         [[0.0, 0.0, 3.0, 0.0], [5.0, 6.0, 0.0, 8.0]],
     )
     lab.raises("adding no method", lambda: container.add_pruning_method(10), TypeError)
@@ -266,11 +277,14 @@ def pruned_modules(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("random",), sees=("value",))
 def random_pruning(lab: Lab) -> None:
-    """Random pruning cuts the promised number of entries or rows, keeps the original, and no pruning changes
-    nothing.
+    """Random pruning masks the requested number of entries or rows and keeps the original. Identity pruning
+    changes nothing.
     """
     x = lab.integers(3, 4)
-    for make in (lambda: whole(lab, nn.Linear(4, 6)), lambda: whole(lab, nn.Conv1d(4, 6, 1))):
+    for make in (
+        lambda: with_whole_number_state(lab, nn.Linear(4, 6)),
+        lambda: with_whole_number_state(lab, nn.Conv1d(4, 6, 1)),
+    ):
         for name in ("weight", "bias"):
             module = make()
             original = getattr(module, name)
@@ -280,7 +294,7 @@ def random_pruning(lab: Lab) -> None:
             lab.holds(f"the original of {name} is kept", getattr(module, f"{name}_orig") is original)
             lab.holds(f"{name} is masked", torch.equal(getattr(module, name), original * mask))
             lab.same(f"sizes of {name}", (mask.shape, getattr(module, name).shape))
-    identity = whole(lab, nn.Linear(4, 2))
+    identity = with_whole_number_state(lab, nn.Linear(4, 2))
     before = identity(x)
     prune.identity(identity, "weight")
     lab.same("no pruning", (identity(x), before))
@@ -289,7 +303,7 @@ def random_pruning(lab: Lab) -> None:
     method = prune.RandomStructured(amount=0.6, dim=2)
     mask = method.compute_mask(lab.integers(5, 4, 2).float(), torch.ones(5, 4, 2, device=lab.device))
     lab.same("one column of two", sorted((mask == 0).sum((0, 1)).tolist()))
-    recurrent = whole(lab, nn.LSTM(3, 2))
+    recurrent = with_whole_number_state(lab, nn.LSTM(3, 2))
     prune.l1_unstructured(recurrent, "weight_ih_l0", 0.5)
     lab.same("a recurrent module", sorted(n for n, _ in recurrent.named_parameters()))
     prune.remove(recurrent, "weight_ih_l0")
@@ -298,8 +312,8 @@ def random_pruning(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def fused_layers(lab: Lab) -> None:
-    """A convolution or linear layer fused with its batch norm computes the same, and keeps what needs
-    gradients.
+    """A convolution or linear layer fused with its batch norm computes the same result and preserves
+    requires_grad.
     """
     cases: tuple[tuple[Any, Any, Any, tuple[int, ...]], ...] = (
         (nn.utils.fusion.fuse_conv_bn_eval, nn.Conv1d(2, 3, 2), nn.BatchNorm1d(3), (2, 2, 5)),
@@ -308,13 +322,13 @@ def fused_layers(lab: Lab) -> None:
         (nn.utils.fusion.fuse_linear_bn_eval, nn.Linear(2, 3), nn.BatchNorm1d(3), (4, 2)),
     )
     for fuse, make, norm, shape in cases:
-        first, second = whole(lab, make).eval(), whole(lab, norm).eval()
+        first, second = with_whole_number_state(lab, make).eval(), with_whole_number_state(lab, norm).eval()
         first.weight.requires_grad_(False)
         x = lab.integers(*shape)
         fused = fuse(first, second)
-        word = f"{type(make).__name__}, {getattr(make, 'bias', None) is not None}"
-        lab.close(f"{word}: both", second(first(x)), roundings=128, matrix=True)
-        lab.close(f"{word}: fused", fused(x), roundings=128, matrix=True)
+        label = f"{type(make).__name__}, {getattr(make, 'bias', None) is not None}"
+        lab.close(f"{label}: both", second(first(x)), roundings=128, matrix=True)
+        lab.close(f"{label}: fused", fused(x), roundings=128, matrix=True)
         lab.same(
-            f"{word}: what needs gradients", [parameter.requires_grad for parameter in fused.parameters()]
+            f"{label}: what needs gradients", [parameter.requires_grad for parameter in fused.parameters()]
         )

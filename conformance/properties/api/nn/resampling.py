@@ -1,4 +1,4 @@
-"""Resampling, padding, folding and shuffling: known values, symmetry, and refusals."""
+"""Check resampling, padding, folding and shuffling: known values, symmetry, and refusals."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ MODES = {
 
 @behaviour("nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
 def interpolation(lab: Lab) -> None:
-    """Interpolation keeps constants, gives known values between, is even over space, and agrees by size and
-    by factor.
+    """Interpolation preserves constants, gives known intermediate values, is symmetric in space, and agrees
+    by size and by scale factor.
     """
     row = lab.put([[[0.0, 2.0, 4.0]]], dtype=lab.dtype)
     lab.expect("nearest", F.interpolate(row, scale_factor=2), [[[0.0, 0.0, 2.0, 2.0, 4.0, 4.0]]])
@@ -53,26 +53,28 @@ def interpolation(lab: Lab) -> None:
         for mode in modes:
             corners: tuple[Any, ...] = (None,) if "nearest" in mode else (True, False)
             for align in corners:
-                word = f"{mode}, {dims}, {align}"
+                label = f"{mode}, {dims}, {align}"
                 for factor in (0.5, 1.0, 1.7, 2.0):
                     y = F.interpolate(ones, scale_factor=factor, mode=mode, align_corners=align)
-                    lab.holds(f"constants stay, {word}, {factor}", bool(((y - 1).abs() < 1e-5).all()))
+                    lab.holds(f"constants stay, {label}, {factor}", bool(((y - 1).abs() < 1e-5).all()))
                 y = F.interpolate(x, size=(7, 5, 6)[:dims], mode=mode, align_corners=align)
-                lab.close(word, y, roundings=64)
-                lab.close(f"gradient, {word}", torch.autograd.grad(y, x, lab.floats(*y.shape)), roundings=256)
+                lab.close(label, y, roundings=64)
+                lab.close(
+                    f"gradient, {label}", torch.autograd.grad(y, x, lab.floats(*y.shape)), roundings=256
+                )
                 by_size = F.interpolate(
                     x, size=[2 * size for size in x.shape[2:]], mode=mode, align_corners=align
                 )
                 by_factor = F.interpolate(x, scale_factor=2.0, mode=mode, align_corners=align)
                 lab.holds(
-                    f"by size as by factor, {word}", torch.allclose(by_size, by_factor, rtol=1e-4, atol=1e-5)
+                    f"by size as by factor, {label}", torch.allclose(by_size, by_factor, rtol=1e-4, atol=1e-5)
                 )
                 same = F.interpolate(x, size=x.shape[2:], mode=mode, align_corners=align)
-                lab.holds(f"of its own size, {word}", torch.allclose(same, x, rtol=1e-4, atol=1e-5))
-                again = F.interpolate(
+                lab.holds(f"of its own size, {label}", torch.allclose(same, x, rtol=1e-4, atol=1e-5))
+                with_recomputed_factor = F.interpolate(
                     x, scale_factor=1.7, mode=mode, align_corners=align, recompute_scale_factor=True
                 )
-                lab.close(f"with a factor computed again, {word}", again, roundings=64)
+                lab.close(f"with a factor computed again, {label}", with_recomputed_factor, roundings=64)
     flat = torch.zeros(1, 1, 3, 3, device=lab.device, dtype=lab.dtype)
     flat[0, 0, 1, 1] = 1
     y = F.interpolate(flat, scale_factor=3, mode="bilinear")
@@ -100,7 +102,7 @@ def interpolation(lab: Lab) -> None:
 
 @behaviour("nn", sees=("error",))
 def refusals_of_resampling(lab: Lab) -> None:
-    """Interpolation, grids, padding, folding and shuffling refuse sizes, modes and dtypes that cannot be."""
+    """Interpolation, grids, padding, folding and shuffling refuse invalid sizes, modes and dtypes."""
     x = lab.floats(1, 2, 4, 4)
     lab.raises("neither size nor factor", lambda: F.interpolate(x), ValueError)
     lab.raises("both", lambda: F.interpolate(x, size=3, scale_factor=2), ValueError)
@@ -166,12 +168,12 @@ def refusals_of_resampling(lab: Lab) -> None:
 
 @behaviour("nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
 def sampled_grids(lab: Lab) -> None:
-    """An affine grid turns and moves images; sampling it gives known values, with every padding, at NaN and
-    far away too.
+    """Sampling with an affine grid rotates and moves images with known values, for every padding mode.
+    Coordinates that are NaN or far outside do not fail.
     """
     square = lab.put([[[[1.0, 2.0], [3.0, 4.0]]]], dtype=lab.dtype)
 
-    def turned(angle: float) -> torch.Tensor:
+    def rotated(angle: float) -> torch.Tensor:
         matrix = lab.put(
             [[[math.cos(angle), -math.sin(angle), 0.0], [math.sin(angle), math.cos(angle), 0.0]]],
             dtype=lab.dtype,
@@ -180,9 +182,9 @@ def sampled_grids(lab: Lab) -> None:
             square, F.affine_grid(matrix, [1, 1, 2, 2], align_corners=True), align_corners=True
         )
 
-    lab.expect("not turned", turned(0.0), square.tolist(), roundings=32)
-    lab.expect("turned by a quarter", turned(math.pi / 2), [[[[2.0, 4.0], [1.0, 3.0]]]], roundings=64)
-    lab.close("turned by an eighth", turned(math.pi / 4), roundings=64)
+    lab.expect("not turned", rotated(0.0), square.tolist(), roundings=32)
+    lab.expect("turned by a quarter", rotated(math.pi / 2), [[[[2.0, 4.0], [1.0, 3.0]]]], roundings=64)
+    lab.close("turned by an eighth", rotated(math.pi / 4), roundings=64)
     volume = lab.floats(1, 1, 3, 3, 3)
     three = lab.put(torch.eye(4)[None, :3], dtype=lab.dtype)
     lab.close(
@@ -199,11 +201,13 @@ def sampled_grids(lab: Lab) -> None:
             for padding in ("zeros", "border", "reflection"):
                 for align in (True, False):
                     y = F.grid_sample(image, grid, mode=mode, padding_mode=padding, align_corners=align)
-                    word = f"{mode}, {padding}, {align}, {dims}"
-                    lab.close(word, y, roundings=256)
-                    push = lab.floats(*y.shape)
+                    label = f"{mode}, {padding}, {align}, {dims}"
+                    lab.close(label, y, roundings=256)
+                    output_gradient = lab.floats(*y.shape)
                     lab.close(
-                        f"gradient of the image, {word}", torch.autograd.grad(y, image, push), roundings=512
+                        f"gradient of the image, {label}",
+                        torch.autograd.grad(y, image, output_gradient),
+                        roundings=512,
                     )
     far = lab.put([[[[1e6, 0.0], [-1e6, -1e6]]]], dtype=lab.dtype)
     lab.expect("far away there is nothing", F.grid_sample(square, far, align_corners=True), [[[[0.0, 0.0]]]])
@@ -227,8 +231,8 @@ def sampled_grids(lab: Lab) -> None:
 
 @behaviour("nn", level="core", dtypes=("float32", "complex64", "int64"), sees=("value",))
 def paddings(lab: Lab) -> None:
-    """Padding by a constant, reflection, replication or circularly repeats the right elements; negative
-    amounts crop.
+    """Padding with a constant, by reflection, by replication or circularly copies the correct elements.
+    Negative amounts crop.
     """
     row = lab.put([[[1, 2, 3, 4]]], dtype=lab.dtype)
     lab.expect("zeros", F.pad(row, (1, 2)), [[[0, 1, 2, 3, 4, 0, 0]]])
@@ -257,7 +261,7 @@ def paddings(lab: Lab) -> None:
 
 @behaviour("nn", level="core", capabilities=("autograd",), sees=("value",))
 def folding_and_shuffling(lab: Lab) -> None:
-    """Unfolding takes blocks out, folding adds them up, shuffles move channels to space and back."""
+    """Unfolding extracts blocks and folding adds them. Shuffles move channels to space and back."""
     x = lab.integers(2, 3, 4, 5, requires_grad=True)
     for options in (
         {"kernel_size": 2},

@@ -1,4 +1,4 @@
-"""Resampling at its limits: small and huge scales, exact positions, reduced precision, refused dtypes."""
+"""Check resampling in edge cases: small and huge scales, exact positions, reduced precision, refusals."""
 
 from __future__ import annotations
 
@@ -14,41 +14,45 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("nn", capabilities=("autograd",), sees=("value",))
 def resampling_by_small_scales(lab: Lab) -> None:
-    """Halving a picture of four bilinearly gives their mean; nearest resampling to fewer reads inside
-    of the input, and its gradient says from which places.
+    """Bilinear halving of a 2x2 image returns the mean. Nearest resampling to fewer elements reads inside the
+    input, and its gradient marks the elements that were read.
     """
-    given = torch.arange(1.0, 5.0, device=lab.device).reshape(1, 1, 2, 2)
-    lab.expect("bilinear", nn.Upsample(scale_factor=0.5, mode="bilinear")(given), [[[[2.5]]]])
-    for few in (1, 3, 14, 44):
+    image = torch.arange(1.0, 5.0, device=lab.device).reshape(1, 1, 2, 2)
+    lab.expect("bilinear", nn.Upsample(scale_factor=0.5, mode="bilinear")(image), [[[[2.5]]]])
+    for output_size in (1, 3, 14, 44):
         leaf = torch.ones(1, 1, 45, device=lab.device, requires_grad=True)
-        result = F.interpolate(leaf, size=(few,), mode="nearest")
-        lab.same(f"45 to {few}", result.detach())
+        result = F.interpolate(leaf, size=(output_size,), mode="nearest")
+        lab.same(f"45 to {output_size}", result.detach())
         result.sum().backward()
-        lab.same(f"gradient of 45 to {few}", leaf.grad)
-        places = [math.floor(place * 45 / few) for place in range(few)]
-        lab.expect(f"where 45 to {few} reads", leaf.grad, [[[float(p in places) for p in range(45)]]])
+        lab.same(f"gradient of 45 to {output_size}", leaf.grad)
+        read_positions = [math.floor(position * 45 / output_size) for position in range(output_size)]
+        lab.expect(
+            f"where 45 to {output_size} reads", leaf.grad, [[[float(p in read_positions) for p in range(45)]]]
+        )
 
 
 @behaviour("nn", sees=("value",))
 def exact_nearest_positions(lab: Lab) -> None:
-    """nearest-exact resampling takes the element at the middle of each new one, up and down, by scales and by
-    sizes.
+    """nearest-exact resampling reads the element at the center of each output element, for upsampling and
+    downsampling, by scale and by size.
     """
     for scale in (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0):
         size = 20
         x = torch.arange(size, dtype=torch.float32, device=lab.device).reshape(1, 1, size)
         count = math.floor(size * scale)
-        places = [min(math.floor((place + 0.5) / scale), size - 1) for place in range(count)]
+        read_positions = [min(math.floor((position + 0.5) / scale), size - 1) for position in range(count)]
         by_scale = F.interpolate(x, scale_factor=scale, mode="nearest-exact", recompute_scale_factor=False)
-        lab.expect(f"by {scale}", by_scale, [[[float(place) for place in places]]])
+        lab.expect(f"by {scale}", by_scale, [[[float(position) for position in read_positions]]])
         lab.expect(
-            f"to {count}", F.interpolate(x, size=count, mode="nearest-exact"), [[[float(p) for p in places]]]
+            f"to {count}",
+            F.interpolate(x, size=count, mode="nearest-exact"),
+            [[[float(p) for p in read_positions]]],
         )
 
 
 @behaviour("nn", dtypes=("bfloat16", "float16"), capabilities=("autograd",), sees=("value",))
 def resampling_in_reduced_precision(lab: Lab) -> None:
-    """Resampling in reduced precision gives the values and gradients of float32, rounded."""
+    """Resampling in reduced precision returns the rounded values and gradients of float32."""
     for mode, shape in (
         ("nearest", (1, 2, 6)),
         ("linear", (1, 2, 6)),
@@ -65,20 +69,20 @@ def resampling_in_reduced_precision(lab: Lab) -> None:
             result = F.interpolate(x, scale_factor=2, mode=mode)
             lab.close(f"{mode} of {shape}, {format}", result.detach(), roundings=8)
             wide = x.detach().float().requires_grad_()
-            due = F.interpolate(wide, scale_factor=2, mode=mode)
-            room = 8 * torch.finfo(lab.dtype).eps * 6
-            near = torch.allclose(result.detach().float(), due.detach(), rtol=room, atol=room)
-            lab.holds(f"{mode} of {shape}, {format} is that of float32", near)
+            expected = F.interpolate(wide, scale_factor=2, mode=mode)
+            tolerance = 8 * torch.finfo(lab.dtype).eps * 6
+            agree = torch.allclose(result.detach().float(), expected.detach(), rtol=tolerance, atol=tolerance)
+            lab.holds(f"{mode} of {shape}, {format} is that of float32", agree)
             weights = lab.integers(*result.shape, low=1, high=3)
             (gradient,) = torch.autograd.grad(result, x, weights)
-            (wide_gradient,) = torch.autograd.grad(due, wide, weights.float())
-            near = torch.allclose(gradient.float(), wide_gradient, rtol=room, atol=8 * room)
-            lab.holds(f"the gradient of {mode} of {shape}, {format} is that of float32", near)
+            (wide_gradient,) = torch.autograd.grad(expected, wide, weights.float())
+            agree = torch.allclose(gradient.float(), wide_gradient, rtol=tolerance, atol=8 * tolerance)
+            lab.holds(f"the gradient of {mode} of {shape}, {format} is that of float32", agree)
 
 
 @behaviour("nn", sees=("error",))
 def refused_resampling(lab: Lab) -> None:
-    """Scales so large or so far below zero that no size can hold the result are refused."""
+    """Scale factors that are negative or so large that the output size overflows are refused."""
     x = torch.ones(1, 1, 16, 16, device=lab.device)
     for scale in (1e20, -1e20):
         for mode in ("bilinear", "bicubic", "nearest"):
@@ -87,8 +91,8 @@ def refused_resampling(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def shuffled_channels_of_none(lab: Lab) -> None:
-    """channel_shuffle of an empty tensor gives an empty tensor of its shape, and of one group the same
-    elements.
+    """channel_shuffle of an empty tensor returns an empty tensor of the same shape. With one group it
+    preserves all elements.
     """
     none = lab.floats(0, 9, 4, 4)
     lab.same("of none", nn.ChannelShuffle(3)(none))

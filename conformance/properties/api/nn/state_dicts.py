@@ -1,4 +1,4 @@
-"""State dicts of modules: their contents, hooks and loading."""
+"""Check state dicts of modules: their contents, hooks and loading."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from torch import nn
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.process_control.garbage_collector import collector_off
-from conformance.properties.api._exact_modules import state, whole
+from conformance.properties.api._exact_modules import state_by_name, with_whole_number_state
 
 
-def _net(lab: Lab) -> nn.Module:
+def _net_with_shared_layer(lab: Lab) -> nn.Module:
     net = nn.Module()
-    net.first = whole(lab, nn.Linear(2, 3))
+    net.first = with_whole_number_state(lab, nn.Linear(2, 3))
     net.again = net.first
-    net.norm = whole(lab, nn.BatchNorm1d(3))
-    net.block = nn.Sequential(whole(lab, nn.Conv1d(1, 2, 2)), nn.ReLU())
+    net.norm = with_whole_number_state(lab, nn.BatchNorm1d(3))
+    net.block = nn.Sequential(with_whole_number_state(lab, nn.Conv1d(1, 2, 2)), nn.ReLU())
     net.add_module("empty", None)
     return net
 
 
 @behaviour("nn", level="core", sees=("value", "alias"))
 def contents_of_state_dicts(lab: Lab) -> None:
-    """A state dict lists parameters and buffers by path, detached and sharing memory, unless variables are
-    kept.
+    """A state dict lists parameters and buffers by path, detached but with shared memory, unless
+    keep_vars=True.
     """
-    net: Any = _net(lab)
+    net: Any = _net_with_shared_layer(lab)
     entries: Any = net.state_dict()
     lab.same("state", dict(entries))
     lab.shares("entries and parameters", entries["first.weight"], net.first.weight)
     lab.shares("both names", entries["first.weight"], entries["again.weight"])
     lab.holds("entries need no gradient", not any(entry.requires_grad for entry in entries.values()))
-    kept = net.state_dict(keep_vars=True)
-    lab.holds("variables are kept when asked for", kept["first.weight"] is net.first.weight)
+    variables = net.state_dict(keep_vars=True)
+    lab.holds("variables are kept when asked for", variables["first.weight"] is net.first.weight)
     with torch.no_grad():
         net.first.weight.mul_(2)
     lab.same("a later write is seen", entries["first.weight"])
@@ -51,12 +51,12 @@ def contents_of_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value", "error", "message"))
 def loading_state_dicts(lab: Lab) -> None:
-    """Loading copies by name; missing, unexpected and misshapen entries are errors, or are reported if strict
-    is off.
+    """Loading copies entries by name. Missing and unexpected entries are errors, or are reported if
+    strict=False. Entries of a wrong shape are always errors.
     """
-    net: Any = _net(lab)
+    net: Any = _net_with_shared_layer(lab)
     weight = net.first.weight
-    values = state(net) | {
+    values = state_by_name(net) | {
         "first.weight": torch.ones(3, 2, dtype=lab.dtype),
         "again.weight": torch.ones(3, 2, dtype=lab.dtype),
         "norm.running_mean": lab.integers(3),
@@ -65,7 +65,7 @@ def loading_state_dicts(lab: Lab) -> None:
     lab.same("nothing to report", (keys.missing_keys, keys.unexpected_keys, "All keys matched" in str(keys)))
     lab.holds("parameters stay themselves", net.first.weight is weight and weight.requires_grad)
     lab.expect("loaded from the host", net.first.weight, [[1.0, 1.0]] * 3)
-    lab.same("all of it", state(net))
+    lab.same("all of it", state_by_name(net))
     values["extra.part"] = lab.integers(1)
     lab.raises("an unexpected entry", lambda: net.load_state_dict(values), match="(?i)unexpected")
     lab.same("reported", net.load_state_dict(values, strict=False).unexpected_keys)
@@ -75,39 +75,40 @@ def loading_state_dicts(lab: Lab) -> None:
     lab.raises("a missing entry", lambda: net.load_state_dict(values), match="(?i)missing")
     keys = net.load_state_dict(values, strict=False)
     lab.same("both reported", (keys.missing_keys, keys.unexpected_keys))
-    wrong = state(net) | {"norm.running_mean": lab.integers(5, 2)}
+    wrong = state_by_name(net) | {"norm.running_mean": lab.integers(5, 2)}
     for strict in (True, False):
         lab.raises(
             f"a wrong size, strict={strict}",
             lambda: net.load_state_dict(wrong, strict=strict),
             match="(?i)size",
         )
-    before = copy.deepcopy(state(net))
+    before = copy.deepcopy(state_by_name(net))
     net.load_state_dict({"block.0.bias": lab.put([5.0, 6.0]), "other": lab.integers(1)}, strict=False)
     lab.expect("a part of it", net.block[0].bias, [5.0, 6.0])
     before["block.0.bias"] = net.block[0].bias.detach()
     lab.holds(
-        "the rest is as it was", all(torch.equal(entry, before[name]) for name, entry in state(net).items())
+        "the rest is as it was",
+        all(torch.equal(entry, before[name]) for name, entry in state_by_name(net).items()),
     )
     lab.raises("a word for a dict", lambda: net.load_state_dict("word"), TypeError, match="(?i)dict")
-    layer = whole(lab, nn.Linear(2, 2, bias=False))
+    layer = with_whole_number_state(lab, nn.Linear(2, 2, bias=False))
     for array in (numpy.ones((2, 2)), ((1.0, 1.0), (1.0, 1.0))):
         lab.raises(
             "an entry that is not a tensor",
             lambda: layer.load_state_dict({"weight": array}),
             match="(?i)tensor",
         )
-    prefixed = {f"module.{name}": value for name, value in state(net).items()}
+    prefixed = {f"module.{name}": value for name, value in state_by_name(net).items()}
     nn.modules.utils.consume_prefix_in_state_dict_if_present(prefixed, "module.")
-    lab.same("after a prefix was taken off", sorted(prefixed) == sorted(state(net)))
+    lab.same("after a prefix was taken off", sorted(prefixed) == sorted(state_by_name(net)))
 
 
 @behaviour("nn", sees=("value",))
 def older_state_dicts(lab: Lab) -> None:
-    """A state of a batch norm from before it counted batches loads, and the count keeps or takes
-    its start.
+    """The state of a batch norm from before num_batches_tracked existed can be loaded. The count is kept or
+    set to its initial value.
     """
-    norm: Any = whole(lab, nn.BatchNorm1d(2))
+    norm: Any = with_whole_number_state(lab, nn.BatchNorm1d(2))
     for version in (1, None):
         values: Any = norm.state_dict()
         del values["num_batches_tracked"]
@@ -119,25 +120,28 @@ def older_state_dicts(lab: Lab) -> None:
     norm.train()
     norm(lab.integers(4, 2))
     lab.expect("it counts", norm.num_batches_tracked + 0, 1)
-    plain = nn.BatchNorm1d(2, track_running_stats=False)
-    lab.same("without statistics there are none", list(plain.state_dict()))
+    without_statistics = nn.BatchNorm1d(2, track_running_stats=False)
+    lab.same("without statistics there are none", list(without_statistics.state_dict()))
     lab.same(
-        "a state without them", sorted(norm.load_state_dict(plain.state_dict(), strict=False).missing_keys)
+        "a state without them",
+        sorted(norm.load_state_dict(without_statistics.state_dict(), strict=False).missing_keys),
     )
-    lab.same("what stays", state(norm))
+    lab.same("what stays", state_by_name(norm))
 
 
 @behaviour("nn", sees=("value", "error", "message"))
 def assigned_state_dicts(lab: Lab) -> None:
-    """With assign=True the entries become the parameters: they may replace those of a meta module, with other
+    """With assign=True the entries become the parameters. They can replace meta parameters and can have other
     strides and dtypes.
     """
-    net = nn.Sequential(whole(lab, nn.Linear(2, 3)), whole(lab, nn.BatchNorm1d(3)))
+    net = nn.Sequential(
+        with_whole_number_state(lab, nn.Linear(2, 3)), with_whole_number_state(lab, nn.BatchNorm1d(3))
+    )
     net[0].weight.requires_grad_(False)
     with torch.device("meta"):
         target: Any = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
     target.load_state_dict(net.state_dict(), assign=True)
-    lab.same("state", state(target))
+    lab.same("state", state_by_name(target))
     lab.same(
         "gradients are asked for as before", [parameter.requires_grad for parameter in target.parameters()]
     )
@@ -161,8 +165,8 @@ def assigned_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
 def assigned_states_and_optimizers(lab: Lab) -> None:
-    """An optimizer over assigned parameters, with a loaded state, goes on as the one that was saved."""
-    net = whole(lab, nn.Linear(2, 3))
+    """An optimizer over assigned parameters, with a loaded state, continues like the saved optimizer."""
+    net = with_whole_number_state(lab, nn.Linear(2, 3))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.5, momentum=0.5)
     x = lab.integers(4, 2)
 
@@ -180,13 +184,13 @@ def assigned_states_and_optimizers(lab: Lab) -> None:
     for _ in range(2):
         step(net, optimizer)
         step(assigned, resumed)
-    lab.same("the one that went on", state(net))
-    lab.same("the one that was loaded", state(assigned))
+    lab.same("the one that went on", state_by_name(net))
+    lab.same("the one that was loaded", state_by_name(assigned))
     lab.same("their momentum", [optimizer.state[net.weight], resumed.state[assigned.weight]])
 
 
-class _Extra(nn.Module):
-    """A module with extra state that is not a tensor, or is one of another shape."""
+class _ExtraState(nn.Module):
+    """A module with extra state of any type."""
 
     def __init__(self, extra: Any) -> None:
         super().__init__()
@@ -209,13 +213,13 @@ class _OnlySets(nn.Module):
         self.extra = extra
 
 
-class _Own(nn.Module):
-    """A module that saves another form of its parameter."""
+class _CustomSaving(nn.Module):
+    """A module that saves its parameter in a form of its own."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__()
         self.value = nn.Parameter(lab.integers(2))
-        self.inner = whole(lab, nn.Linear(1, 1))
+        self.inner = with_whole_number_state(lab, nn.Linear(1, 1))
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         destination[prefix + "form"] = self.value.detach() + 1
@@ -227,14 +231,14 @@ class _Own(nn.Module):
 
 @behaviour("nn", sees=("value", "error"))
 def state_of_another_form(lab: Lab) -> None:
-    """Extra state and overridden saving and loading go through state dicts, nested ones too."""
+    """Extra state, and overridden saving and loading, work through state dicts, including nested modules."""
     for extra in ({"a": 1}, lab.integers(3), "word", 7):
-        first, second = nn.Sequential(_Extra(extra)), nn.Sequential(_Extra(None))
+        first, second = nn.Sequential(_ExtraState(extra)), nn.Sequential(_ExtraState(None))
         values = first.state_dict()
         lab.same("names", list(values))
         second.load_state_dict(values)
         lab.same("extra state", second[0].extra)
-    values = nn.Sequential(_Extra(1)).state_dict()
+    values = nn.Sequential(_ExtraState(1)).state_dict()
     lab.raises(
         "nothing that sets it", lambda: nn.Sequential(_OnlyGets()).load_state_dict(values), RuntimeError
     )
@@ -243,8 +247,8 @@ def state_of_another_form(lab: Lab) -> None:
     lab.raises(
         "nothing that takes it", lambda: nn.Linear(1, 1).load_state_dict({"_extra_state": 5}, strict=True)
     )
-    saved = nn.Sequential(_Own(lab))
-    loaded: Any = nn.Sequential(_Own(lab))
+    saved = nn.Sequential(_CustomSaving(lab))
+    loaded: Any = nn.Sequential(_CustomSaving(lab))
     values = saved.state_dict()
     lab.same("its own form", dict(values))
     loaded.load_state_dict(values)
@@ -253,10 +257,12 @@ def state_of_another_form(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error", "message"))
 def hooks_of_state_dicts(lab: Lab) -> None:
-    """Hooks run before and after saving and loading, see the right part, may change it, and can
-    be removed.
+    """Hooks run before and after saving and loading, get the correct prefix and entries, can change the
+    entries, and can be removed.
     """
-    net: Any = nn.Sequential(whole(lab, nn.Linear(2, 2)), whole(lab, nn.Linear(2, 2)))
+    net: Any = nn.Sequential(
+        with_whole_number_state(lab, nn.Linear(2, 2)), with_whole_number_state(lab, nn.Linear(2, 2))
+    )
     order: list[Any] = []
     before = net[1].register_state_dict_pre_hook(
         lambda module, prefix, keep: order.append(("saving", prefix, keep))
@@ -271,17 +277,17 @@ def hooks_of_state_dicts(lab: Lab) -> None:
     later = net[1].register_state_dict_post_hook(after)
     lab.same("after saving", dict(net.state_dict()))
     later.remove()
-    seen: list[Any] = []
+    hook_calls: list[Any] = []
 
     def loading(module: Any, values: Any, prefix: str, metadata: Any, strict: bool, *rest: Any) -> None:
-        seen.append((module is net[1], prefix, strict, sorted(values), [len(names) for names in rest]))
+        hook_calls.append((module is net[1], prefix, strict, sorted(values), [len(names) for names in rest]))
         values[prefix + "weight"] = values[prefix + "weight"] * 3
 
     first = net[1].register_load_state_dict_pre_hook(loading)
     values = copy.deepcopy(net.state_dict())
     net.load_state_dict(values)
-    lab.same("before loading", seen)
-    lab.same("changed while loading", state(net))
+    lab.same("before loading", hook_calls)
+    lab.same("changed while loading", state_by_name(net))
     lab.holds("the caller's dict is not changed", torch.equal(values["0.weight"], net[0].weight))
     first.remove()
 
@@ -312,26 +318,24 @@ def hooks_of_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def loading_children(lab: Lab) -> None:
-    """Each submodule is given its own part of a state dict, and loading leaves no cycles of references
-    behind.
-    """
+    """Each submodule gets its own part of a state dict. Loading leaves no reference cycles."""
     net: Any = nn.Sequential(
-        *[nn.Sequential(*[whole(lab, nn.Linear(1, 1)) for _ in range(3)]) for _ in range(3)]
+        *[nn.Sequential(*[with_whole_number_state(lab, nn.Linear(1, 1)) for _ in range(3)]) for _ in range(3)]
     )
-    seen: list[int] = []
+    entry_counts: list[int] = []
 
     def look(module: nn.Module, values: Any, prefix: str, *rest: Any) -> None:
-        seen.append(sum(name.startswith(prefix) for name in values))
+        entry_counts.append(sum(name.startswith(prefix) for name in values))
 
     net[1].register_load_state_dict_pre_hook(look)
     net[1][2].register_load_state_dict_pre_hook(look)
     net.load_state_dict(net.state_dict())
-    lab.same("entries that each sees", seen)
+    lab.same("entries that each sees", entry_counts)
     lab.same("sum of weights", torch.stack([parameter.sum() for parameter in net.parameters()]))
-    recurrent = whole(lab, nn.LSTM(2, 2))
+    recurrent = with_whole_number_state(lab, nn.LSTM(2, 2))
     values = copy.deepcopy(recurrent).state_dict()
-    kept = [weakref.ref(value) for value in values.values()]
+    weak_references = [weakref.ref(value) for value in values.values()]
     with collector_off():
         recurrent.load_state_dict(values)
         del values
-        lab.holds("no entry is held by a cycle of references", lab.gone(*kept))
+        lab.holds("no entry is held by a cycle of references", lab.gone(*weak_references))

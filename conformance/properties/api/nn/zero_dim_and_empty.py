@@ -1,4 +1,4 @@
-"""Modules and losses of tensors without dimensions, and of tensors without elements."""
+"""Check modules and losses of tensors without dimensions and of tensors without elements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
-#: Modules that work on each element; all take tensors of any shape.
+#: Elementwise modules, which accept tensors of any shape.
 ELEMENTWISE: tuple[tuple[type[nn.Module], dict[str, Any]], ...] = (
     (nn.Threshold, {"threshold": 0.0, "value": 2.0}),
     (nn.ReLU, {}),
@@ -47,14 +47,14 @@ LOSSES = (
 
 @behaviour("nn", capabilities=("autograd",), sees=("value", "shape"))
 def modules_of_scalars_and_of_none(lab: Lab) -> None:
-    """Modules that work on each element take tensors without dimensions and without elements, and give
-    results and gradients of the same shape.
+    """Elementwise modules accept tensors without dimensions and without elements. Results and gradients have
+    the same shape.
     """
     for kind, options in ELEMENTWISE:
         module = lab.to(kind(**options)).eval()
         for shape in ((), (0,), (0, 2), (2, 0, 3)):
             if kind is nn.PReLU and shape == (2, 0, 3):
-                continue  # its weight is that of channels, of which there are none
+                continue  # PReLU has one weight per channel, and this shape has no channels
             leaf = (lab.floats(1)[0] if shape == () else lab.floats(*shape)).detach().requires_grad_()
             result = module(leaf)
             lab.close(f"{kind.__name__} of {shape}", result, roundings=64)
@@ -67,8 +67,8 @@ def modules_of_scalars_and_of_none(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("autograd",), sees=("value", "shape"))
 def losses_of_scalars(lab: Lab) -> None:
-    """Losses of tensors without dimensions give a tensor without dimensions for each reduction, and gradients
-    of that shape.
+    """Losses of tensors without dimensions return a tensor without dimensions for each reduction, and
+    gradients of that shape.
     """
     for name in LOSSES:
         for reduction in ("none", "mean", "sum"):
@@ -84,20 +84,20 @@ def losses_of_scalars(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("autograd",), sees=("value", "shape"))
 def layers_of_empty_batches(lab: Lab) -> None:
-    """Encoder and decoder layers of transformers keep the shape of a batch of none and of sequences of none,
-    in training and in evaluation; the cross entropy of no classes with probabilities is nothing.
+    """Encoder and decoder layers of transformers preserve the shape of an empty batch, in training and in
+    evaluation. With probabilities as targets, the unreduced cross entropy of inputs without classes is zero.
     """
     for batch_first in (False, True):
         encoder = lab.to(nn.TransformerEncoderLayer(8, 2, 16, batch_first=batch_first, dropout=0.0))
         decoder = lab.to(nn.TransformerDecoderLayer(8, 2, 16, batch_first=batch_first, dropout=0.0))
         shape, memory = ((0, 3, 8), (0, 2, 8)) if batch_first else ((3, 0, 8), (2, 0, 8))
         for training in (True, False):
-            source, seen = lab.floats(*shape), lab.floats(*memory)
+            source, memory_input = lab.floats(*shape), lab.floats(*memory)
             name = f"batch first {batch_first}, training {training}"
             encoded = encoder.train(training)(source)
             lab.same(f"encoder, {name}", encoded.detach())
             lab.holds(f"encoder keeps the shape, {name}", encoded.shape == source.shape)
-            decoded = decoder.train(training)(source, seen)
+            decoded = decoder.train(training)(source, memory_input)
             lab.same(f"decoder, {name}", decoded.detach())
             lab.holds(f"decoder keeps the shape, {name}", decoded.shape == source.shape)
     loss = nn.CrossEntropyLoss(reduction="none")(lab.floats(5, 0), lab.floats(5, 0))

@@ -1,4 +1,6 @@
-"""Optimizers beyond the database: zero gradients, copies, older states, hooks, averages and schedules."""
+"""Behaviours of optimizers that the database does not cover: zero gradients, copies, older states, hooks,
+averages and schedules.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from torch.optim.swa_utils import SWALR, AveragedModel, get_ema_multi_avg_fn, up
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import state, whole
+from conformance.properties.api._exact_modules import state_by_name, with_whole_number_state
 
-#: Optimizers that take dense gradients and need no closure, with options under which they move nothing
-#: by themselves.
-PLAIN: dict[str, Any] = {
+#: Optimizers that accept dense gradients and need no closure. Without weight decay they change nothing
+#: when gradients are zero.
+DENSE_OPTIMIZERS: dict[str, Any] = {
     name: getattr(torch.optim, name)
     for name in (
         "Adadelta",
@@ -33,16 +35,16 @@ PLAIN: dict[str, Any] = {
         "SGD",
     )
 }
-#: Flags that came after the first releases, which older states lack.
-LATER = ("maximize", "foreach", "fused", "differentiable", "capturable", "decoupled_weight_decay")
+#: Flags of later releases, which older states lack.
+LATER_FLAGS = ("maximize", "foreach", "fused", "differentiable", "capturable", "decoupled_weight_decay")
 
 
-def _make(name: str, parameters: Any, **options: Any) -> Any:
+def _make_optimizer(name: str, parameters: Any, **options: Any) -> Any:
     if name in ("AdamW", "ASGD"):
         options.setdefault("weight_decay", 0.0)
     if name == "ASGD":
         options.setdefault("lambd", 0.0)
-    return PLAIN[name](parameters, **options)
+    return DENSE_OPTIMIZERS[name](parameters, **options)
 
 
 def _parameters(lab: Lab) -> list[nn.Parameter]:
@@ -51,11 +53,11 @@ def _parameters(lab: Lab) -> list[nn.Parameter]:
 
 @behaviour("optim", level="training", sees=("value",))
 def steps_without_gradients(lab: Lab) -> None:
-    """A step with gradients of zeros leaves parameters unchanged; a closure's value is returned."""
-    for name in PLAIN:
+    """A step with zero gradients does not change parameters. step returns the value of its closure."""
+    for name in DENSE_OPTIMIZERS:
         parameters = _parameters(lab)
         before = [parameter.detach().clone() for parameter in parameters]
-        optimizer = _make(name, parameters)
+        optimizer = _make_optimizer(name, parameters)
         for parameter in parameters:
             parameter.grad = torch.zeros_like(parameter)
         losses = [optimizer.step(lambda: torch.ones(1)) for _ in range(2)]
@@ -64,10 +66,10 @@ def steps_without_gradients(lab: Lab) -> None:
             f"{name}: stays",
             [(after.detach() - start).abs().sum() for after, start in zip(parameters, before, strict=True)],
         )
-    known = nn.Parameter(lab.put([1.0, 2.0]))
-    known.grad = lab.put([2.0, -4.0])
-    torch.optim.SGD([known], lr=0.25).step()
-    lab.expect("SGD by hand", known.detach() + 0, [0.5, 3.0])
+    sgd = nn.Parameter(lab.put([1.0, 2.0]))
+    sgd.grad = lab.put([2.0, -4.0])
+    torch.optim.SGD([sgd], lr=0.25).step()
+    lab.expect("SGD by hand", sgd.detach() + 0, [0.5, 3.0])
     adam = nn.Parameter(lab.put([1.0, 2.0]))
     adam.grad = lab.put([2.0, -4.0])
     torch.optim.Adam([adam], lr=0.5, eps=0.0).step()
@@ -80,16 +82,16 @@ def steps_without_gradients(lab: Lab) -> None:
 
 @behaviour("optim", level="training", sees=("value",))
 def older_states_of_optimizers(lab: Lab) -> None:
-    """A state without later flags, or with steps that are numbers, loads; the next step is that of the
-    original.
+    """A state without newer flags, or with steps stored as numbers, can be loaded. The next step equals the
+    original optimizer's step.
     """
-    for name in PLAIN:
+    for name in DENSE_OPTIMIZERS:
         first = _parameters(lab)
         pushes = [[lab.floats(*weight.shape) for weight in first] for _ in range(3)]
-        optimizer = _make(name, first)
+        optimizer = _make_optimizer(name, first)
 
-        def step(parameters: list[nn.Parameter], optimizer: Any, place: int) -> None:
-            for parameter, push in zip(parameters, pushes[place], strict=True):
+        def step(parameters: list[nn.Parameter], optimizer: Any, step_number: int) -> None:
+            for parameter, push in zip(parameters, pushes[step_number], strict=True):
                 parameter.grad = push.clone()
             optimizer.step()
 
@@ -97,7 +99,7 @@ def older_states_of_optimizers(lab: Lab) -> None:
         step(first, optimizer, 1)
         older = copy.deepcopy(optimizer.state_dict())
         for group in older["param_groups"]:
-            for flag in LATER:
+            for flag in LATER_FLAGS:
                 group.pop(flag, None)
         numbers = copy.deepcopy(optimizer.state_dict())
         for values in numbers["state"].values():
@@ -106,30 +108,32 @@ def older_states_of_optimizers(lab: Lab) -> None:
         start = [weight.detach().clone() for weight in first]
         step(first, optimizer, 2)
         lab.close(f"{name}: goes on", [weight.detach() for weight in first], roundings=256)
-        for word, values in (("older", older), ("with numbers", numbers)):
+        for state_name, values in (("older", older), ("with numbers", numbers)):
             second = [nn.Parameter(weight.clone()) for weight in start]
-            loaded = _make(name, second)
+            loaded = _make_optimizer(name, second)
             loaded.load_state_dict(values)
             step(second, loaded, 2)
-            lab.close(f"{name}, {word}: goes on", [weight.detach() for weight in second], roundings=256)
+            lab.close(f"{name}, {state_name}: goes on", [weight.detach() for weight in second], roundings=256)
             same = all(torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(first, second, strict=True))
-            lab.holds(f"{name}, {word}: as the original", same)
+            lab.holds(f"{name}, {state_name}: as the original", same)
 
 
 @behaviour("optim", level="training", sees=("value", "error"))
 def copies_and_hooks_of_optimizers(lab: Lab) -> None:
-    """Optimizers print, copy with all they hold, run hooks around steps and states, and refuse bad groups."""
-    for name in PLAIN:
+    """Optimizers can be printed and copied with all their attributes. They run hooks around steps and state
+    changes, and reject invalid groups.
+    """
+    for name in DENSE_OPTIMIZERS:
         parameters = _parameters(lab)
-        optimizer = _make(name, parameters)
+        optimizer = _make_optimizer(name, parameters)
         for parameter in parameters:
             parameter.grad = torch.ones_like(parameter)
         optimizer.step()
         copied = copy.deepcopy(optimizer)
-        public = {word for word in vars(optimizer) if not word.startswith("_")}
+        public = {attribute for attribute in vars(optimizer) if not attribute.startswith("_")}
         lab.holds(
             f"{name}: a copy holds the same",
-            public == {word for word in vars(copied) if not word.startswith("_")},
+            public == {attribute for attribute in vars(copied) if not attribute.startswith("_")},
         )
         lab.holds(f"{name}: it prints its options", name in repr(optimizer) and "lr" in repr(optimizer))
         keys = [sorted(key for key in values) for values in optimizer.state_dict()["state"].values()]
@@ -169,8 +173,8 @@ def copies_and_hooks_of_optimizers(lab: Lab) -> None:
 
 @behaviour("optim", level="training", sees=("value",))
 def rates_by_schedule(lab: Lab) -> None:
-    """Schedules set the rates that their formulas give, one after another and together, and go on from a
-    saved state.
+    """Schedules set the learning rates that their formulas give, alone, in sequence and combined. They resume
+    from a saved state.
     """
     makers: dict[str, tuple[Any, Any]] = {
         "step": (lambda o: schedules.StepLR(o, 2, 0.5), lambda t: 0.5 ** (t // 2)),
@@ -199,12 +203,12 @@ def rates_by_schedule(lab: Lab) -> None:
         schedule = make(optimizer)
         moved = 0.0
         for t in range(6):
-            due = 2.0 * formula(t)
-            lab.holds(f"{name} at {t}", abs(optimizer.param_groups[0]["lr"] - due) < 1e-9)
-            lab.holds(f"{name} reports it at {t}", abs(schedule.get_last_lr()[0] - due) < 1e-9)
+            expected_rate = 2.0 * formula(t)
+            lab.holds(f"{name} at {t}", abs(optimizer.param_groups[0]["lr"] - expected_rate) < 1e-9)
+            lab.holds(f"{name} reports it at {t}", abs(schedule.get_last_lr()[0] - expected_rate) < 1e-9)
             parameter.grad = lab.put([1.0])
             optimizer.step()
-            moved += due
+            moved += expected_rate
             schedule.step()
             if t == 2 and name != "a function":
                 restored = make(torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=2.0))
@@ -250,29 +254,31 @@ def rates_by_schedule(lab: Lab) -> None:
 
 @behaviour("optim", level="training", sees=("value",))
 def averaged_models(lab: Lab) -> None:
-    """An averaged model holds the mean of what it was given, or a moving one, and update_bn recomputes its
-    statistics.
+    """An averaged model holds the mean or the moving average of the models that it received. update_bn
+    recomputes its batch-norm statistics.
     """
-    net: Any = nn.Sequential(whole(lab, nn.Linear(2, 3)), whole(lab, nn.BatchNorm1d(3)))
+    net: Any = nn.Sequential(
+        with_whole_number_state(lab, nn.Linear(2, 3)), with_whole_number_state(lab, nn.BatchNorm1d(3))
+    )
     mean: Any = AveragedModel(net)
     moving: Any = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(0.5))
-    kept = []
+    weights = []
     for factor in (1.0, 2.0, 4.0, 1.0):
         with torch.no_grad():
             for parameter in net.parameters():
                 parameter.mul_(factor)
-        kept.append(net[0].weight.detach().clone())
+        weights.append(net[0].weight.detach().clone())
         mean.update_parameters(net)
         moving.update_parameters(net)
     lab.close("the mean", mean.module[0].weight.detach(), roundings=32)
-    lab.close("is that of all", torch.stack(kept).mean(0), roundings=32)
+    lab.close("is that of all", torch.stack(weights).mean(0), roundings=32)
     lab.close("a moving one", moving.module[0].weight.detach(), roundings=32)
-    by_hand = kept[0]
-    for weight in kept[1:]:
+    by_hand = weights[0]
+    for weight in weights[1:]:
         by_hand = by_hand * 0.5 + weight * 0.5
     lab.close("by hand", by_hand, roundings=32)
     lab.holds("how many", int(mean.n_averaged) == 4)
-    lab.same("its state", sorted(state(mean)))
+    lab.same("its state", sorted(state_by_name(mean)))
     update_bn([lab.integers(4, 2), lab.integers(4, 2)], mean)
     lab.close(
         "statistics of the data", (mean.module[1].running_mean, mean.module[1].running_var), roundings=64

@@ -1,4 +1,4 @@
-"""Functions of two numbers at known values."""
+"""Behaviours of binary functions at known values."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import torch
 
 from conformance.behaviours.behaviour import FLOATS, INTEGERS, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import refuses_two_devices, values
+from conformance.properties.api._numpy_values import expect_error_for_two_devices, to_wide_array
 
 _INF, _NAN = math.inf, math.nan
 
 
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value",))
 def rounded_division(lab: Lab) -> None:
-    """// and div rounding down or towards zero, remainder and fmod are Python's: for every mixture of signs,
-    with tensors and numbers, in place and with the operands reversed.
+    """//, remainder, fmod and div with rounding down or towards zero agree with Python for every combination
+    of signs. This includes tensors and numbers, in-place forms and reversed operands.
     """
     signed = lab.dtype.is_signed
     pairs = [
@@ -26,7 +26,7 @@ def rounded_division(lab: Lab) -> None:
         for a in ((-7, -6, -1, 0, 1, 6, 7) if signed else (0, 1, 6, 7, 250))
         for b in ((-3, -2, -1, 1, 2, 3) if signed else (1, 2, 3, 200))
     ]
-    a, b = (lab.put([pair[place] for pair in pairs], dtype=lab.dtype) for place in (0, 1))
+    a, b = (lab.put([pair[position] for pair in pairs], dtype=lab.dtype) for position in (0, 1))
     floor, trunc = [x // y for x, y in pairs], [math.trunc(x / y) for x, y in pairs]
     lab.expect("//", a // b, floor)
     lab.expect("floor_divide", torch.floor_divide(a, b), floor)
@@ -58,9 +58,7 @@ def rounded_division(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=FLOATS, level="core", sees=("value",))
 def division_by_zero_and_infinity(lab: Lab) -> None:
-    """Quotients and remainders by zero, of infinities and of NaN are those of IEEE 754 and of Python's
-    rounding.
-    """
+    """Quotients and remainders by zero, of infinities and of NaN follow IEEE 754 and Python's rounding."""
     a = lab.put([1.0, -1, 0, _INF, -_INF, _NAN, 5, -5], dtype=lab.dtype)
     zero, inf = torch.zeros_like(a), torch.full_like(a, _INF)
     over = [_INF, -_INF, _NAN, _INF, -_INF, _NAN, _INF, -_INF]
@@ -76,19 +74,20 @@ def division_by_zero_and_infinity(lab: Lab) -> None:
         torch.div(a, inf, rounding_mode="trunc"),
         [0.0, 0, 0, _NAN, _NAN, _NAN, 0, 0],
     )
-    for word in ("fmod", "remainder"):
-        lab.expect(f"{word} by zero", getattr(torch, word)(a, zero), [_NAN] * 8)
-        lab.expect(f"{word} of infinity", getattr(torch, word)(a[3:6], 3.0), [_NAN] * 3)
+    for function_name in ("fmod", "remainder"):
+        lab.expect(f"{function_name} by zero", getattr(torch, function_name)(a, zero), [_NAN] * 8)
+        lab.expect(f"{function_name} of infinity", getattr(torch, function_name)(a[3:6], 3.0), [_NAN] * 3)
     lab.expect("fmod by infinity", torch.fmod(a[[0, 1, 6]], inf[:3]), [1.0, -1, 5])
 
 
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS, "complex64"), level="core", sees=("value", "error"))
 def powers(lab: Lab) -> None:
-    """pow of tensors and numbers in either order, in place and with negative exponents, is exact when it can
-    be; integers to negative powers are refused, as is an in-place result that does not fit.
+    """pow of tensors and numbers in either order, in place and with negative exponents is exact if an exact
+    result exists. Integers to negative powers raise an error, and so does an in-place result that does not
+    fit.
     """
     base = lab.put([1, 2, 3, -2] if lab.dtype.is_signed else [1, 2, 3, 4], dtype=lab.dtype)
-    array = values(base)
+    array = to_wide_array(base)
     for exponent in (0, 1, 2, 3):
         expected = array**exponent
         lab.expect(
@@ -132,7 +131,7 @@ def powers(lab: Lab) -> None:
     )
     if lab.dtype not in (torch.float64, torch.complex128):
         lab.raises("float_power_", lambda: base.clone().float_power_(2), match="(?i)dtype|type")
-    refuses_two_devices(lab, "to a tensor elsewhere", lambda: base ** torch.ones(4, dtype=lab.dtype))
+    expect_error_for_two_devices(lab, "to a tensor elsewhere", lambda: base ** torch.ones(4, dtype=lab.dtype))
     lab.expect("to a number of the host", base ** torch.tensor(2, dtype=lab.dtype), array**2, roundings=8.0)
     lab.expect(
         "a number of the host to", torch.tensor(2, dtype=lab.dtype) ** small, [1, 2, 4, 32], roundings=8.0
@@ -141,11 +140,11 @@ def powers(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=INTEGERS, level="core", sees=("value", "error"))
 def functions_of_two_integers(lab: Lab) -> None:
-    """gcd, lcm, shifts and bitwise operators are NumPy's, of tensors and numbers, in place and with
-    operators.
+    """gcd, lcm, shifts and bitwise operators agree with NumPy, for tensors and numbers, in place and as
+    Python operators.
     """
     a, b = lab.integers(40, low=-12, high=13), lab.integers(40, low=-12, high=13)
-    x, y = values(a), values(b)
+    x, y = to_wide_array(a), to_wide_array(b)
     lab.expect("gcd", torch.gcd(a, b), numpy.gcd(x, y))
     lab.expect("lcm", torch.lcm(a, b), numpy.lcm(x, y))
     lab.expect(
@@ -153,23 +152,23 @@ def functions_of_two_integers(lab: Lab) -> None:
         [torch.gcd(a * 0, a * 0).sum().item(), torch.lcm(a, a * 0).sum().item()],
         [0, 0],
     )
-    for word, symbol, reference in (
+    for function_name, symbol, reference in (
         ("bitwise_and", "__and__", numpy.bitwise_and),
         ("bitwise_or", "__or__", numpy.bitwise_or),
         ("bitwise_xor", "__xor__", numpy.bitwise_xor),
     ):
-        lab.expect(word, getattr(torch, word)(a, b), reference(x, y))
+        lab.expect(function_name, getattr(torch, function_name)(a, b), reference(x, y))
         lab.expect(symbol, getattr(a, symbol)(b), reference(x, y))
-        lab.expect(f"{word} with 5", getattr(torch, word)(a, 5), reference(x, 5))
+        lab.expect(f"{function_name} with 5", getattr(torch, function_name)(a, 5), reference(x, 5))
         copy = a.clone()
-        getattr(copy, f"{word}_")(b)
-        lab.expect(f"{word}_", copy, reference(x, y))
+        getattr(copy, f"{function_name}_")(b)
+        lab.expect(f"{function_name}_", copy, reference(x, y))
     small = lab.integers(40, low=0, high=3)
-    count = values(small)
+    count = to_wide_array(small)
     few = lab.integers(40, low=-3, high=4)
-    lab.expect("<<", few << small, values(few) << count)
+    lab.expect("<<", few << small, to_wide_array(few) << count)
     lab.expect(">>", a >> small, x >> count)
-    lab.expect("<< 2", few << 2, values(few) << 2)
+    lab.expect("<< 2", few << 2, to_wide_array(few) << 2)
     lab.expect(">> 1", torch.bitwise_right_shift(a, 1), x >> 1)
     copy = a.clone()
     copy >>= small
@@ -186,7 +185,7 @@ def functions_of_two_integers(lab: Lab) -> None:
 @behaviour("pointwise", dtypes=FLOATS, level="core", sees=("value", "error"))
 def functions_of_two_floats(lab: Lab) -> None:
     """copysign, nextafter, heaviside, hypot, atan2, ldexp, logaddexp, xlogy and xlog1py have their known
-    values, special ones included.
+    values, including special values.
     """
 
     def put(*numbers: float) -> torch.Tensor:
@@ -212,7 +211,7 @@ def functions_of_two_floats(lab: Lab) -> None:
         lambda: torch.heaviside(lab.put([1j]), lab.put([1j])),
         match="(?i)complex",
     )
-    refuses_two_devices(
+    expect_error_for_two_devices(
         lab, "heaviside of two devices", lambda: torch.heaviside(put(1, 2), torch.ones(2, dtype=lab.dtype))
     )
     lab.expect(
@@ -231,13 +230,13 @@ def functions_of_two_floats(lab: Lab) -> None:
         lab.expect(
             "logaddexp",
             torch.logaddexp(left, right),
-            numpy.logaddexp(values(left), values(right)),
+            numpy.logaddexp(to_wide_array(left), to_wide_array(right)),
             roundings=8.0,
         )
         lab.expect(
             "logaddexp2",
             torch.logaddexp2(left, right),
-            numpy.logaddexp2(values(left), values(right)),
+            numpy.logaddexp2(to_wide_array(left), to_wide_array(right)),
             roundings=8.0,
         )
     lab.expect("xlogy", torch.xlogy(put(0, 0, 0, 2, 1), put(0, _INF, _NAN, 1, _NAN)), [0.0, 0, _NAN, 0, _NAN])
@@ -271,53 +270,54 @@ WIDE_NAMES = tuple(getattr(torch, name) for name in WIDE_FLOATS)
     sees=("value", "error"),
 )
 def operators_between_tensors_and_numbers(lab: Lab) -> None:
-    """Arithmetic and comparison operators of Python work between tensors that broadcast, with numbers on
-    either side and in place; shapes that do not broadcast are an error, a number of the host is not.
+    """Python's arithmetic and comparison operators work between tensors that broadcast, with numbers on
+    either side and in place. Shapes that do not broadcast raise an error. A dimensionless host tensor is
+    accepted.
     """
     a, b = lab.integers(4, 3, low=1, high=4), lab.integers(3, low=1, high=4)
-    x, y = values(a), values(b)
-    plain = lab.dtype != torch.bool
+    x, y = to_wide_array(a), to_wide_array(b)
+    is_number = lab.dtype != torch.bool
     for symbol in (
         "add",
         "mul",
         "eq",
         "ne",
-        *(("sub", "truediv") if plain else ()),
+        *(("sub", "truediv") if is_number else ()),
         *(() if lab.dtype.is_complex else ("lt", "le", "gt", "ge")),
     ):
         method = f"__{symbol}__"
         function = getattr(numpy.ndarray, method)
-        room = {"roundings": 4.0} if symbol == "truediv" or lab.dtype.is_complex else {}
+        tolerance = {"roundings": 4.0} if symbol == "truediv" or lab.dtype.is_complex else {}
         first, second = (
             (x.astype(float), y.astype(float)) if symbol == "truediv" and not lab.dtype.is_complex else (x, y)
         )
-        if plain:
-            lab.expect(symbol, getattr(a, method)(b), function(first, second), **room)
+        if is_number:
+            lab.expect(symbol, getattr(a, method)(b), function(first, second), **tolerance)
             lab.expect(
                 f"{symbol} transposed",
                 getattr(a.t(), method)(b.view(3, 1)),
                 function(first.T, second.reshape(3, 1)),
-                **room,
+                **tolerance,
             )
-            lab.expect(f"{symbol} by 2", getattr(a, method)(2), function(first, 2), **room)
+            lab.expect(f"{symbol} by 2", getattr(a, method)(2), function(first, 2), **tolerance)
             lab.expect(
                 f"{symbol} of a number of the host",
                 getattr(a, method)(torch.tensor(2, dtype=lab.dtype)),
                 function(first, 2),
-                **room,
+                **tolerance,
             )
         else:
             expected = {"add": x | y, "mul": x & y}.get(symbol)
             lab.expect(symbol, getattr(a, method)(b), function(x, y) if expected is None else expected)
         lab.same(f"{symbol} with nothing", getattr(a[:0], method)(b))
         lab.raises(f"{symbol} of other sizes", lambda: getattr(a, method)(a[:2]), match="(?i)size|broadcast")
-        refuses_two_devices(
+        expect_error_for_two_devices(
             lab,
             f"{symbol} of two devices",
             lambda: getattr(a, method)(torch.ones(3, dtype=lab.dtype)),
             match="(?i)device",
         )
-    if plain:
+    if is_number:
         lab.expect("2 -", 2 - a, 2 - x)
         lab.expect("2 *", 2 * a, 2 * x)
         lab.expect("rsub", torch.rsub(a, 5), 5 - x)
@@ -350,9 +350,13 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
         ("logical_or", numpy.logical_or),
         ("logical_xor", numpy.logical_xor),
     ]
-    for (word, reference), operand in itertools.product(logic, (b, b.to(torch.bool), b.to(torch.float32))):
+    for (function_name, reference), operand in itertools.product(
+        logic, (b, b.to(torch.bool), b.to(torch.float32))
+    ):
         lab.expect(
-            f"{word} with {operand.dtype}", getattr(torch, word)(a, operand), reference(x, values(operand))
+            f"{function_name} with {operand.dtype}",
+            getattr(torch, function_name)(a, operand),
+            reference(x, to_wide_array(operand)),
         )
     odd = torch.zeros(17, dtype=torch.bool, device=lab.device)[1:]
     lab.expect("logical_xor at an offset", torch.logical_xor(odd, torch.ones_like(odd)), [True] * 16)
@@ -360,14 +364,14 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
 
 @behaviour("pointwise", capabilities=("autograd",), level="training", sees=("value",))
 def gradients_where_two_are_equal(lab: Lab) -> None:
-    """maximum and minimum split the gradient between equal operands; copysign has none at zero; xlogy and
-    lerp have those of their definitions.
+    """maximum and minimum split the gradient between equal operands. copysign has gradient zero at zero.
+    xlogy and lerp have the gradients of their definitions.
     """
-    for word in ("maximum", "minimum"):
+    for function_name in ("maximum", "minimum"):
         a, b = lab.put([1.0, 2, 3], requires_grad=True), lab.put([1.0, 3, 2], requires_grad=True)
-        getattr(torch, word)(a, b).sum().backward()
-        first = [0.5, 0, 1] if word == "maximum" else [0.5, 1, 0]
-        lab.expect(word, [a.grad.tolist(), b.grad.tolist()], [first, [1 - value for value in first]])  # type: ignore[union-attr]
+        getattr(torch, function_name)(a, b).sum().backward()
+        first = [0.5, 0, 1] if function_name == "maximum" else [0.5, 1, 0]
+        lab.expect(function_name, [a.grad.tolist(), b.grad.tolist()], [first, [1 - value for value in first]])  # type: ignore[union-attr]
     a = lab.put([0.0, -0.0, 2, -3], requires_grad=True)
     torch.copysign(a, lab.put([1.0, -1, -1, -1])).sum().backward()
     lab.expect("copysign", a.grad, [0.0, 0, -1, 1])

@@ -1,4 +1,4 @@
-"""Pointwise operators at the limits of their dtypes, and with numbers of Python."""
+"""Behaviours of pointwise operators at the limits of their dtypes and with Python numbers."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("pointwise", dtypes=("int8", "int16", "int32", "int64", "uint8"), sees=("value",))
 def shifts_within_the_width(lab: Lab) -> None:
-    """Shifts by every amount below the width of the dtype multiply and divide by powers of two, without what
-    leaves the range and rounded down (torch.bitwise_right_shift calls other amounts undefined).
+    """A shift by an amount below the bit width multiplies or divides by a power of two, drops bits outside
+    the range and rounds down. Other amounts are undefined (torch.bitwise_right_shift).
     """
     info = torch.iinfo(lab.dtype)
-    left = [info.min, -1, 0, 1, 5, info.max] if info.min < 0 else [0, 1, 5, info.max]
-    x = lab.put(left, dtype=lab.dtype)
+    numbers = [info.min, -1, 0, 1, 5, info.max] if info.min < 0 else [0, 1, 5, info.max]
+    x = lab.put(numbers, dtype=lab.dtype)
     for shift in range(info.bits):
         amount = torch.full_like(x, shift)
-        kept = [(value << shift) & (2**info.bits - 1) for value in left]
-        due = [value - 2**info.bits if value > info.max else value for value in kept]
-        lab.expect(f"left by {shift}", x << amount, due)
-        lab.expect(f"right by {shift}", x >> amount, [value >> shift for value in left])
+        low_bits = [(value << shift) & (2**info.bits - 1) for value in numbers]
+        expected = [value - 2**info.bits if value > info.max else value for value in low_bits]
+        lab.expect(f"left by {shift}", x << amount, expected)
+        lab.expect(f"right by {shift}", x >> amount, [value >> shift for value in numbers])
 
 
 @behaviour("pointwise", dtypes=("int64",), sees=("value",))
 def remainders_of_large_integers(lab: Lab) -> None:
-    """The remainder of int64 numbers has the sign of the divisor, also for numbers that no float holds."""
+    """The remainder of int64 numbers has the sign of the divisor, also for numbers that no float represents
+    exactly.
+    """
     x, q = lab.put(23500), 392486996410368
     lab.expect("both above 0", x % q, 23500)
     lab.expect("a dividend below 0", -x % q, q - 23500)
@@ -43,8 +45,8 @@ def remainders_of_large_integers(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("bfloat16",), sees=("value",))
 def neighbours_in_bfloat16(lab: Lab) -> None:
-    """nextafter gives in bfloat16 the next number of that dtype, over zero, at infinity and for NaN."""
-    places = [0x0000, 0x8000, 0x3F80, 0xBF80, 0x7F7F, 0xFF7F, 0x0001, 0x8001, 0x7F80]
+    """nextafter in bfloat16 returns the next number of that dtype, across zero, at infinity and for NaN."""
+    patterns = [0x0000, 0x8000, 0x3F80, 0xBF80, 0x7F7F, 0xFF7F, 0x0001, 0x8001, 0x7F80]
 
     def numbers(bits: list[int]) -> torch.Tensor:
         whole = torch.tensor([b - 0x10000 if b >= 0x8000 else b for b in bits], dtype=torch.int16)
@@ -52,35 +54,35 @@ def neighbours_in_bfloat16(lab: Lab) -> None:
 
     above = [0x0001, 0x0001, 0x3F81, 0xBF7F, 0x7F80, 0xFF7E, 0x0002, 0x8000, 0x7F80]
     below = [0x8001, 0x8001, 0x3F7F, 0xBF81, 0x7F7E, 0xFF80, 0x0000, 0x8002, 0x7F7F]
-    for word, goal, due in (("above", math.inf, above), ("below", -math.inf, below)):
+    for side, goal, expected in (("above", math.inf, above), ("below", -math.inf, below)):
         goals = torch.full((9,), goal, dtype=torch.bfloat16, device=lab.device)
-        result = numbers(places).nextafter_(goals)
-        lab.same(f"next {word}", result)
-        lab.holds(f"next {word} is the next number", torch.equal(result, numbers(due)))
+        result = numbers(patterns).nextafter_(goals)
+        lab.same(f"next {side}", result)
+        lab.holds(f"next {side} is the next number", torch.equal(result, numbers(expected)))
     none = torch.full((2,), math.nan, dtype=torch.bfloat16, device=lab.device)
     lab.same("of NaN", torch.nextafter(none, none).isnan())
-    one = numbers([0x3F80])
-    lab.same("to itself", one.clone().nextafter_(one))
+    single = numbers([0x3F80])
+    lab.same("to itself", single.clone().nextafter_(single))
 
 
 @behaviour("pointwise", sees=("dtype",))
 def numbers_in_xlogy(lab: Lab) -> None:
-    """A number of Python does not raise the dtype of xlogy and xlog1py, on either side, whatever it is."""
+    """A Python number on either side of xlogy and xlog1py does not change the dtype of the result."""
     for shape in ((), (3,)):
         x = torch.full(shape, 2.0, device=lab.device)
         for function, number in itertools.product((torch.xlogy, torch.special.xlog1py), (5, 5.0)):
             name = f"{function.__name__} of {shape} and {number!r}"
-            right, left = function(x, number), function(number, x)
-            lab.close(name, [right, left], roundings=16)
-            lab.holds(f"{name} keeps the dtype", right.dtype == left.dtype == x.dtype)
+            number_second, number_first = function(x, number), function(number, x)
+            lab.close(name, [number_second, number_first], roundings=16)
+            lab.holds(f"{name} keeps the dtype", number_second.dtype == number_first.dtype == x.dtype)
         half = x.half()
         lab.holds(f"half precision of {shape} stays", torch.xlogy(half, 5.0).dtype == torch.float16)
 
 
 @behaviour("pointwise", dtypes=("float64",), sees=("value",))
 def tensors_as_numbers_of_addcmul(lab: Lab) -> None:
-    """A tensor without dimensions that needs no gradient stands for the number of addcmul and addcdiv; one
-    that needs a gradient does not.
+    """A dimensionless tensor that does not require grad is accepted as the value of addcmul and addcdiv. A
+    tensor that requires grad raises an error.
     """
     x, y = lab.put(2.0), lab.put(3.0, dtype=lab.dtype)
     number: Any = y
@@ -105,35 +107,38 @@ def lerp_in_reduced_precision(lab: Lab) -> None:
             result = torch.lerp(start, end, weight)
             lab.close(f"{name}, {shape}", result, roundings=4)
             wide = weight.float() if isinstance(weight, torch.Tensor) else weight
-            due = torch.lerp(start.float(), end.float(), wide)
-            room = 4 * torch.finfo(lab.dtype).eps
+            expected = torch.lerp(start.float(), end.float(), wide)
+            tolerance = 4 * torch.finfo(lab.dtype).eps
             lab.holds(
-                f"{name}, {shape}: as in float32", torch.allclose(result.float(), due, rtol=room, atol=room)
+                f"{name}, {shape}: as in float32",
+                torch.allclose(result.float(), expected, rtol=tolerance, atol=tolerance),
             )
 
 
 @behaviour("pointwise", dtypes=("float32", "float64"), sees=("value",))
 def bessel_functions_at_their_limits(lab: Lab) -> None:
-    """i0 is NumPy's for large and small numbers, 1 at 0, not finite at infinity, and NaN of NaN."""
-    room = 256.0
+    """i0 agrees with NumPy for large and small numbers. It is 1 at 0, not finite at infinity, and NaN for
+    NaN.
+    """
+    roundings = 256.0
     for low, high in ((0.0, 8.0), (8.0, 20.0), (20.0, 88.0)):
         x = torch.linspace(low, high, 33, dtype=torch.float64).to(lab.dtype)
-        due = numpy.i0(x.double().numpy())
+        expected = numpy.i0(x.double().numpy())
         lab.expect(
             f"{low} to {high}",
-            torch.special.i0(lab.put(x)) / lab.put(torch.tensor(due)).to(lab.dtype),
+            torch.special.i0(lab.put(x)) / lab.put(torch.tensor(expected)).to(lab.dtype),
             [1.0] * 33,
-            roundings=room,
+            roundings=roundings,
         )
         lab.expect(
             f"-{high} to -{low}",
-            torch.i0(lab.put(-x)) / lab.put(torch.tensor(due)).to(lab.dtype),
+            torch.i0(lab.put(-x)) / lab.put(torch.tensor(expected)).to(lab.dtype),
             [1.0] * 33,
-            roundings=room,
+            roundings=roundings,
         )
     lab.expect("of 0", torch.i0(lab.put([0.0, -0.0], dtype=lab.dtype)), [1.0, 1.0], roundings=2)
     lab.same("of no elements", torch.i0(lab.floats(0)))
-    # Infinity is right for infinity; the CPU gives NaN.
+    # The correct value at infinity is infinity, but the CPU returns NaN.
     special = torch.i0(lab.put([math.inf, -math.inf, math.nan], dtype=lab.dtype))
     lab.same("of what is not finite", special.isfinite())
     lab.same("of NaN", special[2].isnan())
@@ -141,19 +146,19 @@ def bessel_functions_at_their_limits(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("float32", "float64", "complex64", "complex128"), sees=("value",))
 def values_of_one_and_of_many(lab: Lab) -> None:
-    """exp of one element is that of many; square roots of complex numbers of very different parts are
-    NumPy's.
+    """exp of one element equals exp in a larger tensor. Square roots of complex numbers with parts of very
+    different magnitude agree with NumPy.
     """
-    one = torch.exp(torch.ones(1, dtype=lab.dtype, device=lab.device))
+    single = torch.exp(torch.ones(1, dtype=lab.dtype, device=lab.device))
     many = torch.exp(torch.ones(17, dtype=lab.dtype, device=lab.device))
-    lab.close("one", one)
+    lab.close("one", single)
     lab.close("many", many)
-    lab.expect("it is e", one, [math.e], roundings=4)
-    lab.holds("one is near each of many", torch.allclose(one.expand(17), many, rtol=1e-6))
+    lab.expect("it is e", single, [math.e], roundings=4)
+    lab.holds("one is near each of many", torch.allclose(single.expand(17), many, rtol=1e-6))
     if lab.dtype.is_complex:
-        # Their squares are in the range, since documentation lets steps overflow ("Numerical accuracy").
+        # The squares are in range, because intermediate steps may overflow ("Numerical accuracy").
         far = 1.0e15 if lab.dtype == torch.complex64 else 1.0e20
         for number in (-far * 1j, complex(-far, -5e-14 * far), far * 1j, complex(-far, 1.0), 4.0 + 0.0j):
-            given = torch.tensor([number], dtype=lab.dtype)
-            wide = numpy.sqrt(given.numpy().astype(numpy.complex128))
-            lab.expect(f"root of {number}", torch.sqrt(lab.put(given)), wide, roundings=64)
+            host = torch.tensor([number], dtype=lab.dtype)
+            wide = numpy.sqrt(host.numpy().astype(numpy.complex128))
+            lab.expect(f"root of {number}", torch.sqrt(lab.put(host)), wide, roundings=64)

@@ -1,4 +1,4 @@
-"""Rules of functions of two tensors: in-place operators, refusals, overlap, and rare arguments."""
+"""Behaviours of binary functions: in-place operators, errors, overlap, and rare arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("pointwise", level="core", sees=("value",))
 def augmented_assignments(lab: Lab) -> None:
-    """Augmented assignments write into their tensor and keep it the same object."""
+    """Augmented assignments write into their tensor and return the same object."""
     for name, right, expected in (
         ("iadd", 3, [8, 11]),
         ("isub", 3, [2, 5]),
@@ -29,11 +29,11 @@ def augmented_assignments(lab: Lab) -> None:
         ("ilshift", 1, [10, 16]),
         ("irshift", 1, [2, 4]),
     ):
-        for other in (right, lab.put([right, right])):
+        for operand in (right, lab.put([right, right])):
             tensor = lab.put([5, 8])
-            result = getattr(operator, name)(tensor, other)
+            result = getattr(operator, name)(tensor, operand)
             lab.holds(f"{name} keeps its tensor", result is tensor)
-            lab.expect(f"{name} of {type(other).__name__}", tensor, expected)
+            lab.expect(f"{name} of {type(operand).__name__}", tensor, expected)
     halves: Any = lab.put([5.0, 8.0])
     same = halves
     halves /= 2
@@ -43,8 +43,8 @@ def augmented_assignments(lab: Lab) -> None:
 
 @behaviour("pointwise", level="core", sees=("value", "error"))
 def refusals_of_two_operands(lab: Lab) -> None:
-    """Complex numbers have no order, booleans no difference, and a result may not overlap its operands in
-    part.
+    """Comparison of complex numbers, subtraction of booleans, and a result that partly overlaps its operands
+    raise errors.
     """
     complex_numbers, numbers = lab.put([1j, 2.0]), lab.put([1.0, 2.0])
     for name in ("maximum", "minimum", "fmax", "fmin"):
@@ -56,13 +56,13 @@ def refusals_of_two_operands(lab: Lab) -> None:
         into = torch.empty(2, dtype=torch.complex64, device=lab.device)
         lab.expect(f"{name} of real numbers into complex ones", function(numbers, numbers, out=into), [1, 2])
     truth = lab.put([True, False])
-    for word, call in (
+    for case_name, call in (
         ("two booleans", lambda: truth - truth),
         ("a number from booleans", lambda: truth - True),
         ("booleans from a number", lambda: True - truth),
         ("booleans from integers", lambda: torch.rsub(truth, True)),
     ):
-        lab.raises(word, call, match="(?i)bool")
+        lab.raises(case_name, call, match="(?i)bool")
     memory = lab.put([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     lab.raises(
         "a power into part", lambda: torch.pow(2, memory[:5], out=memory[1:]), match="(?i)overlap|memory"
@@ -73,9 +73,7 @@ def refusals_of_two_operands(lab: Lab) -> None:
 
 @behaviour("pointwise", sees=("value",), capabilities=("forward_ad",))
 def rare_arguments_of_two(lab: Lab) -> None:
-    """Large dividends, tails of odd length, complex bases and tangents of maxima are computed as the
-    definitions say.
-    """
+    """Large dividends, odd lengths, complex bases and tangents of maxima give the defined results."""
     large = lab.put([2.0**30, -(2.0**30), 1e10], dtype=torch.float64)
     by = lab.put([3.0, 3.0, 7.0], dtype=torch.float64)
     host = numpy.array([2.0**30, -(2.0**30), 1e10])
@@ -94,5 +92,5 @@ def rare_arguments_of_two(lab: Lab) -> None:
         first = forward_ad.make_dual(lab.put([1.0, 4.0]), lab.put([10.0, 20.0]))
         second = forward_ad.make_dual(lab.put([2.0, 3.0]), lab.put([30.0, 40.0]))
         for name, expected in (("maximum", [30.0, 20.0]), ("minimum", [10.0, 40.0])):
-            found = forward_ad.unpack_dual(getattr(torch, name)(first, second))
-            lab.expect(f"tangent of {name}", found.tangent, expected)
+            dual = forward_ad.unpack_dual(getattr(torch, name)(first, second))
+            lab.expect(f"tangent of {name}", dual.tangent, expected)

@@ -1,4 +1,4 @@
-"""Functions of one number at known values."""
+"""Behaviours of unary functions at known values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from conformance.behaviours.behaviour import FLOATS, INTEGERS, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import values
+from conformance.properties.api._numpy_values import to_wide_array
 
 _INF, _NAN = math.inf, math.nan
 
@@ -33,15 +33,15 @@ def replacing_special_values(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("complex64", "complex128"), level="core", sees=("value", "dtype"))
 def functions_of_complex_numbers(lab: Lab) -> None:
-    """nan_to_num works on both parts, abs and angle give real numbers, silu, log1p, exp and reciprocal are
-    those of the definition.
+    """nan_to_num works on both parts of complex numbers. abs and angle return real numbers. silu, log1p, exp
+    and reciprocal agree with their definitions.
     """
     top = torch.finfo(lab.dtype).max
     special = lab.put([complex(_NAN, 1), complex(_INF, -_INF), complex(2, _NAN)], dtype=lab.dtype)
     expected = torch.tensor([complex(0, 1), complex(top, -top), 2 + 0j], dtype=torch.complex128)
     lab.expect("nan_to_num", special.nan_to_num(), expected)
     base = lab.put([3 + 4j, -5 + 12j, 0j, -1 + 0j, 1j], dtype=lab.dtype)
-    array = values(base)
+    array = to_wide_array(base)
     real = torch.float32 if lab.dtype == torch.complex64 else torch.float64
     lab.expect("abs", base.abs(), [5.0, 13, 0, 1, 1], roundings=2.0)
     lab.expect("angle", base.angle(), numpy.angle(array), roundings=4.0)
@@ -70,16 +70,16 @@ def functions_of_complex_numbers(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=(*WIDE_FLOATS, "float16"), level="core", sees=("value", "error"))
 def mantissas_and_exponents(lab: Lab) -> None:
-    """frexp gives a mantissa from 0.5 to 1 and an int32 exponent that ldexp puts back together; integers are
-    refused.
+    """frexp returns a mantissa from 0.5 to 1 and an int32 exponent, which ldexp combines again. Integers
+    raise an error.
     """
     base = lab.put([0.0, 1.0, -3.0, 0.15625, 1024.0, -0.5], dtype=lab.dtype)
     result = torch.frexp(base)
-    mantissa, exponent = numpy.frexp(values(base))
+    mantissa, exponent = numpy.frexp(to_wide_array(base))
     lab.expect("mantissas", result.mantissa, mantissa)
     lab.expect("exponents", result.exponent, exponent)
     lab.expect("dtypes", (result.mantissa.dtype, result.exponent.dtype), (lab.dtype, torch.int32))
-    lab.expect("together", torch.ldexp(result.mantissa, result.exponent), values(base))
+    lab.expect("together", torch.ldexp(result.mantissa, result.exponent), to_wide_array(base))
     lab.expect("infinities", torch.frexp(lab.put([_INF, -_INF], dtype=lab.dtype)).mantissa, [_INF, -_INF])
     out = (
         torch.empty(6, dtype=lab.dtype, device=lab.device),
@@ -103,7 +103,7 @@ def mantissas_and_exponents(lab: Lab) -> None:
 @behaviour("pointwise", dtypes=WIDE_FLOATS, level="core", sees=("value",))
 def special_functions(lab: Lab) -> None:
     """digamma, polygamma, igamma, igammac, i0, i1, ndtr, log_ndtr, sinc and lgamma have their known values,
-    at poles, zero and infinity too.
+    including poles, zero and infinity.
     """
 
     def put(*numbers: float) -> torch.Tensor:
@@ -132,12 +132,16 @@ def special_functions(lab: Lab) -> None:
         "polygamma of -1", lambda: torch.polygamma(-1, put(1)), match="(?i)n >= 0|negative|not support"
     )
     x = put(0.0, 0.5, 1, 3, 20)
-    lab.expect("igamma of 1", torch.igamma(torch.ones_like(x), x), -numpy.expm1(-values(x)), roundings=32.0)
-    lab.expect("igammac of 1", torch.igammac(torch.ones_like(x), x), numpy.exp(-values(x)), roundings=32.0)
+    lab.expect(
+        "igamma of 1", torch.igamma(torch.ones_like(x), x), -numpy.expm1(-to_wide_array(x)), roundings=32.0
+    )
+    lab.expect(
+        "igammac of 1", torch.igammac(torch.ones_like(x), x), numpy.exp(-to_wide_array(x)), roundings=32.0
+    )
     lab.expect(
         "igamma of 2",
         torch.igamma(2 * torch.ones_like(x), x),
-        1 - (1 + values(x)) * numpy.exp(-values(x)),
+        1 - (1 + to_wide_array(x)) * numpy.exp(-to_wide_array(x)),
         roundings=32.0,
     )
     lab.expect(
@@ -190,8 +194,8 @@ def special_functions(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=FLOATS, level="core", capabilities=("autograd",), sees=("value",))
 def activations(lab: Lab) -> None:
-    """hardshrink, hardswish, hardsigmoid, threshold, silu and mish are what their definitions say, at the
-    bounds of their pieces too, and so are the gradients of hardsigmoid.
+    """hardshrink, hardswish, hardsigmoid, threshold, silu and mish agree with their definitions, including
+    the bounds of their pieces. The gradients of hardsigmoid do too.
     """
 
     def put(*numbers: float) -> torch.Tensor:
@@ -199,7 +203,7 @@ def activations(lab: Lab) -> None:
 
     functional = torch.nn.functional
     x = put(-8, -3, -1, -0.5, 0, 0.5, 1, 3, 8)
-    array = values(x)
+    array = to_wide_array(x)
     lab.expect("hardshrink", functional.hardshrink(x), numpy.where(abs(array) > 0.5, array, 0))
     for bound in (0.0, 1.0, _INF):
         lab.expect(
@@ -217,11 +221,11 @@ def activations(lab: Lab) -> None:
     lab.expect("threshold of integers", functional.threshold(lab.put([-1, 0, 5]), 0, 20), [20, 20, 5])
     lab.expect("silu", functional.silu(x), array / (1 + numpy.exp(-array)), roundings=8.0)
     lab.expect("mish", functional.mish(x), array * numpy.tanh(numpy.log1p(numpy.exp(array))), roundings=16.0)
-    given = put(-4, -3.5, -1, 0, 2, 3.5, 4).requires_grad_()
-    functional.hardsigmoid(given).sum().backward()
+    leaf = put(-4, -3.5, -1, 0, 2, 3.5, 4).requires_grad_()
+    functional.hardsigmoid(leaf).sum().backward()
     lab.expect(
         "gradient of hardsigmoid",
-        given.grad,
+        leaf.grad,
         numpy.array([0, 0, 1, 1, 1, 0, 0]) / 6,
         roundings=4.0,
         dtype=torch.float32,
@@ -230,8 +234,8 @@ def activations(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value", "error"))
 def signs_and_bits(lab: Lab) -> None:
-    """abs removes signs, also of zero and of large numbers; ~ inverts bits and booleans and refuses floats;
-    isposinf and isneginf write only into bool.
+    """abs removes signs, also for zero and large numbers. ~ inverts bits and booleans and raises an error for
+    floats. isposinf and isneginf write only into bool.
     """
     if lab.dtype.is_floating_point:
         x = lab.put([-0.0, 0.0, -_INF, _NAN, -2.5], dtype=lab.dtype)
@@ -244,14 +248,14 @@ def signs_and_bits(lab: Lab) -> None:
         )
         lab.expect("signbit", torch.signbit(x[:3]), [True, False, True])
         lab.raises("~ of floats", lambda: ~x, TypeError, RuntimeError, match="(?i)implemented|bool|integ")
-        for word, expected in (
+        for function_name, expected in (
             ("isposinf", [False, False, False, False, False]),
             ("isneginf", [False, False, True, False, False]),
         ):
-            lab.expect(word, getattr(torch, word)(x), expected)
+            lab.expect(function_name, getattr(torch, function_name)(x), expected)
             lab.raises(
-                f"{word} into floats",
-                lambda: getattr(torch, word)(x, out=torch.empty(5, device=lab.device)),
+                f"{function_name} into floats",
+                lambda: getattr(torch, function_name)(x, out=torch.empty(5, device=lab.device)),
                 match="(?i)bool",
             )
     else:
@@ -264,15 +268,15 @@ def signs_and_bits(lab: Lab) -> None:
             lab.expect("abs", (-x).abs(), [0, 1, 5, 100])
     lab.expect("abs of zeros", torch.zeros(5, dtype=lab.dtype, device=lab.device).abs(), [0] * 5)
     memory = lab.integers(6, low=1, high=4).to(torch.float32)
-    for word in ("sin", "exp", "neg", "sqrt"):
+    for function_name in ("sin", "exp", "neg", "sqrt"):
         lab.raises(
-            f"{word} into overlapping memory",
-            lambda: getattr(torch, word)(memory[:1].expand(3), out=memory[:1].expand(3)),
+            f"{function_name} into overlapping memory",
+            lambda: getattr(torch, function_name)(memory[:1].expand(3), out=memory[:1].expand(3)),
             match="(?i)memory|overlap|expanded",
         )
         lab.raises(
-            f"{word} into part of its input",
-            lambda: getattr(torch, word)(memory[:5], out=memory[1:]),
+            f"{function_name} into part of its input",
+            lambda: getattr(torch, function_name)(memory[:5], out=memory[1:]),
             match="(?i)memory|overlap",
         )
     lab.same("into its own input", torch.neg(memory, out=memory))

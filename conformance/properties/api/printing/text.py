@@ -1,4 +1,4 @@
-"""Printed tensors: values, dtype, device, layout and history."""
+"""Behaviours of printed tensors: values, dtype, device, layout and history."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
 
-def text(tensor: torch.Tensor) -> str:
-    """The repr, without the device and the line breaks that its name leads to."""
+def repr_without_device(tensor: torch.Tensor) -> str:
+    """Return the repr on one line, without the device name."""
     return " ".join(re.sub(r",?\s*device='[^']*'", "", repr(tensor)).split())
 
 
 @behaviour("printing", dtypes=ALL, level="bringup", sees=("value",))
 def printed_values(lab: Lab) -> None:
-    """repr shows the values, the dtype if it is not a default one, and the shape of an empty tensor."""
+    """repr shows the values, the dtype unless it is a default dtype, and the shape of an empty tensor."""
     rows = lab.put([[0, 1], [1, 1]], dtype=lab.dtype)
-    lab.same("a matrix", text(rows + 0))
-    lab.same("a scalar", text(rows[1, 0].clone()))
-    lab.same("a vector", text(rows[0].clone()))
-    lab.same("nothing", text(rows[:0]))
-    lab.same("a part", text(rows[:, 1:]))
-    lab.same("deep", text(rows.reshape(1, 2, 2, 1).clone()))
+    lab.same("a matrix", repr_without_device(rows + 0))
+    lab.same("a scalar", repr_without_device(rows[1, 0].clone()))
+    lab.same("a vector", repr_without_device(rows[0].clone()))
+    lab.same("nothing", repr_without_device(rows[:0]))
+    lab.same("a part", repr_without_device(rows[:, 1:]))
+    lab.same("deep", repr_without_device(rows.reshape(1, 2, 2, 1).clone()))
     lab.same("str", re.sub(r",?\s*device='[^']*'", "", str(rows)))
     lab.same("formatted", f"{rows[1, 1].clone()}")
     lab.same("with a width", f"{rows[1, 1].clone().item()}")
@@ -32,9 +32,9 @@ def printed_values(lab: Lab) -> None:
 
 @behaviour("printing", level="core", sees=("value",))
 def printed_device(lab: Lab) -> None:
-    """repr names the device of a tensor if it is not the default one."""
+    """repr names the device of a tensor unless it is the default device."""
     numbers = lab.put([0, 1, 2]) + 0
-    lab.same("the values", text(numbers))
+    lab.same("the values", repr_without_device(numbers))
     if lab.device.type == "cpu":
         lab.holds("the device is named if it is not the default", "device" not in repr(numbers))
     else:
@@ -54,7 +54,7 @@ def printed_device(lab: Lab) -> None:
 
 @behaviour("printing", sees=("value",))
 def printed_numbers(lab: Lab) -> None:
-    """Numbers print in one format per tensor: plain, scientific if magnitudes differ widely, with signs, NaN
+    """All numbers of a tensor print in one format, scientific if magnitudes differ widely, with signs, NaN
     and infinity.
     """
     cases = {
@@ -71,32 +71,37 @@ def printed_numbers(lab: Lab) -> None:
     for name, values in cases.items():
         for dtype in (torch.float32, torch.float64, torch.float16):
             tensor = torch.tensor(values, dtype=torch.float64, device=lab.device).to(dtype)
-            lab.same(f"{name}, {dtype}", text(tensor))
-    lab.same("complex", text(torch.tensor([1 + 2j, -0.5j, 3], device=lab.device) + 0))
+            lab.same(f"{name}, {dtype}", repr_without_device(tensor))
+    lab.same("complex", repr_without_device(torch.tensor([1 + 2j, -0.5j, 3], device=lab.device) + 0))
     lab.same(
         "complex, not finite",
-        text(torch.tensor([complex(float("inf"), float("nan"))], device=lab.device) + 0),
+        repr_without_device(torch.tensor([complex(float("inf"), float("nan"))], device=lab.device) + 0),
     )
-    lab.same("integers of all widths", text(torch.tensor([-1, 10, 2**40], device=lab.device) + 0))
-    lab.same("bools", text(torch.tensor([True, False], device=lab.device).logical_not()))
-    lab.same("a long tensor", text(torch.arange(1200, device=lab.device) + 0))
-    lab.same("a wide tensor", text(torch.zeros(2, 40, device=lab.device) + 1))
-    lab.same("a large deep one", text(torch.zeros(20, 20, 20, device=lab.device) + 1))
+    lab.same(
+        "integers of all widths", repr_without_device(torch.tensor([-1, 10, 2**40], device=lab.device) + 0)
+    )
+    lab.same("bools", repr_without_device(torch.tensor([True, False], device=lab.device).logical_not()))
+    lab.same("a long tensor", repr_without_device(torch.arange(1200, device=lab.device) + 0))
+    lab.same("a wide tensor", repr_without_device(torch.zeros(2, 40, device=lab.device) + 1))
+    lab.same("a large deep one", repr_without_device(torch.zeros(20, 20, 20, device=lab.device) + 1))
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
         lab.same(
-            "under another default", text(torch.tensor([1.5], dtype=torch.float32, device=lab.device) + 0)
+            "under another default",
+            repr_without_device(torch.tensor([1.5], dtype=torch.float32, device=lab.device) + 0),
         )
-        lab.same("in that default", text(torch.tensor([1.5], device=lab.device) + 0))
+        lab.same("in that default", repr_without_device(torch.tensor([1.5], device=lab.device) + 0))
     finally:
         torch.set_default_dtype(before)
 
 
 @behaviour("printing", sees=("value",))
 def print_options(lab: Lab) -> None:
-    """set_printoptions governs digits, width, the number of elements shown, and scientific notation."""
-    # Eight digits of float32 are not all exact.
+    """set_printoptions sets the digits, the line width, the number of elements shown, and scientific
+    notation.
+    """
+    # float64, because not all eight digits of float32 are exact.
     dtype = torch.float64 if lab.target.declares("float64") else torch.float32
     tensor = torch.tensor([1 / 3, 1000.0, 1e-3], dtype=dtype, device=lab.device) * 1
     options = (
@@ -112,34 +117,34 @@ def print_options(lab: Lab) -> None:
     for option in options:
         try:
             torch.set_printoptions(**option)
-            lab.same(f"with {option}", text(tensor))
-            lab.same(f"more with {option}", text(torch.arange(30, device=lab.device) + 0))
+            lab.same(f"with {option}", repr_without_device(tensor))
+            lab.same(f"more with {option}", repr_without_device(torch.arange(30, device=lab.device) + 0))
         finally:
             torch.set_printoptions(profile="default")
-    lab.same("back to the default", text(tensor))
+    lab.same("back to the default", repr_without_device(tensor))
 
 
 @behaviour("printing", capabilities=("autograd",), sees=("value",))
 def printed_history(lab: Lab) -> None:
-    """repr says that gradients are required, or which operator made a result."""
+    """repr shows that a tensor requires gradients, or the operator that made a result."""
     leaf = lab.put([1.0, 2.0], requires_grad=True)
-    lab.same("a leaf", text(leaf))
-    lab.same("a result", text(leaf * 2))
-    lab.same("a detached one", text((leaf * 2).detach()))
+    lab.same("a leaf", repr_without_device(leaf))
+    lab.same("a result", repr_without_device(leaf * 2))
+    lab.same("a detached one", repr_without_device((leaf * 2).detach()))
     with torch.no_grad():
-        lab.same("without gradients", text(leaf * 3))
-    lab.same("a view", text((leaf * 2)[0]))
+        lab.same("without gradients", repr_without_device(leaf * 3))
+    lab.same("a view", repr_without_device((leaf * 2)[0]))
 
 
 @behaviour("printing", sees=("value",), capabilities=("conj_neg_views",))
 def printed_lazy_bits(lab: Lab) -> None:
     """Conjugate and negative views print their values."""
     base = lab.put([1 + 2j, -3j], dtype=torch.complex64)
-    lab.same("a conjugate", text((base + 0).conj()))
-    lab.same("a negative view", text((base + 0).conj().imag))
-    lab.same("an expanded one", text((base[:1] + 0).expand(3)))
-    lab.same("a transposed one", text((base.view(1, 2) + 0).t()))
-    lab.same("parts", [text(base.real + 0), text(base.imag + 0)])
+    lab.same("a conjugate", repr_without_device((base + 0).conj()))
+    lab.same("a negative view", repr_without_device((base + 0).conj().imag))
+    lab.same("an expanded one", repr_without_device((base[:1] + 0).expand(3)))
+    lab.same("a transposed one", repr_without_device((base.view(1, 2) + 0).t()))
+    lab.same("parts", [repr_without_device(base.real + 0), repr_without_device(base.imag + 0)])
 
 
 @behaviour("printing", sees=("value",), capabilities=("sparse", "sparse_compressed"))
@@ -148,9 +153,9 @@ def printed_sparse(lab: Lab) -> None:
     dense = lab.put([[0.0, 1.0], [2.0, 0.0]]) + 0
 
     def flat(tensor: torch.Tensor) -> str:
-        return re.sub(r"\s+", " ", text(tensor))
+        return re.sub(r"\s+", " ", repr_without_device(tensor))
 
     lab.same("COO", flat(dense.to_sparse()))
     lab.same("CSR", flat(dense.to_sparse_csr()))
     lab.same("CSC", flat(dense.to_sparse_csc()))
-    lab.same("indices", text(dense.to_sparse().indices() + 0))
+    lab.same("indices", repr_without_device(dense.to_sparse().indices() + 0))

@@ -1,1 +1,1 @@
-"""Small programs of operators, views and writes, in every mode."""
+"""Properties of random programs of operators, views and writes, in every mode."""

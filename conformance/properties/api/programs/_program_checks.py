@@ -1,4 +1,4 @@
-"""The shared parts of the properties of programs: which results exist, inputs, comparison."""
+"""Shared functions of the properties of random programs: dtypes, inputs, comparison."""
 
 from __future__ import annotations
 
@@ -21,28 +21,33 @@ from conformance.target.target import Target
 AREA = "programs"
 
 
-def in_dtypes(dtypes: Sequence[str] = DTYPES, due: Callable[[Target], bool] = lambda target: True) -> Applies:
-    """Return the function that says in which dtypes a property of programs has results."""
+def applies_in_dtypes(
+    dtypes: Sequence[str] = DTYPES, condition: Callable[[Target], bool] = lambda target: True
+) -> Applies:
+    """Return the function that lists the dtypes in which a property of random programs has results.
+
+    The property has no results on a target for which ``condition`` is false.
+    """
 
     def applies(target: Target, subject: Subject) -> Sequence[str]:
-        if subject.name != AREA or not due(target):
+        if subject.name != AREA or not condition(target):
             return ()
         return [dtype for dtype in dtypes if target.declares(dtype)]
 
     return applies
 
 
-def chosen(subject: Subject, recorder: Recorder, limit: int) -> Sequence[Program]:
-    """Return the first programs of the dtype, and count them."""
+def select_programs(subject: Subject, recorder: Recorder, limit: int) -> Sequence[Program]:
+    """Return the first programs of the result's dtype, and record how many of all programs these are."""
     programs = programs_of(subject.name, recorder.id.dtype)
-    taken = programs[: sample_limit.limit(limit)]
-    recorder.samples(len(taken), len(programs))
-    return taken
+    selected = programs[: sample_limit.limit(limit)]
+    recorder.samples(len(selected), len(programs))
+    return selected
 
 
 @dataclasses.dataclass
-class Annotated:
-    """A recorder whose failures show a program below their first line."""
+class ProgramRecorder:
+    """A recorder that appends the text of a program to each failure message."""
 
     recorder: Recorder
     text: str
@@ -51,21 +56,23 @@ class Annotated:
         return getattr(self.recorder, name)
 
     def fail(self, kind: Kind, message: str, *, sample: int | None = None) -> None:
-        """Record a failure and the program."""
+        """Record a failure with the text of the program."""
         self.recorder.fail(kind, f"{message}\n{self.text}", sample=sample)
 
 
-def about(recorder: Recorder, program: Program, turn: int = 0, marks: Collection[int] = ()) -> Recorder:
-    """Return a recorder that shows the program, with its inputs of a turn, in every failure."""
-    return cast("Recorder", Annotated(recorder, program.describe(turn, marks)))
+def recorder_for_program(
+    recorder: Recorder, program: Program, turn: int = 0, marks: Collection[int] = ()
+) -> Recorder:
+    """Return a recorder that shows the program, with its inputs of ``turn``, in every failure."""
+    return cast("Recorder", ProgramRecorder(recorder, program.describe(turn, marks)))
 
 
-def on_device(target: Target, program: Program, turn: int = 0) -> list[torch.Tensor]:
-    """Return what the program is given, on the device."""
+def inputs_on_device(target: Target, program: Program, turn: int = 0) -> list[torch.Tensor]:
+    """Return copies of the program's inputs on the device."""
     return [tensor.to(target.device, copy=True) for tensor in program.inputs(turn)]
 
 
-def compare(
+def compare_registers(
     target: Target,
     recorder: Recorder,
     program: Program,
@@ -73,15 +80,19 @@ def compare(
     *,
     turn: int = 0,
     marks: Collection[int] = (),
-    what: str = "",
+    label: str = "",
 ) -> bool:
-    """Compare all registers with those of the CPU, bit for bit, up to the first that differs."""
-    shown = about(recorder, program, turn, marks)
+    """Return whether all registers equal the CPU's registers bit for bit; record the first that differs."""
+    annotated = recorder_for_program(recorder, program, turn, marks)
     device = torch.device(target.device)
-    for name, got, want in zip(program.names, registers, run(program, program.inputs(turn)), strict=True):
-        words = f"program {program.index}: register {name}{what}"
-        if not compare_metadata(shown, got, want, what=words, sample=program.index, device=device):
+    for name, actual, expected in zip(
+        program.names, registers, run(program, program.inputs(turn)), strict=True
+    ):
+        register_label = f"program {program.index}: register {name}{label}"
+        if not compare_metadata(
+            annotated, actual, expected, label=register_label, sample=program.index, device=device
+        ):
             return False
-        if not compare_exact(shown, got, want, what=words, sample=program.index):
+        if not compare_exact(annotated, actual, expected, label=register_label, sample=program.index):
             return False
     return True

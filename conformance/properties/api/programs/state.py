@@ -1,4 +1,4 @@
-"""Compiled programs that write state have the gradients of their forward pass."""
+"""Property ``compiled-state``: compiled programs that write state have correct gradients."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import torch
 
-from conformance.device.compilation import compiled
+from conformance.device.compilation import compile_with_log
 from conformance.framework.calls import attempt_on, report_error
 from conformance.framework.compare import compare_exact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.api.programs._program_checks import in_dtypes
+from conformance.properties.api.programs._program_checks import applies_in_dtypes
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -20,9 +20,11 @@ STEPS = 3
 Program = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-class _Model(torch.nn.Module):
-    """A module whose buffer a program writes to. What a module holds stays, so that it costs a backward graph
-    nothing to read it.
+class _StatefulModule(torch.nn.Module):
+    """A module with a buffer that a program writes to.
+
+    The buffer exists independently of the backward graph, so a backward graph can read it at no cost in
+    memory.
     """
 
     def __init__(self, program: Program) -> None:
@@ -64,8 +66,8 @@ def _state_between_two_writes(x: torch.Tensor, state: torch.Tensor) -> torch.Ten
     return x * between
 
 
-#: Programs of a weight, float32[4], and a state, float32[4, 4], which they write. All numbers are small
-#: whole numbers, so that every result is exact in any order of sums.
+#: Programs of a weight, float32[4], and a state, float32[4, 4], which they write. All values are small whole
+#: numbers, so that every result is exact in any order of summation.
 PROGRAMS: dict[str, Program] = {
     "the new state": _new_state,
     "a copy of the old state": _copy_of_the_old_state,
@@ -78,60 +80,61 @@ PROGRAMS: dict[str, Program] = {
     "compiled-state",
     subject_kind="api",
     statement=(
-        "Compiled as one graph, programs that write to a tensor, and compute with what it held before or "
-        "with what they write, give the results, gradients and state that plain calls give on the CPU, in "
-        "three steps."
+        "Programs that write to a tensor, compute with its old or new values and are compiled as one graph "
+        "give the results, gradients and state of uncompiled calls on the CPU, in three steps."
     ),
     documentation="generated/torch.compile.html",
     level="core",
-    applies=in_dtypes(("float32",)),
+    applies=applies_in_dtypes(("float32",)),
     capabilities=("compile", "autograd", "views"),
     modes=("compile",),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Hold the backend to what torch.compile is: the function, optimized
+    """Check that torch.compile returns an optimized function with the same results
     (docs.pytorch.org/docs/stable/generated/torch.compile.html).
 
-    A backward graph that computes a value again from state that the forward graph has overwritten since
-    gives wrong gradients. The partitioner of torch 2.13 makes such graphs (docs/torch-bugs.md).
+    A backward graph gives wrong gradients if it recomputes a value from state that the forward graph has
+    overwritten. The partitioner of torch 2.13 makes such graphs (docs/torch-bugs.md).
     """
-    seen = 0
+    graphs_run = 0
     for number, (name, program) in enumerate(PROGRAMS.items()):
-        model = _Model(program).to(target.device)
-        call, log = compiled(target, model.forward)
-        got = attempt_on(target, lambda model=model, call=call: _train(model, call))  # type: ignore[misc]
-        if not got.ok:
-            assert got.error is not None
-            report_error(target, recorder, got.error, what=f"a program of {name}, compiled,", sample=number)
+        model = _StatefulModule(program).to(target.device)
+        call, log = compile_with_log(target, model.forward)
+        outcome = attempt_on(target, lambda model=model, call=call: _run_steps(model, call))  # type: ignore[misc]
+        if not outcome.ok:
+            assert outcome.error is not None
+            report_error(
+                target, recorder, outcome.error, label=f"a program of {name}, compiled,", sample=number
+            )
             continue
-        for step, (ours, theirs) in enumerate(zip(got.value, _plain(program), strict=True)):
+        for step, (ours, theirs) in enumerate(zip(outcome.value, _train_on_cpu(program), strict=True)):
             parts = zip(("result", "gradient", "state"), ours, theirs, strict=True)
             if not all(
-                compare_exact(recorder, *pair, what=f"the {part} in step {step} of {name}", sample=number)
+                compare_exact(recorder, *pair, label=f"the {part} in step {step} of {name}", sample=number)
                 for part, *pair in parts
             ):
                 break
-        seen += log.seen
+        graphs_run += log.ran_a_call
     recorder.samples(len(PROGRAMS), len(PROGRAMS))
-    if not seen:
+    if not graphs_run:
         recorder.vacuous("no graph of a program ran")
 
 
-def _plain(program: Program) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    model = _Model(program)
-    return _train(model, model)
+def _train_on_cpu(program: Program) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    model = _StatefulModule(program)
+    return _run_steps(model, model)
 
 
-def _train(
-    model: _Model, call: Callable[[], torch.Tensor]
+def _run_steps(
+    model: _StatefulModule, call: Callable[[], torch.Tensor]
 ) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """Run steps; result, gradient and state after each."""
-    seen = []
+    """Return the result, the gradient and the state after each training step."""
+    records = []
     for _ in range(STEPS):
         result = call()
         (gradient,) = torch.autograd.grad(result.sum(), model.weight)
-        seen.append((result.detach(), gradient, model.get_buffer("state").clone()))
+        records.append((result.detach(), gradient, model.get_buffer("state").clone()))
         with torch.no_grad():
             model.weight.add_(1)
-    return seen
+    return records

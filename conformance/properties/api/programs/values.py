@@ -1,4 +1,6 @@
-"""Programs give on the device what they give on the CPU, at once and in a lazy graph."""
+"""Properties ``programs`` and ``programs-in-steps``: random programs leave the CPU's values, also in a lazy
+graph.
+"""
 
 from __future__ import annotations
 
@@ -9,38 +11,44 @@ import torch
 from conformance.framework.calls import attempt_on, report_error
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.api.programs._program_checks import about, chosen, compare, in_dtypes, on_device
+from conformance.properties.api.programs._program_checks import (
+    applies_in_dtypes,
+    compare_registers,
+    inputs_on_device,
+    recorder_for_program,
+    select_programs,
+)
 from conformance.samples.random_programs.program import Program
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-COUNT = 100
+PROGRAM_LIMIT = 100
 
 
 @register(
     "programs",
     subject_kind="api",
     statement=(
-        "Programs of two to five operators, views and writes leave in every tensor what they leave there on "
-        "the CPU: a write through a view is seen in all that share its memory, and in nothing that was "
+        "Programs of two to five operators, views and writes leave the same values in every tensor as on the "
+        "CPU. A write through a view changes every tensor that shares its memory, and no tensor that was "
         "computed before it."
     ),
     documentation="tensor_view.html",
     level="core",
-    applies=in_dtypes(),
+    applies=applies_in_dtypes(),
     capabilities=("views",),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Hold the device to torch's notes on tensor views and on in-place operators.
+    """Check programs against torch's notes on tensor views and on in-place operators.
 
-    A view shares its data with its base, so that editing one is reflected in the other
-    (docs.pytorch.org/docs/stable/tensor_view.html); a method whose name ends with an underscore changes its
+    A view shares its data with its base, so that a write to one changes the other
+    (docs.pytorch.org/docs/stable/tensor_view.html). A method whose name ends with an underscore changes its
     tensor in place (docs.pytorch.org/docs/stable/tensors.html).
     """
     before = target.executed() if target.mode == "lazy" else None
-    for program in chosen(subject, recorder, COUNT):
-        _check(target, recorder, program)
+    for program in select_programs(subject, recorder, PROGRAM_LIMIT):
+        _check_program(target, recorder, program)
     if before is not None and target.executed() == before:
         recorder.vacuous("no operator of a program ran from a lazy graph")
 
@@ -49,36 +57,37 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     "programs-in-steps",
     subject_kind="api",
     statement=(
-        "A program leaves the same in every tensor if a lazy device runs what it holds between its steps."
+        "A program leaves the same values in every tensor if a lazy device runs its pending work between the "
+        "steps of the program."
     ),
     documentation="tensor_view.html",
     level="core",
-    applies=in_dtypes(due=lambda target: "mark_step" in target.hooks),
+    applies=applies_in_dtypes(condition=lambda target: "mark_step" in target.hooks),
     capabilities=("views",),
     modes=("lazy",),
     runs=False,
 )
 def check_in_steps(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Hold a lazy device to the same notes: when it runs what it holds is no part of a program's meaning."""
+    """Check the same notes on a lazy device that runs its pending work between the steps of a program."""
     before = target.executed()
-    for program in chosen(subject, recorder, COUNT):
-        _check(target, recorder, program, program.marks())
+    for program in select_programs(subject, recorder, PROGRAM_LIMIT):
+        _check_program(target, recorder, program, program.marks())
     if before is not None and target.executed() == before:
         recorder.vacuous("no operator of a program ran from a lazy graph")
 
 
-def _check(target: Target, recorder: Recorder, program: Program, marks: Collection[int] = ()) -> None:
-    """Run a program, with a step marker before the steps that ``marks`` counts, and compare its registers."""
+def _check_program(target: Target, recorder: Recorder, program: Program, marks: Collection[int] = ()) -> None:
+    """Run a program, with a step marker before each step in ``marks``, and compare its registers."""
 
     def work() -> list[torch.Tensor]:
         with torch.no_grad():
-            return program.function(target.mark_step, marks)(*on_device(target, program))
+            return program.function(target.mark_step, marks)(*inputs_on_device(target, program))
 
     outcome = attempt_on(target, work)
     if outcome.ok:
-        compare(target, recorder, program, outcome.value, marks=marks)
+        compare_registers(target, recorder, program, outcome.value, marks=marks)
     else:
         assert outcome.error is not None
-        shown = about(recorder, program, marks=marks)
-        what = f"program {program.index}"
-        report_error(target, shown, outcome.error, what=what, sample=program.index)
+        annotated = recorder_for_program(recorder, program, marks=marks)
+        label = f"program {program.index}"
+        report_error(target, annotated, outcome.error, label=label, sample=program.index)

@@ -1,4 +1,4 @@
-"""Dtypes of results: the lattice of dtypes, dimensions and Python numbers."""
+"""Behaviours of result dtypes: promotion of dtypes, dimensionless tensors and Python numbers."""
 
 from __future__ import annotations
 
@@ -27,36 +27,37 @@ _ORDER = (
 )
 
 
-def known(lab: Lab) -> list[torch.dtype]:
-    """The dtypes that the target declares, from narrow to wide."""
+def declared_dtypes(lab: Lab) -> list[torch.dtype]:
+    """Return the dtypes that the target declares, from narrow to wide."""
     return [dtype for dtype in _ORDER if lab.target.declares(str(dtype).removeprefix("torch."))]
 
 
-def category(dtype: torch.dtype) -> int:
-    """0 for booleans, 1 for integers, 2 for floating, 3 for complex numbers."""
+def dtype_category(dtype: torch.dtype) -> int:
+    """Return 0 for booleans, 1 for integers, 2 for floating and 3 for complex numbers."""
     if dtype.is_complex:
         return 3
     return 2 if dtype.is_floating_point else int(dtype != torch.bool)
 
 
-def promoted(
+def promoted_dtype(
     left: torch.dtype, right: torch.dtype, left_counts: bool = True, right_counts: bool = True
 ) -> torch.dtype:
-    """The documented result of two operands, of which one may be a number without dimensions that counts only
-    if its category is higher.
+    """Return the documented result dtype of two operands.
+
+    An operand that does not count (a dimensionless tensor) changes the dtype only if its category is higher.
     """
     if left_counts == right_counts:
         return torch.promote_types(left, right)
     strong, weak = (left, right) if left_counts else (right, left)
-    if category(weak) <= category(strong):
+    if dtype_category(weak) <= dtype_category(strong):
         return strong
-    if category(weak) == 3 and category(strong) == 2:
+    if dtype_category(weak) == 3 and dtype_category(strong) == 2:
         return torch.complex128 if strong == torch.float64 else torch.complex64
     return weak
 
 
-def _halves_of_complex(left: torch.dtype, right: torch.dtype) -> bool:
-    """True if the result would be a complex number of halves, which few devices have."""
+def _is_half_complex(left: torch.dtype, right: torch.dtype) -> bool:
+    """Return whether the result would be a complex number of halves, which few devices support."""
     return left.is_floating_point and left.itemsize == 2 and right.is_complex
 
 
@@ -66,10 +67,10 @@ def _tensor_of(lab: Lab, dtype: torch.dtype, *shape: int) -> torch.Tensor:
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("dtype",))
 def arithmetic_of_mixed_dtypes(lab: Lab) -> None:
-    """Sums, differences, products, maxima, comparisons and choices of tensors of two dtypes have the dtype
-    that promote_types gives, and true division a floating one.
+    """Sums, differences, products, maxima, comparisons and selections of tensors of two dtypes have the dtype
+    of promote_types. True division has a floating dtype.
     """
-    for left, right in itertools.product(known(lab), repeat=2):
+    for left, right in itertools.product(declared_dtypes(lab), repeat=2):
         a, b = _tensor_of(lab, left, 3), _tensor_of(lab, right, 3)
         name = f"{left} and {right}"
         both = torch.promote_types(left, right)
@@ -78,45 +79,45 @@ def arithmetic_of_mixed_dtypes(lab: Lab) -> None:
         lab.expect(f"product of {name}", (a * b).dtype, both)
         if torch.bool not in (left, right):
             lab.expect(f"difference of {name}", (a - b).dtype, both)
-        lab.expect(f"quotient of {name}", (a / b).dtype, both if category(both) > 1 else torch.float32)
+        lab.expect(f"quotient of {name}", (a / b).dtype, both if dtype_category(both) > 1 else torch.float32)
         lab.expect(f"comparison of {name}", (a == b).dtype, torch.bool)
         lab.expect(f"choice of {name}", torch.where(a == a, a, b).dtype, both)
         lab.expect(f"joined {name}", torch.cat([a, b]).dtype, both)
-        if category(both) < 3:
+        if dtype_category(both) < 3:
             lab.expect(f"maximum of {name}", torch.maximum(a, b).dtype, both)
             lab.expect(f"order of {name}", (a < b).dtype, torch.bool)
 
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("dtype",))
 def numbers_without_dimensions(lab: Lab) -> None:
-    """A tensor without dimensions or a Python number changes the dtype of a tensor with dimensions only if it
-    is of a higher category.
+    """A dimensionless tensor or a Python number changes the dtype of a tensor with dimensions only if its
+    category is higher.
     """
     numbers = {True: torch.bool, 2: torch.int64, 1.5: torch.float32, 1 + 1j: torch.complex64}
-    for left in known(lab):
+    for left in declared_dtypes(lab):
         a = _tensor_of(lab, left, 3)
-        for right in known(lab):
-            if _halves_of_complex(left, right):
+        for right in declared_dtypes(lab):
+            if _is_half_complex(left, right):
                 continue
             b = _tensor_of(lab, right, 1)[0]
-            due = promoted(left, right, True, False)
+            expected_dtype = promoted_dtype(left, right, True, False)
             lab.expect(
                 f"{left} and a number of {right}",
                 (torch.result_type(a, b), (a + b).dtype, (b * a).dtype),
-                (due,) * 3,
+                (expected_dtype,) * 3,
             )
             two = torch.promote_types(left, right)
             lab.expect(f"numbers of {left} and {right}", (a[0] + b).dtype, two)
         for number, number_dtype in numbers.items():
-            if _halves_of_complex(left, number_dtype):
+            if _is_half_complex(left, number_dtype):
                 continue
-            due = promoted(left, number_dtype, True, False)
+            expected_dtype = promoted_dtype(left, number_dtype, True, False)
             lab.expect(
                 f"{left} and {number}",
                 (torch.result_type(a, number), (a + number).dtype, (number * a).dtype),
-                (due,) * 3,
+                (expected_dtype,) * 3,
             )
-            lab.expect(f"a number of {left} and {number}", (a[0] + number).dtype, due)
+            lab.expect(f"a number of {left} and {number}", (a[0] + number).dtype, expected_dtype)
     lab.expect(
         "two Python numbers",
         (torch.result_type(1, 2), torch.result_type(1, 2.0)),
@@ -132,8 +133,8 @@ def numbers_without_dimensions(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("value", "dtype"))
 def values_of_mixed_dtypes(lab: Lab) -> None:
-    """Results of mixed dtypes are computed in the common dtype: a large integer beside a small one, halves
-    beside integers, signed beside unsigned.
+    """Results of mixed dtypes are computed in the common dtype: large with small integers, halves with
+    integers, signed with unsigned.
     """
     byte, short = lab.put([200, 255], dtype=torch.uint8), lab.put([-1, 100], dtype=torch.int8)
     lab.expect("uint8 + int8", byte + short, [199, 355])
@@ -174,10 +175,10 @@ def values_of_mixed_dtypes(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("value", "error"))
 def in_place_keeps_the_dtype(lab: Lab) -> None:
-    """An operator in place keeps the dtype of its tensor; a result of a higher category cannot be cast into
-    it and is an error.
+    """An in-place operator keeps the dtype of its tensor. A result of a higher category cannot be cast to
+    that dtype and raises an error.
     """
-    for left, right in itertools.product(known(lab), repeat=2):
+    for left, right in itertools.product(declared_dtypes(lab), repeat=2):
         a, b = _tensor_of(lab, left, 3), _tensor_of(lab, right, 3)
         both = torch.promote_types(left, right)
         if torch.can_cast(both, left):
@@ -199,10 +200,10 @@ def in_place_keeps_the_dtype(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("value", "error"))
 def results_are_cast_into_out(lab: Lab) -> None:
-    """A result is computed in its own dtype and then cast into out=, unless that is of a lower category; the
-    dtype of out= does not change the computation.
+    """A result is computed in its own dtype and then cast to the dtype of out=. An out= of a lower category
+    raises an error. The dtype of out= does not change the computation.
     """
-    for source, target in itertools.product(known(lab), repeat=2):
+    for source, target in itertools.product(declared_dtypes(lab), repeat=2):
         a = _tensor_of(lab, source, 3)
         out = torch.empty(3, dtype=target, device=lab.device)
         if torch.can_cast(source, target):
@@ -214,7 +215,7 @@ def results_are_cast_into_out(lab: Lab) -> None:
                 match="(?i)can't be cast",
             )
         if torch.can_cast(torch.promote_types(source, torch.float32), target) and source.itemsize != 2:
-            result = torch.square(a if category(source) > 1 else a.to(torch.float32), out=out)
+            result = torch.square(a if dtype_category(source) > 1 else a.to(torch.float32), out=out)
             lab.expect(f"square of {source} into {target}", result.dtype, target)
     lab.expect(
         "square roots of int64 into float64",
@@ -256,8 +257,8 @@ def results_are_cast_into_out(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("value", "error"))
 def scaling_factors_fit_the_dtype(lab: Lab) -> None:
-    """alpha of add and sub must be of a category that the operands have: no fraction for integers, no integer
-    for booleans; integer addcdiv and subtraction of booleans are refused.
+    """alpha of add and sub must be of a category that the operands have: a fraction for integers and an
+    integer for booleans raise errors. Integer addcdiv and subtraction of booleans raise errors too.
     """
     whole, truth, real = lab.put([1, 2]), lab.put([True, False]), lab.put([0.5, 1.5])
     lab.expect("integers", whole.add(whole, alpha=3), [4, 8])
@@ -283,7 +284,7 @@ def scaling_factors_fit_the_dtype(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, capabilities=("autograd",), level="training", sees=("value", "dtype"))
 def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
-    """In an operation of mixed dtypes each input gets its gradient in its own dtype."""
+    """In an operation of mixed dtypes, each input gets its gradient in its own dtype."""
     for left, right in itertools.permutations(
         (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64), 2
     ):
@@ -303,10 +304,12 @@ def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, sees=("value", "error"))
 def division_of_integers(lab: Lab) -> None:
-    """True division of integers and booleans gives the default dtype; with rounding_mode integers stay
-    integers; the result fits into no integer out=, nor in place.
+    """True division of integers and booleans returns the default dtype. With rounding_mode, integers stay
+    integers. The quotient cannot be written into an integer out= or in place.
     """
-    for left, right in itertools.product([d for d in known(lab) if category(d) < 2], repeat=2):
+    for left, right in itertools.product(
+        [d for d in declared_dtypes(lab) if dtype_category(d) < 2], repeat=2
+    ):
         a, b = _tensor_of(lab, left, 4), lab.put([1, 1, 1, 1], dtype=right)
         lab.expect(
             f"{left} / {right}", ((a / b).dtype, torch.div(a, 1).dtype), (torch.float32, torch.float32)
@@ -335,8 +338,8 @@ def division_of_integers(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, sees=("value", "error"))
 def joining_mixed_dtypes(lab: Lab) -> None:
-    """cat, stack and related functions give the common dtype of all; out= may be of a higher category, not a
-    lower.
+    """cat, stack and related functions return the common dtype of all tensors. out= may be of a higher
+    category, not of a lower one.
     """
     bytes_, halves = lab.put([1, 2], dtype=torch.int8), lab.put([0.5], dtype=torch.float16)
     result = torch.cat([bytes_, halves, lab.put([True])])
@@ -379,7 +382,7 @@ def joining_mixed_dtypes(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, sees=("value",))
 def sums_with_numpy_numbers(lab: Lab) -> None:
-    """NumPy's numbers promote like Python's beside a tensor."""
+    """NumPy numbers combined with a tensor promote like Python numbers."""
     cases: dict[str, Any] = {
         "int64": numpy.int64(3),
         "float32": numpy.float32(0.5),
@@ -396,12 +399,12 @@ def sums_with_numpy_numbers(lab: Lab) -> None:
 @behaviour("promotion", dtypes=ANY, capabilities=("sparse",), sees=("value",))
 def mixed_dtypes_of_sparse_tensors(lab: Lab) -> None:
     """Sums, differences, products and quotients of sparse tensors of two dtypes have the dtype and the values
-    of the dense ones.
+    of the dense results.
     """
-    places = lab.put([[0, 1, 1], [2, 0, 2]])
+    indices = lab.put([[0, 1, 1], [2, 0, 2]])
     for left, right in itertools.product((torch.int32, torch.int64, torch.float32, torch.float64), repeat=2):
-        a = torch.sparse_coo_tensor(places, lab.put([1, 2, 3], dtype=left), (2, 3)).coalesce()
-        b = torch.sparse_coo_tensor(places, lab.put([4, 5, 6], dtype=right), (2, 3)).coalesce()
+        a = torch.sparse_coo_tensor(indices, lab.put([1, 2, 3], dtype=left), (2, 3)).coalesce()
+        b = torch.sparse_coo_tensor(indices, lab.put([4, 5, 6], dtype=right), (2, 3)).coalesce()
         both = torch.promote_types(left, right)
         name = f"{left} and {right}"
         lab.expect(f"sum of {name}", (a + b).to_dense(), [[0, 0, 5], [7, 0, 9]])

@@ -1,4 +1,4 @@
-"""Quantized tensors: scales, zero points, and conversion in both directions."""
+"""Behaviours of quantized tensors: scales, zero points, and conversion in both directions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torc
 
 @behaviour("quantized", level="core", sees=("value",))
 def quantizing(lab: Lab) -> None:
-    """quantize_per_tensor and per_channel round to steps, clamp to a range, and come back by dequantize."""
+    """quantize_per_tensor and quantize_per_channel round to steps and clamp to the range of the dtype.
+    dequantize restores the rounded values.
+    """
     values = [-1000.0, -1.0, -0.25, 0.0, 0.5, 0.75, 1.5, 1000.0]
     x = lab.put(values)
     for kind in STORED:
@@ -48,7 +50,9 @@ def quantizing(lab: Lab) -> None:
 
 @behaviour("quantized", level="core", sees=("value",))
 def moving_quantized(lab: Lab) -> None:
-    """Quantized tensors keep step and zero point when viewed, copied, saved and moved between devices."""
+    """Quantized tensors keep their scale and zero point when they are viewed, copied, saved and moved between
+    devices.
+    """
     quantized = torch.quantize_per_tensor(lab.put([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), 0.5, 1, torch.quint8)
     buffer = io.BytesIO()
     torch.save(quantized, buffer)
@@ -77,7 +81,7 @@ def moving_quantized(lab: Lab) -> None:
 
 @behaviour("quantized", sees=("value",))
 def fake_quantization(lab: Lab) -> None:
-    """fake_quantize rounds in floating point, and passes gradients for values that were not clamped."""
+    """fake_quantize rounds in floating point and passes gradients for values that were not clamped."""
     x = lab.put([-20.0, -1.0, 0.25, 0.5, 3.0, 200.0], requires_grad=True)
     result = torch.fake_quantize_per_tensor_affine(x, 0.5, 4, 0, 255)
     lab.expect("values", result.detach(), [-2.0, -1.0, 0.0, 0.5, 3.0, 125.5])

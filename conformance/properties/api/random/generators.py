@@ -1,4 +1,4 @@
-"""Generators: seeds, states, and the operators that use them."""
+"""Behaviours of generators: seeds, states, and the operators that use them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-def draw(lab: Lab, generator: torch.Generator | None = None) -> torch.Tensor:
-    """A few numbers, by the generator given or the device's own."""
+def draw_numbers(lab: Lab, generator: torch.Generator | None = None) -> torch.Tensor:
+    """Return eight random numbers from the given generator or the device's default generator."""
     return torch.rand(8, device=lab.device, generator=generator)
 
 
 @behaviour("random", level="training", sees=())
 def seeds_repeat(lab: Lab) -> None:
-    """After the same seed every random operator draws the same numbers, after another seed others."""
+    """After the same seed, every random operator draws the same numbers; after another seed, it draws other
+    numbers.
+    """
     device = lab.device
     base = torch.zeros(64, device=device)
     calls = {
@@ -47,10 +49,10 @@ def seeds_repeat(lab: Lab) -> None:
         torch.manual_seed(11)
         first, second = call(), call()
         torch.manual_seed(11)
-        again = call()
+        repeated = call()
         torch.manual_seed(12)
         third = call()
-        lab.holds(f"{name} repeats after the same seed", torch.equal(first, again))
+        lab.holds(f"{name} repeats after the same seed", torch.equal(first, repeated))
         lab.holds(f"{name} goes on to other numbers", not torch.equal(first, second))
         lab.holds(f"{name} draws others after another seed", not torch.equal(first, third))
         lab.same(f"what {name} gives", [first.shape, first.dtype])
@@ -58,34 +60,37 @@ def seeds_repeat(lab: Lab) -> None:
 
 @behaviour("random", level="training", capabilities=("generator",), sees=())
 def generator_objects(lab: Lab) -> None:
-    """A generator of the device repeats after its seed, has a state that can be set, and leaves the device's
-    default generator alone.
+    """A generator of the device repeats after its seed, has a state that can be set, and does not change the
+    device's default generator.
     """
     generator = torch.Generator(device=lab.device)
     lab.holds("it is of the device", generator.device.type == lab.device.type)
     lab.holds("manual_seed gives itself", generator.manual_seed(5) is generator)
     lab.expect("its seed", generator.initial_seed(), 5)
-    first = draw(lab, generator)
+    first = draw_numbers(lab, generator)
     state = generator.get_state()
-    second, third = draw(lab, generator), draw(lab, generator)
+    second, third = draw_numbers(lab, generator), draw_numbers(lab, generator)
     lab.same("a state", [state.dtype, state.device.type, state.dim()])
     generator.set_state(state)
-    lab.holds("a state repeats", torch.equal(second, draw(lab, generator)))
-    lab.holds("and goes on", torch.equal(third, draw(lab, generator)))
+    lab.holds("a state repeats", torch.equal(second, draw_numbers(lab, generator)))
+    lab.holds("and goes on", torch.equal(third, draw_numbers(lab, generator)))
     generator.manual_seed(5)
-    lab.holds("a seed repeats", torch.equal(first, draw(lab, generator)))
+    lab.holds("a seed repeats", torch.equal(first, draw_numbers(lab, generator)))
     equal = torch.Generator(device=lab.device).manual_seed(5)
-    lab.holds("another generator of the same seed", torch.equal(first, draw(lab, equal)))
+    lab.holds("another generator of the same seed", torch.equal(first, draw_numbers(lab, equal)))
     torch.manual_seed(3)
-    from_own = draw(lab)
+    from_own = draw_numbers(lab)
     torch.manual_seed(3)
-    draw(lab, generator)
-    lab.holds("the device's own is left alone", torch.equal(from_own, draw(lab)))
+    draw_numbers(lab, generator)
+    lab.holds("the device's own is left alone", torch.equal(from_own, draw_numbers(lab)))
     twin = torch.Generator(device=lab.device)
     twin.set_state(generator.get_state())
-    lab.holds("a state goes to another generator", torch.equal(draw(lab, twin), draw(lab, generator)))
+    lab.holds(
+        "a state goes to another generator",
+        torch.equal(draw_numbers(lab, twin), draw_numbers(lab, generator)),
+    )
     copied = generator.clone_state()
-    lab.holds("a clone draws the same", torch.equal(draw(lab, copied), draw(lab, generator)))
+    lab.holds("a clone draws the same", torch.equal(draw_numbers(lab, copied), draw_numbers(lab, generator)))
     before, seed = generator.initial_seed(), generator.seed()
     lab.holds(
         "a new seed is what the generator says", seed == generator.initial_seed() and isinstance(seed, int)
@@ -94,22 +99,22 @@ def generator_objects(lab: Lab) -> None:
     wide = torch.Generator(device=lab.device).manual_seed(2**40 + 5)
     lab.expect("a seed of more than 32 bits", wide.initial_seed(), 2**40 + 5)
     generator.manual_seed(-1)
-    negative = draw(lab, generator)
+    negative = draw_numbers(lab, generator)
     lab.holds(
         "a negative seed works",
-        torch.equal(negative, draw(lab, torch.Generator(device=lab.device).manual_seed(-1))),
+        torch.equal(negative, draw_numbers(lab, torch.Generator(device=lab.device).manual_seed(-1))),
     )
-    held = torch.Generator().manual_seed(9)
-    restored = pickle.loads(pickle.dumps(held))
+    saved_generator = torch.Generator().manual_seed(9)
+    restored = pickle.loads(pickle.dumps(saved_generator))
     lab.holds(
         "a generator of the host is pickled",
-        torch.equal(torch.rand(3, generator=held), torch.rand(3, generator=restored)),
+        torch.equal(torch.rand(3, generator=saved_generator), torch.rand(3, generator=restored)),
     )
 
 
 @behaviour("random", capabilities=("generator",), sees=("error",))
 def generator_refusals(lab: Lab) -> None:
-    """Generators of another device, states of another size and arguments of other types are refused."""
+    """Generators of another device, states of another size and arguments of other types raise errors."""
     generator = torch.Generator(device=lab.device)
     lab.raises("an unknown device", lambda: torch.Generator("nosuch"), RuntimeError)
     lab.raises("a seed that is not an integer", lambda: generator.manual_seed("a"), TypeError, RuntimeError)  # type: ignore[arg-type]
@@ -130,49 +135,47 @@ def generator_refusals(lab: Lab) -> None:
     lab.holds("a generator of another device is refused", refused)
 
 
-def _functions(lab: Lab) -> Any:
-    """``torch.<device>`` if it has the functions for random states, else torch itself."""
+def _random_state_module(lab: Lab) -> Any:
+    """Return ``torch.<device>``, or torch itself for the CPU."""
     return torch if lab.device.type == "cpu" else torch.get_device_module(lab.device)
 
 
 @behaviour("random", level="training", sees=())
 def device_random_state(lab: Lab) -> None:
-    """The state of the device's generator is saved, set again, forked, and seeded through
-    torch.manual_seed.
-    """
-    module = _functions(lab)
+    """The state of the device's generator can be saved, restored, forked, and seeded by torch.manual_seed."""
+    module = _random_state_module(lab)
     torch.manual_seed(21)
     state = module.get_rng_state()
-    first = draw(lab)
+    first = draw_numbers(lab)
     later = module.get_rng_state()
     lab.holds("drawing moves the state", not torch.equal(state, later))
     lab.same("a state", [state.dtype, state.device.type])
     module.set_rng_state(state)
-    lab.holds("a state repeats", torch.equal(first, draw(lab)))
+    lab.holds("a state repeats", torch.equal(first, draw_numbers(lab)))
     copied = state.clone()
-    draw(lab)
+    draw_numbers(lab)
     lab.holds("a state that was taken stays", torch.equal(state, copied))
     lab.expect("the seed", module.initial_seed(), 21)
-    with _fork(lab):
+    with _fork_random_states(lab):
         torch.manual_seed(1)
-        inside = draw(lab)
+        inside = draw_numbers(lab)
     module.set_rng_state(later)
-    with _fork(lab):
+    with _fork_random_states(lab):
         torch.manual_seed(1)
-        lab.holds("inside a fork seeds repeat", torch.equal(inside, draw(lab)))
-    outside = draw(lab)
+        lab.holds("inside a fork seeds repeat", torch.equal(inside, draw_numbers(lab)))
+    outside = draw_numbers(lab)
     module.set_rng_state(later)
-    lab.holds("a fork leaves the state alone", torch.equal(outside, draw(lab)))
+    lab.holds("a fork leaves the state alone", torch.equal(outside, draw_numbers(lab)))
     generator = torch.manual_seed(4)
     lab.holds("manual_seed gives the host's generator", generator.device.type == "cpu")
-    drawn = draw(lab)
+    drawn = draw_numbers(lab)
     module.manual_seed(4) if lab.device.type != "cpu" else torch.manual_seed(4)
-    lab.holds("the device's own manual_seed does the same", torch.equal(drawn, draw(lab)))
+    lab.holds("the device's own manual_seed does the same", torch.equal(drawn, draw_numbers(lab)))
     lab.holds("torch.seed draws a new one", torch.seed() != torch.seed())
 
 
-def _fork(lab: Lab) -> Any:
-    """A context that gives the states of the host's and the device's generator back."""
+def _fork_random_states(lab: Lab) -> Any:
+    """Return a context manager that restores the states of the host's and the device's generators."""
     if lab.device.type == "cpu":
         return torch.random.fork_rng([])
     return torch.random.fork_rng([0], device_type=lab.device.type)
@@ -180,27 +183,26 @@ def _fork(lab: Lab) -> Any:
 
 @behaviour("random", sees=())
 def random_in_parts(lab: Lab) -> None:
-    """Numbers drawn one call after another differ, also across shapes, dtypes and strides, and a restored
-    state reproduces them.
-    """
+    """Successive draws differ, also across shapes, dtypes and strides. A restored state reproduces them."""
     torch.manual_seed(2)
-    seen = [torch.rand(4, device=lab.device) for _ in range(20)]
+    draws = [torch.rand(4, device=lab.device) for _ in range(20)]
     lab.holds(
-        "no two calls draw the same", all(not torch.equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
+        "no two calls draw the same",
+        all(not torch.equal(a, b) for i, a in enumerate(draws) for b in draws[:i]),
     )
     names = [name for name in ("float64", "float16", "bfloat16") if lab.target.declares(name)]
     torch.manual_seed(2)
     halves = [torch.randn(10, device=lab.device, dtype=getattr(torch, name)) for name in names]
     torch.manual_seed(2)
-    again = [torch.randn(10, device=lab.device, dtype=getattr(torch, name)) for name in names]
-    lab.holds("every dtype repeats", all(torch.equal(a, b) for a, b in zip(halves, again, strict=True)))
+    repeated = [torch.randn(10, device=lab.device, dtype=getattr(torch, name)) for name in names]
+    lab.holds("every dtype repeats", all(torch.equal(a, b) for a, b in zip(halves, repeated, strict=True)))
     strided = torch.zeros(6, 4, device=lab.device)
     torch.manual_seed(2)
     strided[::2].normal_()
-    kept = copy.deepcopy(strided)
+    copied = copy.deepcopy(strided)
     torch.manual_seed(2)
     strided[::2].normal_()
-    lab.holds("a part repeats", torch.equal(strided, kept))
+    lab.holds("a part repeats", torch.equal(strided, copied))
     lab.expect("the rest is left alone", strided[1::2], torch.zeros(3, 4))
     lab.expect("nothing", torch.rand(0, device=lab.device), torch.zeros(0))
     odd = torch.randn(3, device=lab.device)

@@ -1,4 +1,4 @@
-"""Values of random operators: ranges, moments and shapes of distributions."""
+"""Behaviours of random operators: ranges, moments and shapes of distributions."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Any
 import torch
 
 from conformance.behaviours.behaviour import FLOATS, INTEGERS, behaviour
-from conformance.behaviours.lab import Lab, own_work
+from conformance.behaviours.lab import Lab, lab_work
 
-COUNT = 2_000
+SAMPLE_COUNT = 2_000
 
-#: How many standard errors a mean, and how many units of 1/sqrt(n) a distribution function, may be off: one
-#: in ten thousand million correct devices is.
+#: The allowed error of a mean in standard errors, and of a distribution function in units of 1/sqrt(n). A
+#: correct device exceeds it with a probability of about 1e-10.
 SIGMAS = 7.0
 KOLMOGOROV = 3.5
 
 
-def mean_is(lab: Lab, name: str, sample: torch.Tensor, mean: float, deviation: float) -> None:
-    """The mean of a sample is that of its distribution, within what its size allows, and rounding.
+def check_mean(lab: Lab, name: str, sample: torch.Tensor, mean: float, deviation: float) -> None:
+    """Check that the mean of a sample is the mean of its distribution, within the error that sample size and
+    rounding allow.
 
-    ``mean`` may come from the side's device and be off by its rounding, so that the name leaves it out.
+    The device may have computed ``mean`` with rounding, so the observation name does not contain it.
     """
     average = float(sample.cpu().double().mean())
     unit = torch.finfo(sample.dtype).eps if sample.is_floating_point() else 0.0
@@ -30,12 +31,14 @@ def mean_is(lab: Lab, name: str, sample: torch.Tensor, mean: float, deviation: f
     lab.holds(f"the mean of {name} is that of its distribution", abs(average - mean) <= allowed)
 
 
-def distributed(
+def check_distribution_function(
     lab: Lab, name: str, sample: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]
 ) -> None:
-    """The sample's distribution function is ``function`` within what its size and its dtype's steps allow."""
+    """Check that a sample follows a distribution function, within the error that its size and the steps of
+    its dtype allow.
+    """
     host = sample.cpu()
-    with own_work():
+    with lab_work():
         values = host.double().view(-1).sort().values
         count = values.numel()
         steps = torch.arange(1, count + 1, dtype=torch.float64) / count
@@ -50,32 +53,32 @@ def distributed(
     lab.holds(f"{name} has its distribution function", distance <= KOLMOGOROV / math.sqrt(count) + 2 * blur)
 
 
-def normal_function(mean: float, deviation: float) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The distribution function of normal numbers."""
+def normal_distribution_function(mean: float, deviation: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return the distribution function of normal numbers."""
     return lambda x: 0.5 * (1 + torch.erf((x - mean) / (deviation * math.sqrt(2))))
 
 
 @behaviour("random", dtypes=FLOATS, level="training", sees=("dtype",))
 def uniform_numbers(lab: Lab) -> None:
-    """rand, rand_like and uniform_ draw from [0, 1) or the range asked for, evenly, and never the
-    upper end.
-    """
+    """rand, rand_like and uniform_ draw evenly from [0, 1) or the given range, and never the upper end."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     samples = {
-        "rand": torch.rand(COUNT, **where),
-        "rand_like": torch.rand_like(torch.zeros(COUNT, **where)),
-        "uniform_": torch.zeros(COUNT, **where).uniform_(),
-        "into out": torch.rand(COUNT, out=torch.empty(0, **where)),
+        "rand": torch.rand(SAMPLE_COUNT, **where),
+        "rand_like": torch.rand_like(torch.zeros(SAMPLE_COUNT, **where)),
+        "uniform_": torch.zeros(SAMPLE_COUNT, **where).uniform_(),
+        "into out": torch.rand(SAMPLE_COUNT, out=torch.empty(0, **where)),
     }
     for name, sample in samples.items():
         lab.same(name, [sample.shape, sample.dtype])
         lab.holds(f"{name} is in [0, 1)", bool(((sample >= 0) & (sample < 1)).all()))
-        mean_is(lab, name, sample, 0.5, math.sqrt(1 / 12))
-        distributed(lab, name, sample, lambda x: x.clamp(0, 1))
+        check_mean(lab, name, sample, 0.5, math.sqrt(1 / 12))
+        check_distribution_function(lab, name, sample, lambda x: x.clamp(0, 1))
     for low, high in ((-2.0, 5.0), (3.0, 3.5), (-8.0, -7.0)):
-        sample = torch.zeros(COUNT, **where).uniform_(low, high)
+        sample = torch.zeros(SAMPLE_COUNT, **where).uniform_(low, high)
         lab.holds(f"uniform_ is in [{low}, {high})", bool(((sample >= low) & (sample <= high)).all()))
-        mean_is(lab, f"uniform_({low}, {high})", sample, (low + high) / 2, (high - low) * math.sqrt(1 / 12))
+        check_mean(
+            lab, f"uniform_({low}, {high})", sample, (low + high) / 2, (high - low) * math.sqrt(1 / 12)
+        )
     lab.expect("a range of one number", torch.zeros(3, **where).uniform_(2.0, 2.0), [2.0, 2.0, 2.0])
     lab.raises("a range that is invalid", lambda: torch.zeros(3, **where).uniform_(1.0, 0.0))
     lab.same(
@@ -86,34 +89,40 @@ def uniform_numbers(lab: Lab) -> None:
 
 @behaviour("random", dtypes=FLOATS, level="training", sees=("dtype",))
 def normal_numbers(lab: Lab) -> None:
-    """randn, normal and normal_ draw normal numbers of the mean and deviation asked for, which may be
+    """randn, normal and normal_ draw normal numbers with the given mean and standard deviation, which may be
     tensors.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     samples = {
-        "randn": torch.randn(COUNT, **where),
-        "randn_like": torch.randn_like(torch.zeros(COUNT, **where)),
-        "normal_": torch.zeros(COUNT, **where).normal_(),
-        "into out": torch.randn(COUNT, out=torch.empty(0, **where)),
-        "normal": torch.normal(0.0, 1.0, (COUNT,), **where),
+        "randn": torch.randn(SAMPLE_COUNT, **where),
+        "randn_like": torch.randn_like(torch.zeros(SAMPLE_COUNT, **where)),
+        "normal_": torch.zeros(SAMPLE_COUNT, **where).normal_(),
+        "into out": torch.randn(SAMPLE_COUNT, out=torch.empty(0, **where)),
+        "normal": torch.normal(0.0, 1.0, (SAMPLE_COUNT,), **where),
     }
     for name, sample in samples.items():
         lab.same(name, [sample.shape, sample.dtype])
-        mean_is(lab, name, sample, 0.0, 1.0)
-        mean_is(lab, f"the squares of {name}", sample.cpu().double() ** 2, 1.0, math.sqrt(2))
-        distributed(lab, name, sample, normal_function(0.0, 1.0))
+        check_mean(lab, name, sample, 0.0, 1.0)
+        check_mean(lab, f"the squares of {name}", sample.cpu().double() ** 2, 1.0, math.sqrt(2))
+        check_distribution_function(lab, name, sample, normal_distribution_function(0.0, 1.0))
     for mean, deviation in ((-10.0, 4.0), (3.0, 0.5)):
-        distributed(
+        check_distribution_function(
             lab,
             f"normal_({mean}, {deviation})",
-            torch.zeros(COUNT, **where).normal_(mean, deviation),
-            normal_function(mean, deviation),
+            torch.zeros(SAMPLE_COUNT, **where).normal_(mean, deviation),
+            normal_distribution_function(mean, deviation),
         )
-    means = torch.full((COUNT,), 2.0, **where)
-    spreads = torch.full((COUNT,), 3.0, **where)
-    distributed(lab, "normal of means", torch.normal(means, 1.0), normal_function(2.0, 1.0))
-    distributed(lab, "normal of deviations", torch.normal(1.0, spreads), normal_function(1.0, 3.0))
-    distributed(lab, "normal of both", torch.normal(means, spreads), normal_function(2.0, 3.0))
+    means = torch.full((SAMPLE_COUNT,), 2.0, **where)
+    spreads = torch.full((SAMPLE_COUNT,), 3.0, **where)
+    check_distribution_function(
+        lab, "normal of means", torch.normal(means, 1.0), normal_distribution_function(2.0, 1.0)
+    )
+    check_distribution_function(
+        lab, "normal of deviations", torch.normal(1.0, spreads), normal_distribution_function(1.0, 3.0)
+    )
+    check_distribution_function(
+        lab, "normal of both", torch.normal(means, spreads), normal_distribution_function(2.0, 3.0)
+    )
     lab.expect("a deviation of zero", torch.zeros(2, **where).normal_(5.0, 0.0), [5.0, 5.0])
     lab.same("broadcast", torch.normal(torch.zeros(3, 1, **where), torch.ones(4, **where)).shape)
     lab.raises("a negative deviation", lambda: torch.zeros(2, **where).normal_(0.0, -1.0), match="std")
@@ -126,32 +135,32 @@ def normal_numbers(lab: Lab) -> None:
 
 @behaviour("random", dtypes=(*INTEGERS, "float32", "float64"), level="training", sees=("dtype",))
 def random_integers(lab: Lab) -> None:
-    """randint and random_ draw every whole number of their range, evenly, and none beyond it."""
+    """randint and random_ draw every whole number of their range evenly, and no other number."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     samples = {
-        "randint": torch.randint(2, 10, (COUNT,), **where),
-        "randint_like": torch.randint_like(torch.zeros(COUNT, **where), 2, 10),
-        "random_": torch.zeros(COUNT, **where).random_(2, 10),
+        "randint": torch.randint(2, 10, (SAMPLE_COUNT,), **where),
+        "randint_like": torch.randint_like(torch.zeros(SAMPLE_COUNT, **where), 2, 10),
+        "random_": torch.zeros(SAMPLE_COUNT, **where).random_(2, 10),
     }
     for name, sample in samples.items():
         lab.same(name, [sample.shape, sample.dtype])
         lab.expect(f"numbers of {name}", sample.unique(), list(range(2, 10)))
-        counts = torch.bincount(sample.long(), minlength=10)[2:].cpu().double() / COUNT
+        counts = torch.bincount(sample.long(), minlength=10)[2:].cpu().double() / SAMPLE_COUNT
         lab.holds(
             f"{name} draws evenly",
-            bool(((counts - 0.125).abs() < SIGMAS * math.sqrt(0.125 * 0.875 / COUNT)).all()),
+            bool(((counts - 0.125).abs() < SIGMAS * math.sqrt(0.125 * 0.875 / SAMPLE_COUNT)).all()),
         )
     lab.expect("up to one", torch.randint(1, (5,), **where), [0] * 5)
     lab.expect("one number", torch.zeros(3, **where).random_(7, 8), [7, 7, 7])
-    below = torch.zeros(COUNT, **where).random_(100)
+    below = torch.zeros(SAMPLE_COUNT, **where).random_(100)
     lab.holds(
         "random_ of an end stays below it",
         bool(((below >= 0) & (below < 100)).all()) and int(below.max()) == 99,
     )
     if lab.dtype.is_signed:
-        signed = torch.randint(-5, 6, (COUNT,), **where)
+        signed = torch.randint(-5, 6, (SAMPLE_COUNT,), **where)
         lab.expect("numbers of both signs", signed.unique(), list(range(-5, 6)))
-    free = torch.zeros(COUNT, **where).random_()
+    free = torch.zeros(SAMPLE_COUNT, **where).random_()
     lab.holds(
         "random_ without a range is not negative", bool((free >= 0).all()) and free.unique().numel() > 1
     )
@@ -171,8 +180,8 @@ def random_integers(lab: Lab) -> None:
 
 @behaviour("random", dtypes=("float64", "float32", "int64", "int32"), level="training", sees=("value",))
 def permutations_into_out(lab: Lab) -> None:
-    """randperm with a generator writes a permutation to out and nothing beside it, the same for one seed, and
-    another one at the next call.
+    """randperm with a generator writes a permutation into out= and nothing outside it. The same seed gives
+    the same permutation, and the next call gives another one.
     """
     generator = torch.Generator(lab.device)
 
@@ -197,8 +206,8 @@ def permutations_into_out(lab: Lab) -> None:
 
 @behaviour("random", level="training", sees=("value",))
 def permutations(lab: Lab) -> None:
-    """randperm is a permutation in any dtype that holds it, every one as likely; a dtype that does not is
-    refused.
+    """randperm returns a permutation in any dtype that can hold it, each equally likely. A dtype that cannot
+    hold it raises an error.
     """
     device = lab.device
     for size in (0, 1, 2, 7, 100, 5000):
@@ -225,23 +234,23 @@ def permutations(lab: Lab) -> None:
 
 @behaviour("random", dtypes=("float32", "float64", "float16"), sees=("error",))
 def special_distributions(lab: Lab) -> None:
-    """exponential_, cauchy_, log_normal_ and geometric_ have their distributions, ranges and limits on
-    parameters.
+    """exponential_, cauchy_, log_normal_ and geometric_ follow their distributions and ranges. They reject
+    invalid parameters.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
 
     def fresh() -> torch.Tensor:
-        return torch.zeros(COUNT, **where)
+        return torch.zeros(SAMPLE_COUNT, **where)
 
     for rate in (0.5, 1.0, 4.0):
         sample = fresh().exponential_(rate)
         lab.holds(
             f"exponential_({rate}) is above zero", bool((sample > 0).all()) and bool(sample.isfinite().all())
         )
-        distributed(lab, f"exponential_({rate})", sample, lambda x: 1 - torch.exp(-rate * x))
+        check_distribution_function(lab, f"exponential_({rate})", sample, lambda x: 1 - torch.exp(-rate * x))
     for median, width in ((0.0, 1.0), (-2.0, 0.5)):
         sample = fresh().cauchy_(median, width)
-        distributed(
+        check_distribution_function(
             lab,
             f"cauchy_({median}, {width})",
             sample,
@@ -250,16 +259,18 @@ def special_distributions(lab: Lab) -> None:
     for mean, deviation in ((0.0, 0.5), (0.5, 0.25)):
         sample = fresh().log_normal_(mean, deviation)
         lab.holds(f"log_normal_({mean}, {deviation}) is above zero", bool((sample > 0).all()))
-        function = normal_function(mean, deviation)
-        distributed(lab, f"log_normal_({mean}, {deviation})", sample, lambda x: function(x.log()))
+        function = normal_distribution_function(mean, deviation)
+        check_distribution_function(
+            lab, f"log_normal_({mean}, {deviation})", sample, lambda x: function(x.log())
+        )
     for chance in (0.2, 0.5, 0.8):
         sample = fresh().geometric_(chance)
         lab.holds(
             f"geometric_({chance}) counts from one",
             bool((sample >= 1).all()) and bool((sample == sample.round()).all()),
         )
-        mean_is(lab, f"geometric_({chance})", sample, 1 / chance, math.sqrt(1 - chance) / chance)
-        mean_is(lab, f"ones of geometric_({chance})", (sample == 1).cpu().double(), chance, 0.5)
+        check_mean(lab, f"geometric_({chance})", sample, 1 / chance, math.sqrt(1 - chance) / chance)
+        check_mean(lab, f"ones of geometric_({chance})", (sample == 1).cpu().double(), chance, 0.5)
     lab.raises("a rate of zero", lambda: fresh().exponential_(0.0), match="lambda|lambd")
     lab.raises("a negative rate", lambda: fresh().exponential_(-1.0), match="lambda|lambd")
     lab.raises("a width of zero", lambda: fresh().cauchy_(0.0, 0.0), match="sigma")
@@ -273,18 +284,18 @@ def special_distributions(lab: Lab) -> None:
 
 @behaviour("random", dtypes=(*FLOATS, "int64", "uint8", "bool"), level="training", sees=("error",))
 def bernoulli_draws(lab: Lab) -> None:
-    """bernoulli gives ones as often as the chance says, a number or a tensor of any dtype; none and all are
-    exact.
+    """bernoulli returns ones with the given probability, a number or a tensor of any dtype. Probabilities 0
+    and 1 are exact.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for chance in (0.25, 0.5, 0.9):
-        sample = torch.zeros(COUNT, **where).bernoulli_(chance)
+        sample = torch.zeros(SAMPLE_COUNT, **where).bernoulli_(chance)
         lab.holds(f"bernoulli_({chance}) is zeros and ones", bool(((sample == 0) | (sample == 1)).all()))
-        mean_is(lab, f"bernoulli_({chance})", sample.cpu().double(), chance, 0.5)
+        check_mean(lab, f"bernoulli_({chance})", sample.cpu().double(), chance, 0.5)
     for kind in (torch.float32, torch.float64):
-        chances = torch.full((COUNT,), 0.75, dtype=kind, device=lab.device)
-        drawn = torch.zeros(COUNT, **where).bernoulli_(chances)
-        mean_is(lab, f"bernoulli_ of {kind}", drawn.cpu().double(), 0.75, 0.5)
+        chances = torch.full((SAMPLE_COUNT,), 0.75, dtype=kind, device=lab.device)
+        drawn = torch.zeros(SAMPLE_COUNT, **where).bernoulli_(chances)
+        check_mean(lab, f"bernoulli_ of {kind}", drawn.cpu().double(), 0.75, 0.5)
     lab.expect("never", torch.ones(5, **where).bernoulli_(0.0), [0] * 5)
     lab.expect("always", torch.zeros(5, **where).bernoulli_(1.0), [1] * 5)
     ends = torch.tensor([0.0, 1.0, 0.0, 1.0], device=lab.device)
@@ -307,17 +318,18 @@ def bernoulli_draws(lab: Lab) -> None:
 
 @behaviour("random", dtypes=("float32", "float64", "float16"), level="training", sees=("error",))
 def multinomial_draws(lab: Lab) -> None:
-    """multinomial draws indices in proportion to their weights, never those of weight zero, nor twice without
-    replacement.
+    """multinomial draws indices in proportion to their weights. It never draws an index of weight zero, and
+    without replacement never an index twice.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     weights = torch.tensor([1.0, 0.0, 2.0, 5.0], **where)
-    drawn = torch.multinomial(weights, COUNT, replacement=True)
+    drawn = torch.multinomial(weights, SAMPLE_COUNT, replacement=True)
     lab.same("drawn", [drawn.shape, drawn.dtype])
-    shares = torch.bincount(drawn, minlength=4).cpu().double() / COUNT
+    shares = torch.bincount(drawn, minlength=4).cpu().double() / SAMPLE_COUNT
     expected = torch.tensor([0.125, 0.0, 0.25, 0.625], dtype=torch.float64)
     lab.holds(
-        "shares follow weights", bool(((shares - expected).abs() < SIGMAS * 0.5 / math.sqrt(COUNT)).all())
+        "shares follow weights",
+        bool(((shares - expected).abs() < SIGMAS * 0.5 / math.sqrt(SAMPLE_COUNT)).all()),
     )
     lab.holds("weight zero is never drawn", float(shares[1]) == 0.0)
     rows = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 3.0]], **where)
@@ -326,7 +338,7 @@ def multinomial_draws(lab: Lab) -> None:
     lab.expect("without replacement", once.sort(1).values, [[0, 1, 3]] * 50)
     lab.holds("in different orders", once.unique(dim=0).size(0) > 1)
     firsts = torch.multinomial(torch.tensor([[1.0, 3.0]] * 4000, **where), 1).cpu().double()
-    mean_is(lab, "the first of two without replacement", firsts, 0.75, 0.5)
+    check_mean(lab, "the first of two without replacement", firsts, 0.75, 0.5)
     lab.same("one row", torch.multinomial(weights, 2).shape)
     lab.same("into out", torch.multinomial(rows, 1, out=torch.empty(0, dtype=torch.int64, device=lab.device)))
     lab.same("no rows", torch.multinomial(rows[:0], 1, replacement=True).shape)

@@ -1,4 +1,4 @@
-"""Greatest and smallest elements, and their indices."""
+"""Check maxima, minima, and their indices."""
 
 from __future__ import annotations
 
@@ -11,25 +11,31 @@ import torch
 from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import FLOATS, INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import from_array, refuses_two_devices, values
+from conformance.properties.api._numpy_values import (
+    expect_error_for_two_devices,
+    tensor_from_array,
+    to_wide_array,
+)
 
 _DIMS: tuple[Any, ...] = (0, 1, -1, (0, 2), (0, 1, 2))
 
 
-def _distinct(lab: Lab, *shape: int) -> torch.Tensor:
+def _distinct_values(lab: Lab, *shape: int) -> torch.Tensor:
     count = math.prod(shape)
-    return from_array(
-        lab, values(lab.permutation(count)).reshape(shape) - (0 if lab.dtype == torch.uint8 else count // 3)
+    return tensor_from_array(
+        lab,
+        to_wide_array(lab.permutation(count)).reshape(shape)
+        - (0 if lab.dtype == torch.uint8 else count // 3),
     )
 
 
 @behaviour("reductions", dtypes=(*FLOATS, *INTEGERS), level="bringup", sees=("value", "error"))
 def greatest_and_smallest(lab: Lab) -> None:
-    """max, min, amax, amin, aminmax, argmax and argmin find the extremes of all elements and of rows and
-    their indices, kept or not, for any strides.
+    """max, min, amax, amin, aminmax, argmax and argmin find the extremes of all elements and of rows, and
+    their indices. This holds with and without keepdim and for any strides.
     """
-    base = _distinct(lab, 4, 5, 3)
-    array = values(base)
+    base = _distinct_values(lab, 4, 5, 3)
+    array = to_wide_array(base)
     lab.expect(
         "of all",
         [x.item() for x in (base.max(), base.min(), base.amax(), base.amin(), *base.aminmax())],
@@ -41,18 +47,22 @@ def greatest_and_smallest(lab: Lab) -> None:
     for dim in (0, 1, 2, -1):
         for keep in (False, True):
             name = f"of {dim}{' kept' if keep else ''}"
-            for word in ("max", "min"):
-                result = getattr(torch, word)(base, dim, keep)
-                lab.expect(f"{word} {name}", result.values, getattr(array, word)(dim, keepdims=keep))
+            for function_name in ("max", "min"):
+                result = getattr(torch, function_name)(base, dim, keep)
                 lab.expect(
-                    f"where {word} is {name}",
-                    result.indices,
-                    getattr(array, f"arg{word}")(dim, keepdims=keep),
+                    f"{function_name} {name}",
+                    result.values,
+                    getattr(array, function_name)(dim, keepdims=keep),
                 )
                 lab.expect(
-                    f"arg{word} {name}",
-                    getattr(base, f"arg{word}")(dim, keep),
-                    getattr(array, f"arg{word}")(dim, keepdims=keep),
+                    f"where {function_name} is {name}",
+                    result.indices,
+                    getattr(array, f"arg{function_name}")(dim, keepdims=keep),
+                )
+                lab.expect(
+                    f"arg{function_name} {name}",
+                    getattr(base, f"arg{function_name}")(dim, keep),
+                    getattr(array, f"arg{function_name}")(dim, keepdims=keep),
                 )
             both = torch.aminmax(base, dim=dim, keepdim=keep)
             lab.expect(
@@ -87,13 +97,15 @@ def greatest_and_smallest(lab: Lab) -> None:
         ),
         match="(?i)long|int64|dtype",
     )
-    refuses_two_devices(lab, "an out elsewhere", lambda: torch.max(base, 1, out=(out[0].cpu(), out[1].cpu())))
+    expect_error_for_two_devices(
+        lab, "an out elsewhere", lambda: torch.max(base, 1, out=(out[0].cpu(), out[1].cpu()))
+    )
 
 
 @behaviour("reductions", dtypes=FLOATS, level="core", sees=("value",))
 def extremes_of_special_values(lab: Lab) -> None:
-    """A row that holds NaN has NaN for its extremes, at the first of them; infinities are
-    ordinary extremes.
+    """A row that contains NaN has the extreme NaN, with the index of the first NaN. Infinities are ordinary
+    values.
     """
     rows = lab.put(
         [
@@ -103,17 +115,19 @@ def extremes_of_special_values(lab: Lab) -> None:
         ],
         dtype=lab.dtype,
     )
-    for word, expected, where in (
+    for function_name, expected, where in (
         ("max", [math.nan, math.inf, -math.inf], [1, 0]),
         ("min", [math.nan, -math.inf, -math.inf], [1, 1]),
     ):
-        result = getattr(rows, word)(1)
-        lab.expect(word, result.values, expected)
-        lab.expect(f"where {word} is", result.indices[:2], where)
-        lab.expect(f"arg{word}", getattr(rows, f"arg{word}")(1)[:2], where)
-        lab.expect(f"a{word}", getattr(rows, f"a{word}")(1), expected)
-        lab.expect(f"{word} of all", getattr(rows, word)(), math.nan)
-        lab.expect(f"a{word} of columns", getattr(rows[1:].t(), f"a{word}")(0), expected[1:])
+        result = getattr(rows, function_name)(1)
+        lab.expect(function_name, result.values, expected)
+        lab.expect(f"where {function_name} is", result.indices[:2], where)
+        lab.expect(f"arg{function_name}", getattr(rows, f"arg{function_name}")(1)[:2], where)
+        lab.expect(f"a{function_name}", getattr(rows, f"a{function_name}")(1), expected)
+        lab.expect(f"{function_name} of all", getattr(rows, function_name)(), math.nan)
+        lab.expect(
+            f"a{function_name} of columns", getattr(rows[1:].t(), f"a{function_name}")(0), expected[1:]
+        )
     both = torch.aminmax(rows, dim=1)
     lab.expect(
         "aminmax",
@@ -131,60 +145,101 @@ def extremes_of_special_values(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*FLOATS, *INTEGERS, "bool"), level="core", sees=("value",))
 def greater_of_two(lab: Lab) -> None:
-    """maximum, minimum, fmax, fmin and the two-tensor forms of max and min choose element by element and
+    """maximum, minimum, fmax, fmin and the two-tensor forms of max and min select element by element and
     broadcast.
     """
-    left, right = (
+    first_tensor, second_tensor = (
         lab.integers(4, 3, low=0, high=2 if lab.dtype == torch.bool else 9),
         lab.integers(3, low=0, high=9),
     )
-    first, second = values(left), values(right)
-    for word, reference in (("max", numpy.maximum), ("min", numpy.minimum)):
-        lab.expect(word, getattr(torch, word)(left, right), reference(first, second))
-        lab.expect(f"{word}imum", getattr(torch, f"{word}imum")(left, right), reference(first, second))
-        lab.expect(f"f{word}", getattr(torch, f"f{word}")(left, right), reference(first, second))
-        out = torch.empty(0, dtype=lab.dtype, device=lab.device)
-        lab.expect(f"{word} into out", getattr(torch, word)(left, right, out=out), reference(first, second))
+    first, second = to_wide_array(first_tensor), to_wide_array(second_tensor)
+    for function_name, reference in (("max", numpy.maximum), ("min", numpy.minimum)):
         lab.expect(
-            f"{word} transposed",
-            getattr(torch, word)(left.t(), right.view(3, 1)),
+            function_name,
+            getattr(torch, function_name)(first_tensor, second_tensor),
+            reference(first, second),
+        )
+        lab.expect(
+            f"{function_name}imum",
+            getattr(torch, f"{function_name}imum")(first_tensor, second_tensor),
+            reference(first, second),
+        )
+        lab.expect(
+            f"f{function_name}",
+            getattr(torch, f"f{function_name}")(first_tensor, second_tensor),
+            reference(first, second),
+        )
+        out = torch.empty(0, dtype=lab.dtype, device=lab.device)
+        lab.expect(
+            f"{function_name} into out",
+            getattr(torch, function_name)(first_tensor, second_tensor, out=out),
+            reference(first, second),
+        )
+        lab.expect(
+            f"{function_name} transposed",
+            getattr(torch, function_name)(first_tensor.t(), second_tensor.view(3, 1)),
             reference(first.T, second.reshape(3, 1)),
         )
         if lab.dtype.is_floating_point:
             x = lab.put([math.nan, 1.0, math.nan, math.inf, -math.inf], dtype=lab.dtype)
             y = lab.put([1.0, math.nan, math.nan, 2, 2], dtype=lab.dtype)
-            numbers = (math.inf, 2.0) if word == "max" else (2.0, -math.inf)
+            numbers = (math.inf, 2.0) if function_name == "max" else (2.0, -math.inf)
             lab.expect(
-                f"{word}imum of NaN",
-                getattr(torch, f"{word}imum")(x, y),
+                f"{function_name}imum of NaN",
+                getattr(torch, f"{function_name}imum")(x, y),
                 [math.nan, math.nan, math.nan, *numbers],
             )
-            lab.expect(f"f{word} of NaN", getattr(torch, f"f{word}")(x, y), [1.0, 1.0, math.nan, *numbers])
+            lab.expect(
+                f"f{function_name} of NaN",
+                getattr(torch, f"f{function_name}")(x, y),
+                [1.0, 1.0, math.nan, *numbers],
+            )
 
 
 @behaviour("reductions", dtypes=("float32", "int64", "bool"), level="core", sees=("error", "shape"))
 def extremes_of_nothing(lab: Lab) -> None:
-    """Reductions without an identity refuse to reduce an empty dimension, and give an empty result if another
-    dimension is empty; those with one return it.
+    """Reductions without an identity raise for an empty dimension, and return an empty result if another
+    dimension is empty. Reductions with an identity return the identity.
     """
     none = torch.empty(2, 0, 4, dtype=lab.dtype, device=lab.device)
-    for word in ("max", "min", "amax", "amin", "argmax", "argmin", "median", "mode", "kthvalue", "aminmax"):
-        if lab.dtype == torch.bool and word in ("median", "kthvalue", "argmax", "argmin"):
+    for function_name in (
+        "max",
+        "min",
+        "amax",
+        "amin",
+        "argmax",
+        "argmin",
+        "median",
+        "mode",
+        "kthvalue",
+        "aminmax",
+    ):
+        if lab.dtype == torch.bool and function_name in ("median", "kthvalue", "argmax", "argmin"):
             continue
 
         def function(x: torch.Tensor, dim: int) -> Any:
-            return x.kthvalue(1, dim) if word == "kthvalue" else getattr(x, word)(dim=dim)
+            return x.kthvalue(1, dim) if function_name == "kthvalue" else getattr(x, function_name)(dim=dim)
 
-        lab.raises(f"{word} of nothing", lambda: function(none, 1), IndexError, RuntimeError)
-        lab.same(f"{word} beside nothing", function(none, 2))
-        lab.same(f"{word} beside nothing in front", function(none, 0))
-    for word in ("max", "min", "argmax", "argmin"):
-        if lab.dtype == torch.bool and word.startswith("arg"):
+        lab.raises(f"{function_name} of nothing", lambda: function(none, 1), IndexError, RuntimeError)
+        lab.same(f"{function_name} beside nothing", function(none, 2))
+        lab.same(f"{function_name} beside nothing in front", function(none, 0))
+    for function_name in ("max", "min", "argmax", "argmin"):
+        if lab.dtype == torch.bool and function_name.startswith("arg"):
             continue
-        lab.raises(f"{word} of all of nothing", lambda: getattr(none, word)(), IndexError, RuntimeError)
-    for word in ("sum", "prod", "all", "any"):
+        lab.raises(
+            f"{function_name} of all of nothing",
+            lambda: getattr(none, function_name)(),
+            IndexError,
+            RuntimeError,
+        )
+    for function_name in ("sum", "prod", "all", "any"):
         lab.same(
-            f"{word} of nothing", [getattr(none, word)(1), getattr(none, word)(2), getattr(none, word)()]
+            f"{function_name} of nothing",
+            [
+                getattr(none, function_name)(1),
+                getattr(none, function_name)(2),
+                getattr(none, function_name)(),
+            ],
         )
     if lab.dtype.is_floating_point:
         lab.expect("mean of nothing", none.mean(), math.nan)
@@ -196,9 +251,11 @@ def extremes_of_nothing(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("float32", "int32", "int64"), sees=("value",))
 def extremes_of_many(lab: Lab) -> None:
-    """Extremes and their places are found in long rows, in many rows and along the first of many columns."""
-    long = from_array(lab, values(lab.permutation(60000)))
-    array = values(long)
+    """Extremes and their indices are correct in long rows, in many rows and along the first of
+    many columns.
+    """
+    long = tensor_from_array(lab, to_wide_array(lab.permutation(60000)))
+    array = to_wide_array(long)
     lab.expect("of all", (long.argmax().item(), long.argmin().item()), (array.argmax(), array.argmin()))
     for shape, dim in (((6, 10000), 1), ((10000, 6), 0), ((10000, 6), 1), ((60, 1000), 0)):
         result = long.view(shape).max(dim)
@@ -211,17 +268,17 @@ def extremes_of_many(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("bool",), level="core", sees=("value",))
 def extremes_of_truth_values(lab: Lab) -> None:
-    """max and min work on booleans; complex numbers have neither."""
+    """max and min accept booleans and raise for complex numbers."""
     base = lab.put([[True, False, True], [False, False, False]])
     lab.expect("max", base.max(1).values, [True, False])
     lab.expect("min", base.min(1).values, [False, False])
     lab.expect("amax and amin", (base.amax().item(), base.amin().item()), (True, False))
     lab.expect("aminmax", [x.item() for x in torch.aminmax(base[0])], [False, True])
     lab.expect("where", base[0].min(0).indices, 1)
-    for word in ("max", "min", "argmax", "amax", "aminmax"):
+    for function_name in ("max", "min", "argmax", "amax", "aminmax"):
         lab.raises(
-            f"{word} of complex numbers",
-            lambda: getattr(lab.put([1j, 2]), word)(),
+            f"{function_name} of complex numbers",
+            lambda: getattr(lab.put([1j, 2]), function_name)(),
             RuntimeError,
             NotImplementedError,
         )

@@ -1,4 +1,4 @@
-"""Variances, medians, modes, quantiles and counts by value."""
+"""Check variances, medians, modes, quantiles, histograms and counts by value."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import torch
 from conformance.behaviours.behaviour import FLOATS, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
 from conformance.model.verdicts import Kind
-from conformance.properties.api._numpy_values import values
+from conformance.properties.api._numpy_values import to_wide_array
 
 _MOMENTS = ("float32", "float64", "complex64", "complex128")
 
 
 @behaviour("reductions", dtypes=_MOMENTS, level="core", sees=("value", "error"))
 def variances(lab: Lab) -> None:
-    """var, std, var_mean and std_mean agree with NumPy for every correction, by dimensions, kept or not, into
-    out=, and are NaN with a warning if no degree of freedom is left.
+    """var, std, var_mean and std_mean agree with NumPy for every correction and dimension, with and without
+    keepdim, and into out=. They return NaN with a warning if no degree of freedom remains.
     """
     base = lab.integers(4, 5, 3)
-    array = values(base)
+    array = to_wide_array(base)
     for dim in (None, 0, -1, (0, 2)):
         for correction in (0, 1, 0.5):
             count = (
@@ -77,7 +77,7 @@ def variances(lab: Lab) -> None:
     lab.expect("one element with correction 0", base[0, 0, :1].var(correction=0), 0.0)
     for name in ("var", "std"):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of which no documentation speaks
+            warnings.simplefilter("ignore")  # the documentation does not mention the warning
             lab.expect(f"{name} of one element", getattr(base[0, 0, :1], name)(), math.nan)
         lab.expect(f"{name} of nothing", getattr(torch, name)(base[:0], 0), numpy.full((5, 3), math.nan))
     lab.raises("the same dimension twice", lambda: base.var((0, 0)), match="(?i)multiple times")
@@ -85,19 +85,19 @@ def variances(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=WIDE_FLOATS, level="core", sees=("value",))
 def variances_are_stable(lab: Lab) -> None:
-    """The variance of numbers far from zero, and of many, is not lost to cancellation."""
+    """The variance of numbers far from zero, and of many numbers, is not lost to cancellation."""
     base = lab.put([65536.0, 65538, 65540, 65542], dtype=lab.dtype)
-    expected = values(base).var(ddof=1)
-    # The condition number of a variance is that of the mean over the deviation, not its square.
+    expected = to_wide_array(base).var(ddof=1)
+    # The condition number of a variance is mean / deviation, not the square of this ratio.
     lab.expect("far from zero", base.var(), expected, roundings=4 * 65539 / expected**0.5)
     lab.expect("in rows", base.repeat(3, 1).var(1), [expected] * 3, roundings=4 * 65539 / expected**0.5)
     lab.expect(
         "in columns", base.repeat(3, 1).t().var(0), [expected] * 3, roundings=4 * 65539 / expected**0.5
     )
     many = lab.put(torch.arange(20000) % 7).to(lab.dtype) + 1000
-    expected = values(many).var(ddof=1)
+    expected = to_wide_array(many).var(ddof=1)
     lab.expect("of many", many.var(), expected, roundings=64 * 1003 / expected**0.5)
-    wide = values(many).reshape(1000, 20).std(0, ddof=1)
+    wide = to_wide_array(many).reshape(1000, 20).std(0, ddof=1)
     lab.expect("std of many columns", many.view(1000, 20).std(0), wide, roundings=64 * 1003 / expected**0.5)
     equal = torch.full((4099,), 0.1, dtype=lab.dtype, device=lab.device).var()
     lab.holds("the variance of equal numbers is next to nothing", 0 <= equal.item() < 1e-12)
@@ -105,12 +105,13 @@ def variances_are_stable(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*FLOATS, "int64", "int32", "uint8"), level="core", sees=("value",))
 def medians(lab: Lab) -> None:
-    """median gives the middle element, the lower of two, over all elements or by dimension with an index that
-    points at it; NaN is the median if any element is NaN, and nanmedian ignores NaNs; of nothing it is NaN.
+    """median returns the middle element, or the lower of the two middle elements, over all elements or along
+    a dimension with an index of that element. It is NaN if any element is NaN or the tensor is empty.
+    nanmedian ignores NaN.
     """
     for shape in ((1,), (6,), (3, 5), (4, 2, 3)):
         base = lab.integers(*shape, low=0, high=50)
-        array = values(base)
+        array = to_wide_array(base)
         middle = numpy.sort(array.ravel())[(array.size - 1) // 2]
         lab.expect(f"of {shape}", (base.median().item(), base.nanmedian().item()), (middle, middle))
         for dim in range(-1, len(shape)):
@@ -122,10 +123,10 @@ def medians(lab: Lab) -> None:
                 base.gather(dim, result.indices.unsqueeze(dim)).squeeze(dim),
                 expected,
             )
-            kept = base.nanmedian(dim, True)
-            lab.expect(f"kept {dim} of {shape}", kept.values, numpy.expand_dims(expected, dim))
+            with_keepdim = base.nanmedian(dim, True)
+            lab.expect(f"kept {dim} of {shape}", with_keepdim.values, numpy.expand_dims(expected, dim))
     turned = lab.integers(4, 5, low=0, high=50).t()
-    lab.expect("transposed", turned.median(0).values, numpy.sort(values(turned), 0)[2])
+    lab.expect("transposed", turned.median(0).values, numpy.sort(to_wide_array(turned), 0)[2])
     lab.same("of a number", [base[0, 0, 0].median(), base[0, 0, 0].median(0)])
     if lab.dtype.is_floating_point:
         special = lab.put(
@@ -144,27 +145,34 @@ def medians(lab: Lab) -> None:
     "reductions", dtypes=(*FLOATS, "int64", "int32", "uint8", "bool"), level="core", sees=("value", "error")
 )
 def modes(lab: Lab) -> None:
-    """mode gives an element that comes most often, any of several, with an index at which it is."""
+    """mode returns a most frequent element, any of several, and an index at which it occurs."""
     data = [[1, 0, 1, 0, 1], [0, 0, 1, 1, 0], [1, 1, 1, 1, 1]]
     base = lab.put(data, dtype=lab.dtype)
     result = base.mode(1)
     lab.expect("rows", result.values.long(), [1, 0, 1])
     lab.expect("where", base.gather(1, result.indices.unsqueeze(1)).long(), [[1], [0], [1]])
-    kept = base.mode(0, True)
-    lab.expect("columns", kept.values.long(), [[1, 0, 1, 1, 1]])
+    with_keepdim = base.mode(0, True)
+    lab.expect("columns", with_keepdim.values.long(), [[1, 0, 1, 1, 1]])
     lab.expect("transposed", base.t().mode(0).values.long(), [1, 0, 1])
     if lab.dtype != torch.bool:
         wide = lab.integers(3, 400, low=0, high=9)
-        array = values(wide)
-        most = [numpy.bincount(row.astype(int)).max() for row in array]
-        found = values(wide.mode().values)
-        lab.expect("how often of many", [(row == v).sum() for row, v in zip(array, found, strict=True)], most)
-        for name, row, modes in (("of two", [5, 3, 3, 5, 2], (3, 5)), ("each once", [4, 9, 2], (4, 9, 2))):
+        array = to_wide_array(wide)
+        highest_counts = [numpy.bincount(row.astype(int)).max() for row in array]
+        modes_of_rows = to_wide_array(wide.mode().values)
+        lab.expect(
+            "how often of many",
+            [(row == v).sum() for row, v in zip(array, modes_of_rows, strict=True)],
+            highest_counts,
+        )
+        for name, row, valid_modes in (
+            ("of two", [5, 3, 3, 5, 2], (3, 5)),
+            ("each once", [4, 9, 2], (4, 9, 2)),
+        ):
             base = lab.put(row, dtype=lab.dtype)
             result = base.mode()
-            lab.holds(f"the mode {name} is one", float(result.values) in modes, kind=Kind.VALUE)
-            at = base[result.indices] == result.values
-            lab.holds(f"the index {name} is that of the mode", at, kind=Kind.VALUE)
+            lab.holds(f"the mode {name} is one", float(result.values) in valid_modes, kind=Kind.VALUE)
+            index_holds_mode = base[result.indices] == result.values
+            lab.holds(f"the index {name} is that of the mode", index_holds_mode, kind=Kind.VALUE)
         base = lab.put(data, dtype=lab.dtype)
     lab.same("of a number", [base[0, 0].mode().values, base[0, 0].mode(0).indices])
     lab.raises("of nothing", lambda: base[:, :0].mode(1), IndexError, RuntimeError)
@@ -173,11 +181,11 @@ def modes(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=WIDE_FLOATS, level="core", sees=("value", "error"))
 def quantiles(lab: Lab) -> None:
-    """quantile and nanquantile agree with NumPy for one or several q, every interpolation and dimension; NaN
-    propagates through quantile; q must be between 0 and 1.
+    """quantile and nanquantile agree with NumPy for one or several q, every interpolation and every
+    dimension. NaN propagates through quantile. q must be between 0 and 1.
     """
     base = lab.integers(4, 5, 3, low=-20, high=20)
-    array = values(base)
+    array = to_wide_array(base)
     for method in ("linear", "lower", "higher", "midpoint", "nearest"):
         for dim in (None, 0, -1):
             for q in (0.0, 0.25, 0.5, 1.0):
@@ -236,8 +244,8 @@ def quantiles(lab: Lab) -> None:
 
 @behaviour("reductions", capabilities=("autograd",), level="training", sees=("value",))
 def backward_through_reductions(lab: Lab) -> None:
-    """Gradients of quantile go to the two neighbouring elements, those of median, amax and prod to what was
-    chosen or multiplied, even if a factor is zero.
+    """The gradient of quantile goes to the two neighbouring elements. The gradients of median and amax go to
+    the selected elements. The gradient of prod is correct even if a factor is zero.
     """
     x = lab.put([4.0, 1, 3], requires_grad=True)
     torch.quantile(x, 0.25).backward()
@@ -278,13 +286,15 @@ def backward_through_reductions(lab: Lab) -> None:
     sees=("value", "error"),
 )
 def counts_by_value(lab: Lab) -> None:
-    """bincount counts whole numbers, or adds weights; negative ones and two dimensions are refused."""
+    """bincount counts integers, or adds weights. It refuses negative integers and tensors of
+    two dimensions.
+    """
     base = lab.put([0, 3, 1, 3, 7, 1, 3], dtype=lab.dtype)
-    array = values(base)
+    array = to_wide_array(base)
     lab.expect("counts", base.bincount(), numpy.bincount(array))
     lab.expect("of at least", torch.bincount(base, minlength=10), numpy.bincount(array, minlength=10))
     weights = lab.put([0.5, 1, 2, 4, 8, 16, 32])
-    lab.expect("weights", base.bincount(weights), numpy.bincount(array, values(weights)))
+    lab.expect("weights", base.bincount(weights), numpy.bincount(array, to_wide_array(weights)))
     lab.expect("weights of float64", base.bincount(weights.double()).dtype, torch.float64)
     lab.expect(
         "integer weights",
@@ -296,7 +306,7 @@ def counts_by_value(lab: Lab) -> None:
         "of nothing", [base[:0].bincount().tolist(), base[:0].bincount(minlength=2).tolist()], [[], [0, 0]]
     )
     many = lab.integers(5000, low=0, high=30)
-    lab.expect("of many", many.bincount(), numpy.bincount(values(many)))
+    lab.expect("of many", many.bincount(), numpy.bincount(to_wide_array(many)))
     lab.raises("two dimensions", lambda: base.view(7, 1).bincount(), match="(?i)1-d")
     lab.raises("floats", lambda: weights.bincount(), RuntimeError)
     lab.raises("weights of another number", lambda: base.bincount(weights[:3]), match="(?i)length|shape|size")
@@ -309,8 +319,8 @@ def counts_by_value(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("float32", "float64", "bfloat16"), level="core", sees=("value", "error"))
 def histograms(lab: Lab) -> None:
-    """histc counts elements in bins of equal width between bounds, by default those of the data; what lies
-    outside is not counted, the upper bound is.
+    """histc counts elements in bins of equal width between two bounds, by default the extremes of the data.
+    It counts elements on the upper bound and ignores elements outside the bounds.
     """
     base = lab.put([1.0, 2, 1, 4, 4, 0, 3.5, 8], dtype=lab.dtype)
     lab.expect("bounds", torch.histc(base, 4, 0, 4), [1.0, 2, 1, 3])

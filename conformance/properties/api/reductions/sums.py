@@ -1,4 +1,4 @@
-"""Sums, products, means, counts and scans."""
+"""Check sums, products, means, counts and scans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import COMPLEX, FLOATS, INTEGERS, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import Array, refuses_two_devices, values
+from conformance.properties.api._numpy_values import Array, expect_error_for_two_devices, to_wide_array
 
 _DIMS: tuple[Any, ...] = (None, 0, 1, -1, (0, 2), (1, -1), (0, 1, 2))
 
@@ -20,11 +20,11 @@ _DIMS: tuple[Any, ...] = (None, 0, 1, -1, (0, 2), (1, -1), (0, 1, 2))
     "reductions", dtypes=(*FLOATS, *INTEGERS, *COMPLEX), level="bringup", sees=("value", "error", "shape")
 )
 def sums_by_dimension(lab: Lab) -> None:
-    """sum and mean add along none, one or several dimensions, kept or not, for any strides and into out=; a
-    dimension that does not exist or appears twice is an error.
+    """sum and mean add along no, one or several dimensions, with and without keepdim, for any strides and
+    into out=. A dimension that does not exist or appears twice is an error.
     """
     base = lab.integers(3, 4, 5)
-    array = values(base)
+    array = to_wide_array(base)
     turned = base.permute(2, 0, 1)
     gapped = lab.integers(6, 4, 10)[::2, :, 1::2]
     for dim in _DIMS:
@@ -34,7 +34,9 @@ def sums_by_dimension(lab: Lab) -> None:
             lab.expect(
                 f"permuted {name}", turned.sum(dim, keep), array.transpose(2, 0, 1).sum(dim, keepdims=keep)
             )
-            lab.expect(f"with gaps {name}", gapped.sum(dim, keep), values(gapped).sum(dim, keepdims=keep))
+            lab.expect(
+                f"with gaps {name}", gapped.sum(dim, keep), to_wide_array(gapped).sum(dim, keepdims=keep)
+            )
             if lab.dtype.is_floating_point or lab.dtype.is_complex:
                 lab.expect(
                     f"mean {name}", torch.mean(base, dim, keep), array.mean(dim, keepdims=keep), roundings=2.0
@@ -48,15 +50,15 @@ def sums_by_dimension(lab: Lab) -> None:
     lab.raises("a dimension that does not exist", lambda: base.sum(3), IndexError, match="(?i)dim")
     lab.raises("the same dimension twice", lambda: base.sum((1, 1)), match="(?i)multiple times")
     lab.raises("the same dimension from both ends", lambda: base.sum((0, -3)), match="(?i)multiple times")
-    refuses_two_devices(
+    expect_error_for_two_devices(
         lab, "an out elsewhere", lambda: torch.sum(base, 0, out=torch.empty(4, 5, dtype=out.dtype))
     )
 
 
 @behaviour("reductions", dtypes=(*INTEGERS, "bool"), level="core", sees=("value", "dtype"))
 def integer_sums_are_wide(lab: Lab) -> None:
-    """sum, prod, cumsum, cumprod, nansum and trace of integers and booleans are int64 and do not wrap at the
-    input's dtype, unless another dtype is asked for; mean takes integers with a floating dtype only.
+    """sum, prod, cumsum, cumprod and nansum of integers and booleans return int64 and do not wrap at the
+    input's dtype, unless dtype= is set. mean of integers needs a floating-point dtype=.
     """
     ones = torch.ones(300, 3, dtype=lab.dtype, device=lab.device)
     lab.expect("sum", ones.sum(), 900)
@@ -96,20 +98,20 @@ def integer_sums_are_wide(lab: Lab) -> None:
     lab.raises("std", lambda: ones.std(), match="(?i)float")
 
 
-def _is_or_overflows(lab: Lab, name: str, value: torch.Tensor, due: float) -> None:
+def _expect_or_overflow(lab: Lab, name: str, value: torch.Tensor, expected: float) -> None:
     if lab.dtype == torch.float16 and bool(value.isinf()):
-        value = torch.full_like(value, due)
-    lab.expect(name, value, due, roundings=2.0)
+        value = torch.full_like(value, expected)
+    lab.expect(name, value, expected, roundings=2.0)
 
 
 @behaviour("reductions", dtypes=FLOATS, level="core", sees=("value",))
 def sums_of_many(lab: Lab) -> None:
-    """Sums and means of many elements keep what small partial sums would lose, of long rows and columns and
-    of elements that cancel; means of halves are right or overflow.
+    """Sums and means of many elements do not lose small terms, for long rows, long columns and elements that
+    cancel. A float16 mean is correct or overflows.
     """
     ones = torch.ones(70000, dtype=lab.dtype, device=lab.device)
-    # Sums on the way may overflow, as documentation lets them ("Numerical accuracy").
-    _is_or_overflows(lab, "mean of ones", ones.mean(), 1.0)
+    # Intermediate sums may overflow: PyTorch's note "Numerical accuracy" allows it.
+    _expect_or_overflow(lab, "mean of ones", ones.mean(), 1.0)
     lab.expect("sum of ones as float32", ones.sum(dtype=torch.float32), 70000.0)
     lab.expect("sum of rows", ones.view(70, 1000).sum(1), [1000.0] * 70)
     lab.expect("sum of columns", ones.view(1000, 70)[:256].sum(0), [256.0] * 70)
@@ -121,7 +123,7 @@ def sums_of_many(lab: Lab) -> None:
     lab.expect("norm", torch.linalg.vector_norm(square), 100.0, roundings=2.0)
     if lab.dtype == torch.float16:
         large = torch.full((64,), 60000.0, dtype=lab.dtype, device=lab.device)
-        _is_or_overflows(lab, "mean of large halves", large.mean(), 60000.0)
+        _expect_or_overflow(lab, "mean of large halves", large.mean(), 60000.0)
     corner = torch.ones(33, 65, dtype=lab.dtype, device=lab.device)
     for dims in (0, 1, (0, 1)):
         lab.expect(f"odd sizes {dims}", corner.sum(dims), numpy.ones((33, 65)).sum(dims), roundings=1.0)
@@ -134,7 +136,7 @@ def sums_of_many(lab: Lab) -> None:
 def products_and_scans(lab: Lab) -> None:
     """prod, cumsum, cumprod, diff and trapezoid agree with NumPy along every dimension."""
     base = lab.integers(3, 4, 2, low=-2, high=3)
-    array = values(base)
+    array = to_wide_array(base)
     functions: dict[str, tuple[Callable[..., Any], Callable[..., Array]]] = {
         "prod": (torch.prod, numpy.prod),
         "cumsum": (torch.cumsum, numpy.cumsum),
@@ -202,7 +204,7 @@ def products_and_scans(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*FLOATS, *COMPLEX), level="core")
 def sums_without_nan(lab: Lab) -> None:
-    """nansum and nanmean ignore NaNs, even if all elements are NaN; sum, mean and prod do not."""
+    """nansum and nanmean ignore NaN, even if all elements are NaN. sum, mean and prod do not."""
     data = [[1.0, math.nan, 3], [math.nan, math.nan, math.nan], [4, 5, -6]]
     base = lab.put(data, dtype=lab.dtype)
     lab.expect("sum", base.sum(1).real.isnan(), [True, True, False])
@@ -230,12 +232,12 @@ def sums_without_nan(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*FLOATS, *INTEGERS, *COMPLEX, "bool"), level="core", sees=("value", "error"))
 def truth_of_many(lab: Lab) -> None:
-    """all, any and count_nonzero treat nonzero values as true, by dimensions, for empty tensors, and into
+    """all, any and count_nonzero treat nonzero values as true, along dimensions, for empty tensors, and into
     out=.
     """
     base = lab.integers(4, 5, 3, low=0, high=2)
     base[1], base[2] = 1, 0
-    array = values(base)
+    array = to_wide_array(base)
     for dim in _DIMS:
         for keep in (False, True):
             name = f"of {dim}{' kept' if keep else ''}"
@@ -258,7 +260,9 @@ def truth_of_many(lab: Lab) -> None:
     )
     kind = torch.uint8 if lab.dtype == torch.uint8 else torch.bool
     lab.expect("dtypes", {x.dtype for x in (base.all(), base.all(0), base.any(), base.any(1))}, {kind})
-    lab.expect("permuted", base.permute(2, 0, 1).all(1), values(base).transpose(2, 0, 1).astype(bool).all(1))
+    lab.expect(
+        "permuted", base.permute(2, 0, 1).all(1), to_wide_array(base).transpose(2, 0, 1).astype(bool).all(1)
+    )
     lab.expect("with gaps", base[::2, ::2].any(0), array[::2, ::2].astype(bool).any(0))
     lab.expect(
         "of nothing",
@@ -297,11 +301,11 @@ def truth_of_many(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("complex64", "complex128"), sees=("value",))
 def complex_logarithms_of_sums(lab: Lab) -> None:
-    """logcumsumexp and logsumexp of complex numbers are the logarithm of the sum of exponentials, up to whole
-    turns of the imaginary part.
+    """logcumsumexp and logsumexp of complex numbers return the logarithm of the sum of exponentials. The
+    imaginary part may differ by multiples of 2π.
     """
     base = lab.floats(4, 5)
-    expected = numpy.exp(values(base)).cumsum(1)
+    expected = numpy.exp(to_wide_array(base)).cumsum(1)
     lab.expect("exponential of logcumsumexp", torch.logcumsumexp(base, 1).exp(), expected, roundings=64.0)
     lab.expect("exponential of logsumexp", torch.logsumexp(base, 1).exp(), expected[:, -1], roundings=64.0)
     lab.expect("by rows", torch.logcumsumexp(base.t(), 0).exp(), expected.T, roundings=64.0)
@@ -309,11 +313,11 @@ def complex_logarithms_of_sums(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*WIDE_FLOATS, "int64", "bool"), level="core", sees=("value",))
 def logarithms_of_sums(lab: Lab) -> None:
-    """logsumexp neither overflows nor underflows, takes integers, keeps infinities, and gives -inf for an
-    empty sum.
+    """logsumexp does not overflow or underflow, accepts integers, propagates infinities, and returns -inf for
+    an empty sum.
     """
     base = lab.integers(3, 4, 2)
-    array = values(base).astype(float)
+    array = to_wide_array(base).astype(float)
     for dim in (0, 1, -1, (0, 2)):
         for keep in (False, True):
             lab.expect(

@@ -1,4 +1,4 @@
-"""gather, scatter and their reductions, and reductions of segments."""
+"""Check gather, scatter and their reductions, and reductions of segments."""
 
 from __future__ import annotations
 
@@ -10,44 +10,45 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, COMPLEX, FLOATS, INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import Array, from_array, values
+from conformance.properties.api._numpy_values import Array, tensor_from_array, to_wide_array
 
 _SHAPE = (4, 5, 3)
 
 
-def _index(lab: Lab, dim: int, count: int, *, unique: bool) -> torch.Tensor:
-    """Places in dimension ``dim`` of a tensor of shape (4, 5, 3)."""
+def _random_index(lab: Lab, dim: int, count: int, *, unique: bool) -> torch.Tensor:
+    """Return random indices into dimension ``dim`` of a tensor of shape (4, 5, 3)."""
     shape = list(_SHAPE)
     shape[dim] = count
     if not unique:
         return lab.integers(*shape, low=0, high=_SHAPE[dim], dtype=torch.int64)
-    order = values(lab.permutation(_SHAPE[dim]))[:count]
+    order = to_wide_array(lab.permutation(_SHAPE[dim]))[:count]
     view = [1, 1, 1]
     view[dim] = count
     shift = numpy.arange(math.prod(shape)).reshape(shape).sum(dim, keepdims=True)
-    return from_array(lab, (order.reshape(view) + shift) % _SHAPE[dim], torch.int64)
+    return tensor_from_array(lab, (order.reshape(view) + shift) % _SHAPE[dim], torch.int64)
 
 
-def _scattered(base: Array, dim: int, index: Array, source: Array, fold: Any) -> Array:
-    """``base`` after ``fold(old, new)`` at each place of ``index``."""
+def _scatter_reference(base: Array, dim: int, index: Array, source: Array, fold: Any) -> Array:
+    """Return ``base`` after ``fold(old, new)`` at each position of ``index``."""
     array = base.copy()
-    for place in numpy.ndindex(index.shape):
-        to = list(place)
-        to[dim] = index[place]
-        array[tuple(to)] = fold(array[tuple(to)], source[place])
+    for source_index in numpy.ndindex(index.shape):
+        target_index = list(source_index)
+        target_index[dim] = index[source_index]
+        array[tuple(target_index)] = fold(array[tuple(target_index)], source[source_index])
     return array
 
 
 @behaviour("scatter", dtypes=ALL, level="core", sees=("value", "error"))
 def gathering(lab: Lab) -> None:
-    """gather reads along a dimension at the positions that an index of any strides gives, expanded ones too;
-    the index must be of integers, of as many dimensions, and no larger in the other dimensions.
+    """gather reads along a dimension at the positions of an index with any strides, also an expanded index.
+    The index must be an integer tensor with the same number of dimensions, and must not be larger in the
+    other dimensions.
     """
     base = lab.integers(*_SHAPE, low=0, high=9)
-    array = values(base)
+    array = to_wide_array(base)
     for dim in (0, 1, 2, -1):
-        index = _index(lab, dim % 3, 2, unique=False)
-        expected = numpy.take_along_axis(array, values(index), dim)
+        index = _random_index(lab, dim % 3, 2, unique=False)
+        expected = numpy.take_along_axis(array, to_wide_array(index), dim)
         lab.expect(f"dimension {dim}", base.gather(dim, index), expected)
         lab.expect(f"again in dimension {dim}", torch.gather(base, dim, index), expected)
         part = index[:2, :2, :2]
@@ -55,7 +56,7 @@ def gathering(lab: Lab) -> None:
         lab.expect(
             f"a smaller index in dimension {dim}",
             base.gather(dim, part),
-            numpy.take_along_axis(trimmed, values(part), dim),
+            numpy.take_along_axis(trimmed, to_wide_array(part), dim),
         )
         turned = base.permute(2, 1, 0).contiguous().permute(2, 1, 0)
         lab.expect(f"permuted in dimension {dim}", turned.gather(dim, index), expected)
@@ -68,20 +69,22 @@ def gathering(lab: Lab) -> None:
     )
     wide = lab.integers(6, 70, low=0, high=9)
     columns = lab.integers(40, low=0, high=70, dtype=torch.int64)
-    lab.expect("many columns", wide.gather(1, columns.expand(6, 40)), values(wide)[:, values(columns)])
+    lab.expect(
+        "many columns", wide.gather(1, columns.expand(6, 40)), to_wide_array(wide)[:, to_wide_array(columns)]
+    )
     lab.expect(
         "at an offset",
         wide[:, 1:].gather(1, columns[:5].clamp(max=68).expand(6, 5)),
-        values(wide)[:, 1:][:, values(columns[:5]).clip(max=68)],
+        to_wide_array(wide)[:, 1:][:, to_wide_array(columns[:5]).clip(max=68)],
     )
     lab.same(
         "nothing",
         [base.gather(0, lab.put([], dtype=torch.int64).view(0, 5, 3)), base[0, 0, 0].gather(0, lab.put(0))],
     )
-    index = _index(lab, 0, 2, unique=False)
+    index = _random_index(lab, 0, 2, unique=False)
     out = torch.empty(0, dtype=lab.dtype, device=lab.device)
     lab.holds("gather returns out", torch.gather(base, 0, index, out=out) is out)
-    lab.expect("out", out, numpy.take_along_axis(array, values(index), 0))
+    lab.expect("out", out, numpy.take_along_axis(array, to_wide_array(index), 0))
     lab.raises("an index of floats", lambda: base.gather(0, index.double()), match="(?i)int")
     lab.raises("an index of fewer dimensions", lambda: base.gather(0, index[0]), match="(?i)dimension")
     lab.raises("an index that is too large", lambda: base[:, :3].gather(0, index), match="(?i)size")
@@ -90,22 +93,26 @@ def gathering(lab: Lab) -> None:
 
 @behaviour("scatter", dtypes=ALL, level="core", sees=("value", "error"))
 def scattering(lab: Lab) -> None:
-    """scatter writes a source or one number at the places that an index gives and leaves the rest; out of
-    place, in place and into out=; the source may be larger than the index.
+    """scatter writes a source or a number at the positions of an index and leaves the remaining elements
+    unchanged, out of place and in place. The source may be larger than the index.
     """
     base = lab.integers(*_SHAPE, low=0, high=9)
-    array = values(base)
+    array = to_wide_array(base)
     for dim in (0, 1, 2, -1):
-        index = _index(lab, dim % 3, 2, unique=True)
+        index = _random_index(lab, dim % 3, 2, unique=True)
         source = lab.integers(5, 6, 4, low=0, high=9)
-        expected = _scattered(array, dim, values(index), values(source), lambda old, new: new)
+        expected = _scatter_reference(
+            array, dim, to_wide_array(index), to_wide_array(source), lambda old, new: new
+        )
         lab.expect(f"a source in dimension {dim}", base.scatter(dim, index, source), expected)
         copy = base.clone()
         lab.holds("scatter_ returns its input", copy.scatter_(dim, index, source) is copy)
         lab.expect(f"in place in dimension {dim}", copy, expected)
         turned = base.permute(1, 2, 0).contiguous().permute(2, 0, 1)
         lab.expect(f"permuted in dimension {dim}", turned.scatter_(dim, index, source), expected)
-        numbers = _scattered(array, dim, values(index), numpy.ones(index.shape), lambda old, new: new)
+        numbers = _scatter_reference(
+            array, dim, to_wide_array(index), numpy.ones(index.shape), lambda old, new: new
+        )
         lab.expect(f"a number in dimension {dim}", base.scatter(dim, index, 1), numbers)
     lab.same("nothing", base.scatter(0, lab.put([], dtype=torch.int64), source))
     lab.same("no dimensions", base[0, 0, 0].scatter(0, lab.put(0), source[0, 0, 0]))
@@ -128,33 +135,39 @@ def scattering(lab: Lab) -> None:
 
 @behaviour("scatter", dtypes=(*FLOATS, *INTEGERS, *COMPLEX), level="core", sees=("value",))
 def adding_by_scatter(lab: Lab) -> None:
-    """scatter_add sums everything that is sent to a place, however often; so does scatter with reduce, which
-    also multiplies; an expanded index adds rows.
+    """scatter_add adds all values for a position, and so does scatter with reduce="add". scatter with
+    reduce="multiply" multiplies. An expanded index adds rows.
     """
     base = lab.integers(*_SHAPE, low=0, high=3)
-    array = values(base)
+    array = to_wide_array(base)
     for dim in (0, 1, -1):
-        index = _index(lab, dim % 3, 2, unique=False)
+        index = _random_index(lab, dim % 3, 2, unique=False)
         source = lab.integers(*_SHAPE, low=0, high=3)
-        expected = _scattered(array, dim, values(index), values(source), lambda old, new: old + new)
+        expected = _scatter_reference(
+            array, dim, to_wide_array(index), to_wide_array(source), lambda old, new: old + new
+        )
         lab.expect(f"scatter_add of dimension {dim}", base.scatter_add(dim, index, source), expected)
         lab.expect(f"in place of dimension {dim}", base.clone().scatter_add_(dim, index, source), expected)
         lab.expect(
             f"scatter that adds in dimension {dim}", base.scatter(dim, index, source, reduce="add"), expected
         )
-    index = _index(lab, 1, 2, unique=True)
-    expected = _scattered(array, 1, values(index), values(source), lambda old, new: old * new)
+    index = _random_index(lab, 1, 2, unique=True)
+    expected = _scatter_reference(
+        array, 1, to_wide_array(index), to_wide_array(source), lambda old, new: old * new
+    )
     if not lab.dtype.is_complex:
         lab.expect("scatter that multiplies", base.scatter(1, index, source, reduce="multiply"), expected)
         lab.expect(
             "by a number",
             base.scatter(1, index, 2, reduce="multiply"),
-            _scattered(array, 1, values(index), values(source), lambda old, new: 2 * old),
+            _scatter_reference(
+                array, 1, to_wide_array(index), to_wide_array(source), lambda old, new: 2 * old
+            ),
         )
     lab.expect(
         "adding a number",
         base.scatter(1, index, 2, reduce="add"),
-        _scattered(array, 1, values(index), values(source), lambda old, new: old + 2),
+        _scatter_reference(array, 1, to_wide_array(index), to_wide_array(source), lambda old, new: old + 2),
     )
     zeros = torch.zeros(30, 40, dtype=lab.dtype, device=lab.device)
     nowhere = torch.zeros(30, 40, dtype=torch.int64, device=lab.device)
@@ -163,11 +176,11 @@ def adding_by_scatter(lab: Lab) -> None:
     lab.expect("all to the first column", zeros.scatter_add(1, nowhere, ones)[:, :2], [[40, 0]] * 30)
     rows = lab.integers(20, low=0, high=4, dtype=torch.int64)
     source = lab.integers(20, 5, low=0, high=3)
-    expected = _scattered(
-        values(zeros[:4, :5]),
+    expected = _scatter_reference(
+        to_wide_array(zeros[:4, :5]),
         0,
-        values(rows.view(20, 1).expand(20, 5)),
-        values(source),
+        to_wide_array(rows.view(20, 1).expand(20, 5)),
+        to_wide_array(source),
         lambda old, new: old + new,
     )
     for form, index in {
@@ -191,35 +204,35 @@ _FOLDS: dict[str, Any] = {
 
 @behaviour("scatter", dtypes=(*FLOATS, "int32", "int64", "int16"), level="core", sees=("value", "error"))
 def reducing_by_scatter(lab: Lab) -> None:
-    """scatter_reduce and index_reduce fold the values sent to a position by sum, prod, amax, amin or mean,
-    with the previous value or without it; positions that receive nothing stay.
+    """scatter_reduce and index_reduce combine the values for a position by sum, prod, amax, amin or mean,
+    with or without the previous value. Positions without values do not change.
     """
     base = lab.integers(*_SHAPE, low=1, high=4)
-    array = values(base)
+    array = to_wide_array(base)
     for dim in (0, 1):
-        index = _index(lab, dim, 3, unique=False)
+        index = _random_index(lab, dim, 3, unique=False)
         source = lab.integers(*_SHAPE, low=1, high=3)
-        counts = _scattered(
-            numpy.zeros(_SHAPE), dim, values(index), numpy.ones(_SHAPE), lambda old, new: old + new
+        counts = _scatter_reference(
+            numpy.zeros(_SHAPE), dim, to_wide_array(index), numpy.ones(_SHAPE), lambda old, new: old + new
         )
         for name, fold in _FOLDS.items():
-            expected = _scattered(array, dim, values(index), values(source), fold)
+            expected = _scatter_reference(array, dim, to_wide_array(index), to_wide_array(source), fold)
             lab.expect(f"{name} of dimension {dim}", base.scatter_reduce(dim, index, source, name), expected)
             start = {"sum": 0, "prod": 1, "amax": -99, "amin": 99}[name]
-            alone = _scattered(
-                numpy.where(counts > 0, start, array), dim, values(index), values(source), fold
+            without_self = _scatter_reference(
+                numpy.where(counts > 0, start, array), dim, to_wide_array(index), to_wide_array(source), fold
             )
             lab.expect(
                 f"{name} without self of dimension {dim}",
                 base.scatter_reduce(dim, index, source, name, include_self=False),
-                alone,
+                without_self,
             )
         for include_self in (True, False):
-            sums = _scattered(
+            sums = _scatter_reference(
                 array if include_self else numpy.where(counts > 0, 0, array),
                 dim,
-                values(index),
-                values(source),
+                to_wide_array(index),
+                to_wide_array(source),
                 _FOLDS["sum"],
             )
             divisor = numpy.maximum(counts + include_self, 1)
@@ -231,14 +244,14 @@ def reducing_by_scatter(lab: Lab) -> None:
                 expected.astype(float),
                 roundings=2.0,
             )
-    places, rows = lab.put([2, 0, 2]), lab.integers(3, 5, 3, low=1, high=3)
+    positions, rows = lab.put([2, 0, 2]), lab.integers(3, 5, 3, low=1, high=3)
     for name, fold in _FOLDS.items():
         if name == "sum":
             continue
         expected = array.copy()
-        for place, row in zip([2, 0, 2], values(rows), strict=True):
-            expected[place] = numpy.vectorize(fold)(expected[place], row)
-        lab.expect(f"index_reduce by {name}", base.index_reduce(0, places, rows, name), expected)
+        for position, row in zip([2, 0, 2], to_wide_array(rows), strict=True):
+            expected[position] = numpy.vectorize(fold)(expected[position], row)
+        lab.expect(f"index_reduce by {name}", base.index_reduce(0, positions, rows, name), expected)
     lab.raises(
         "another reduction",
         lambda: base.scatter_reduce(0, index, source, "median"),
@@ -269,8 +282,8 @@ def reducing_special_values_by_scatter(lab: Lab) -> None:
 
 @behaviour("scatter", capabilities=("autograd",), level="training", sees=("value",))
 def backward_through_scatter(lab: Lab) -> None:
-    """Gradients of gather return to what was read, even if nothing was; those of scatter and scatter_add to
-    what was written and what was kept.
+    """The gradient of gather goes to the elements that were read, also if none was read. The gradients of
+    scatter and scatter_add go to the written and to the kept elements.
     """
     x = lab.integers(3, 2).requires_grad_()
     x.gather(0, lab.put([[0, 2], [0, 1]])).sum().backward()
@@ -304,13 +317,15 @@ def backward_through_scatter(lab: Lab) -> None:
 
 @behaviour("scatter", capabilities=("deterministic",), sees=("value",))
 def scattering_deterministically(lab: Lab) -> None:
-    """With deterministic algorithms scatter and scatter_add give the same values, twice."""
+    """With deterministic algorithms, scatter and scatter_add give the same values in two calls."""
     before = torch.are_deterministic_algorithms_enabled()
     warn = torch.is_deterministic_algorithms_warn_only_enabled()
     base = lab.integers(3, 4, 5)
     rows = lab.integers(10, low=0, high=3, dtype=torch.int64).view(10, 1, 1).expand(10, 4, 5)
     source = lab.integers(10, 4, 5)
-    expected = _scattered(values(base), 0, values(rows), values(source), _FOLDS["sum"])
+    expected = _scatter_reference(
+        to_wide_array(base), 0, to_wide_array(rows), to_wide_array(source), _FOLDS["sum"]
+    )
     try:
         torch.use_deterministic_algorithms(True)
         for attempt in range(2):
@@ -318,14 +333,18 @@ def scattering_deterministically(lab: Lab) -> None:
             lab.expect(
                 f"one dimension {attempt}",
                 base[0, 0].scatter_add(0, lab.put([1, 1, 0]), lab.put([1.0, 2, 3])),
-                values(base[0, 0]) + numpy.array([3, 3, 0, 0, 0]),
+                to_wide_array(base[0, 0]) + numpy.array([3, 3, 0, 0, 0]),
             )
             unique = lab.put([[2, 0, 1, 2, 0]])
             lab.expect(
                 f"scatter {attempt}",
                 base[:, 0].scatter(0, unique, source[:1, 0]),
-                _scattered(
-                    values(base[:, 0]), 0, values(unique), values(source[:1, 0]), lambda old, new: new
+                _scatter_reference(
+                    to_wide_array(base[:, 0]),
+                    0,
+                    to_wide_array(unique),
+                    to_wide_array(source[:1, 0]),
+                    lambda old, new: new,
                 ),
             )
     finally:
@@ -334,20 +353,20 @@ def scattering_deterministically(lab: Lab) -> None:
 
 @behaviour("scatter", dtypes=FLOATS, capabilities=("autograd",), sees=("value", "error"))
 def reducing_segments(lab: Lab) -> None:
-    """segment_reduce folds segments of given lengths by sum, mean, max, min or prod, from an initial value or
-    the identity; NaN propagates, and gradients return to what was chosen.
+    """segment_reduce combines segments of given lengths by sum, mean, max, min or prod, from an initial value
+    or the identity. NaN propagates, and gradients go to the elements that determine the result.
     """
     data = [[1.0, 8], [math.nan, 2], [3, 1], [4, 4], [5, 2], [5, 2]]
     lengths = [1, 2, 0, 3]
-    due: dict[str, list[list[float]]] = {
+    expected_by_reduction: dict[str, list[list[float]]] = {
         "sum": [[1.0, 8], [math.nan, 3], [0, 0], [14, 8]],
         "max": [[1.0, 8], [math.nan, 2], [-math.inf, -math.inf], [5, 4]],
         "min": [[1.0, 8], [math.nan, 1], [math.inf, math.inf], [4, 2]],
         "prod": [[1.0, 8], [math.nan, 2], [1, 1], [100, 16]],
         "mean": [[1.0, 8], [math.nan, 1.5], [math.nan, math.nan], [14 / 3, 8 / 3]],
     }
-    starts = {"sum": 1.0, "max": 6.0, "min": 0.5, "prod": 2.0}
-    for reduce, expected in due.items():
+    initial_values = {"sum": 1.0, "max": 6.0, "min": 0.5, "prod": 2.0}
+    for reduce, expected in expected_by_reduction.items():
         for kind in (torch.int32, torch.int64):
             for unsafe in (False, True):
                 result = torch.segment_reduce(
@@ -362,13 +381,18 @@ def reducing_segments(lab: Lab) -> None:
                     numpy.array(expected),
                     roundings=4.0,
                 )
-        if reduce in starts:
+        if reduce in initial_values:
             column = lab.put([2.0, 3, 4, 1], dtype=lab.dtype, requires_grad=True)
-            result = torch.segment_reduce(column, reduce, lengths=lab.put([2, 0, 2]), initial=starts[reduce])
-            fold = {"sum": [6.0, 1, 6], "max": [6.0, 6, 6], "min": [0.5, 0.5, 0.5], "prod": [12.0, 2, 8]}[
-                reduce
-            ]
-            lab.expect(f"{reduce} from {starts[reduce]}", result, fold)
+            result = torch.segment_reduce(
+                column, reduce, lengths=lab.put([2, 0, 2]), initial=initial_values[reduce]
+            )
+            expected_result = {
+                "sum": [6.0, 1, 6],
+                "max": [6.0, 6, 6],
+                "min": [0.5, 0.5, 0.5],
+                "prod": [12.0, 2, 8],
+            }[reduce]
+            lab.expect(f"{reduce} from {initial_values[reduce]}", result, expected_result)
     for reduce, gradient in {
         "sum": [1.0, 1, 1, 1],
         "mean": [0.5, 0.5, 0.5, 0.5],
@@ -381,7 +405,7 @@ def reducing_segments(lab: Lab) -> None:
         lab.expect(f"gradient of {reduce}", column.grad, gradient)
     deep = lab.integers(5, 2, 3, low=0, high=5)
     result = torch.segment_reduce(deep, "sum", lengths=lab.put([0, 2, 3, 0]))
-    array = values(deep)
+    array = to_wide_array(deep)
     lab.expect(
         "three dimensions",
         result,

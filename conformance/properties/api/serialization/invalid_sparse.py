@@ -1,4 +1,4 @@
-"""Saved sparse tensors of which the parts do not fit together."""
+"""Check saved sparse tensors whose parts are inconsistent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.behaviours.lab import Lab
 
 
 class _Forged:
-    """Pickles as a sparse tensor of given parts."""
+    """An object that pickles as a sparse tensor with the given parts."""
 
     def __init__(self, layout: torch.layout, parts: tuple[Any, ...]) -> None:
         self.layout, self.parts = layout, parts
@@ -24,7 +24,7 @@ class _Forged:
 @behaviour("serialization", capabilities=("sparse", "sparse_compressed"), sees=("error", "message"))
 def saved_sparse_that_does_not_fit(lab: Lab) -> None:
     """A saved sparse tensor of any layout whose indices or values do not fit its size is refused when it is
-    loaded with the check of invariants, from a file with weights alone and from one with any object.
+    loaded with check_sparse_tensor_invariants, with and without weights_only.
     """
     dense = lab.put([[0.0, 2.0, 0.0], [3.0, 0.0, 4.0]])
     for layout in (
@@ -37,33 +37,33 @@ def saved_sparse_that_does_not_fit(lab: Lab) -> None:
         block = (1, 1) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
         tensor: Any = dense.to_sparse(layout=layout, blocksize=block)
         if layout is torch.sparse_coo:
-            given: tuple[Any, ...] = (tensor.indices(),)
+            indices: tuple[Any, ...] = (tensor.indices(),)
         elif layout in (torch.sparse_csr, torch.sparse_bsr):
-            given = (tensor.crow_indices(), tensor.col_indices())
+            indices = (tensor.crow_indices(), tensor.col_indices())
         else:
-            given = (tensor.ccol_indices(), tensor.row_indices())
+            indices = (tensor.ccol_indices(), tensor.row_indices())
         forged = {
-            "fits": (*given, tensor.values(), tensor.shape),
-            "an index too large": (*given[:-1], given[-1] + 7, tensor.values(), tensor.shape),
-            "values too few": (*given, tensor.values()[:2], tensor.shape),
+            "fits": (*indices, tensor.values(), tensor.shape),
+            "an index too large": (*indices[:-1], indices[-1] + 7, tensor.values(), tensor.shape),
+            "values too few": (*indices, tensor.values()[:2], tensor.shape),
         }
         for name, parts in forged.items():
             buffer = io.BytesIO()
             torch.save({"x": _Forged(layout, parts)}, buffer)
 
             def load(weights: bool, buffer: io.BytesIO = buffer) -> Any:
-                # To the host: torch checks compressed tensors on devices of a list of its own only.
+                # Loaded on the host, because torch checks compressed tensors only on devices of a fixed list.
                 buffer.seek(0)
                 with torch.sparse.check_sparse_tensor_invariants():
                     return torch.load(buffer, map_location="cpu", weights_only=weights)["x"]
 
             for weights in (False, True):
-                word = f"{layout}: {name}, weights alone {weights}"
+                label = f"{layout}: {name}, weights alone {weights}"
                 if name == "fits":
-                    lab.same(word, load(weights).to_dense(), host=True)
+                    lab.same(label, load(weights).to_dense(), host=True)
                 else:
                     lab.raises(
-                        word,
+                        label,
                         lambda load=load, weights=weights: load(weights),  # type: ignore[misc]
                         match="inconsistent|not satisfied|same nnz|equal to nnz",
                     )

@@ -1,4 +1,4 @@
-"""Saving and loading."""
+"""Check saving and loading."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
 
-def saved(thing: Any, **options: Any) -> io.BytesIO:
-    """A buffer that holds ``thing``, at its start."""
+def saved_to_buffer(value: Any, **options: Any) -> io.BytesIO:
+    """Return a buffer, positioned at its start, that contains the saved value."""
     buffer = io.BytesIO()
-    torch.save(thing, buffer, **options)
+    torch.save(value, buffer, **options)
     buffer.seek(0)
     return buffer
 
 
-def again(thing: Any, **options: Any) -> Any:
-    """Save a value and load it again."""
-    return torch.load(saved(thing), **options)
+def save_and_load(value: Any, **options: Any) -> Any:
+    """Save a value and return the loaded copy."""
+    return torch.load(saved_to_buffer(value), **options)
 
 
 @behaviour("serialization", dtypes=ALL, level="core", sees=("value",))
 def saved_tensors(lab: Lab) -> None:
-    """A saved tensor loads to its device with values, dtype, shape and strides, by either reader and either
-    format.
+    """A saved tensor loads on its device with its values, dtype, shape and strides, with and without
+    weights_only and in both file formats.
     """
     base = lab.integers(3, 4) + lab.integers(3, 4)
     parts = {
@@ -47,32 +47,34 @@ def saved_tensors(lab: Lab) -> None:
     for name, part in parts.items():
         for weights_only in (True, False):
             lab.same(
-                f"{name}, weights_only={weights_only}", again(part, weights_only=weights_only), strides=True
+                f"{name}, weights_only={weights_only}",
+                save_and_load(part, weights_only=weights_only),
+                strides=True,
             )
-        old = torch.load(saved(part, _use_new_zipfile_serialization=False))
+        old = torch.load(saved_to_buffer(part, _use_new_zipfile_serialization=False))
         lab.same(f"{name} in the old format", old, strides=True)
     lab.same("pickled", pickle.loads(pickle.dumps(base)))
     lab.same(
         "pickled by each protocol", [pickle.loads(pickle.dumps(base, protocol)) for protocol in (2, 4, 5)]
     )
-    first = again(base)
+    first = save_and_load(base)
     lab.apart("a tensor and what was loaded", base, first)
     lab.holds("the device is that of the tensor", first.device == base.device)
 
 
 @behaviour("serialization", level="core", sees=("value",))
 def saved_sharing(lab: Lab) -> None:
-    """Tensors that share memory share it after loading; one object stays one object, and only memory in use
-    is distinguished.
+    """Tensors that share memory share it after loading, and one object stays one object. The whole storage of
+    a view is saved.
     """
     base = lab.integers(5, 5) * 1
-    thing = [base, base, base[1:3], base.view(25)[2:9], base.clone(), base.t()]
+    tensors = [base, base, base[1:3], base.view(25)[2:9], base.clone(), base.t()]
     for name, loaded in (
-        ("the new format", again(thing)),
-        ("the old format", torch.load(saved(thing, _use_new_zipfile_serialization=False))),
-        ("weights_only=False", again(thing, weights_only=False)),
-        ("pickle", pickle.loads(pickle.dumps(thing[:4]))),
-        ("deepcopy", copy.deepcopy(thing)),
+        ("the new format", save_and_load(tensors)),
+        ("the old format", torch.load(saved_to_buffer(tensors, _use_new_zipfile_serialization=False))),
+        ("weights_only=False", save_and_load(tensors, weights_only=False)),
+        ("pickle", pickle.loads(pickle.dumps(tensors[:4]))),
+        ("deepcopy", copy.deepcopy(tensors)),
     ):
         lab.same(f"{name}: values", list(loaded[:4]))
         if name == "pickle":
@@ -85,15 +87,13 @@ def saved_sharing(lab: Lab) -> None:
         lab.same(f"{name}: after a write", loaded[0])
         lab.same(f"{name}: the clone after it", loaded[4])
     views = torch.arange(100.0, device=lab.device)[:2]
-    lab.holds("the whole storage of a view is saved", again(views).untyped_storage().nbytes() == 400)
-    lab.holds("that of its clone is small", again(views.clone()).untyped_storage().nbytes() == 8)
+    lab.holds("the whole storage of a view is saved", save_and_load(views).untyped_storage().nbytes() == 400)
+    lab.holds("that of its clone is small", save_and_load(views.clone()).untyped_storage().nbytes() == 8)
 
 
 @behaviour("serialization", level="core", sees=("value",))
 def map_locations(lab: Lab) -> None:
-    """map_location moves what is loaded: by name, device, dictionary or function; a device of the host gives
-    plain tensors.
-    """
+    """map_location moves loaded tensors to a device by name, device, dictionary or function."""
     base = lab.integers(2, 3) * 1
     state = {"weight": base, "step": 3, "nested": [base[0]]}
     device = str(base.device)
@@ -105,7 +105,7 @@ def map_locations(lab: Lab) -> None:
         "a function": lambda storage, where: storage.cpu(),
         "a function by name": lambda storage, where: storage if where == "cpu" else storage.cpu(),
     }.items():
-        loaded = torch.load(saved(state), map_location=location)
+        loaded = torch.load(saved_to_buffer(state), map_location=location)
         lab.same(f"to the host by {name}", loaded["weight"], host=True)
         lab.shares(f"by {name}, a tensor and its row", loaded["weight"], loaded["nested"][0])
     host = {"weight": base.cpu()}
@@ -114,27 +114,31 @@ def map_locations(lab: Lab) -> None:
         "a device": lab.device,
         "a dictionary": {"cpu": device},
     }.items():
-        lab.same(f"to the device by {name}", torch.load(saved(host), map_location=location)["weight"])
-    lab.same("nothing to move", torch.load(saved(state), map_location={})["weight"])
+        lab.same(
+            f"to the device by {name}", torch.load(saved_to_buffer(host), map_location=location)["weight"]
+        )
+    lab.same("nothing to move", torch.load(saved_to_buffer(state), map_location={})["weight"])
     with torch.device(lab.device):
-        lab.same("under torch.device", torch.load(saved(host))["weight"].shape)
-    meta = torch.load(saved(state), map_location="meta")["weight"]
+        lab.same("under torch.device", torch.load(saved_to_buffer(host))["weight"].shape)
+    meta = torch.load(saved_to_buffer(state), map_location="meta")["weight"]
     lab.expect("to meta", [meta.device.type, list(meta.shape)], ["meta", [2, 3]])
     lab.raises(
         "a dictionary that names no device",
-        lambda: torch.load(saved(state), map_location={device: "nosuch"}),
+        lambda: torch.load(saved_to_buffer(state), map_location={device: "nosuch"}),
         RuntimeError,
         AttributeError,
     )
     lab.raises(
-        "a device that is not there", lambda: torch.load(saved(state), map_location="nosuch:0"), RuntimeError
+        "a device that is not there",
+        lambda: torch.load(saved_to_buffer(state), map_location="nosuch:0"),
+        RuntimeError,
     )
 
 
 @behaviour("serialization", level="core", sees=("value",))
 def save_targets(lab: Lab) -> None:
-    """torch.save writes to paths, files, buffers and compressed files, after other data too; torch.load reads
-    them.
+    """torch.save writes to paths, files, buffers and compressed files, also after other data. torch.load
+    reads all of them.
     """
     base = lab.integers(4, 4) * 1
     with tempfile.TemporaryDirectory(suffix="é パス") as folder:
@@ -165,11 +169,15 @@ def save_targets(lab: Lab) -> None:
         lab.expect("a number between", pickle.load(buffer), number)
         lab.same("a tensor between", torch.load(buffer))
     fake = torch.tensor([80, 75, 5, 6] + [0] * 100, dtype=torch.uint8, device=lab.device)
-    lab.same("bytes that look like a zip", torch.load(saved(fake, _use_new_zipfile_serialization=False)))
+    lab.same(
+        "bytes that look like a zip", torch.load(saved_to_buffer(fake, _use_new_zipfile_serialization=False))
+    )
 
 
-class _Reader(io.RawIOBase):
-    """A file with only the methods that torch.load documents; it records whether ``readinto`` was used."""
+class _RecordingReader(io.RawIOBase):
+    """A file with only the methods that torch.load documents. It records the use of ``read`` and
+    ``readinto``.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.inner = io.BytesIO(data)
@@ -193,8 +201,8 @@ class _Reader(io.RawIOBase):
         return self.inner.tell()
 
 
-class _Once:
-    """A stream that cannot be rewound."""
+class _Unseekable:
+    """A stream without ``seek`` and ``tell``."""
 
     def __init__(self, data: bytes) -> None:
         self.inner = io.BytesIO(data)
@@ -208,17 +216,19 @@ class _Once:
 
 @behaviour("serialization", sees=("value", "error", "message"))
 def file_like_objects(lab: Lab) -> None:
-    """torch.load accepts any object with read, readline, seek and tell, and uses readinto if there is one;
-    less is refused.
+    """torch.load accepts any object with read, readline, seek and tell, and uses readinto if it exists. An
+    object without seek is refused.
     """
     base = lab.integers(30, 40) * 1
     for zipped in (True, False):
-        data = saved(base, _use_new_zipfile_serialization=zipped).getvalue()
-        reader = _Reader(data)
+        data = saved_to_buffer(base, _use_new_zipfile_serialization=zipped).getvalue()
+        reader = _RecordingReader(data)
         lab.same(f"a reader, zip={zipped}", torch.load(reader))  # type: ignore[arg-type]
         lab.holds(f"readinto is used, zip={zipped}", "readinto" in reader.used)
-    data = saved(base).getvalue()
-    lab.raises("a stream that cannot seek", lambda: torch.load(_Once(data)), AttributeError, match="seekable")  # type: ignore[arg-type]
+    data = saved_to_buffer(base).getvalue()
+    lab.raises(
+        "a stream that cannot seek", lambda: torch.load(_Unseekable(data)), AttributeError, match="seekable"
+    )  # type: ignore[arg-type]
     lab.raises("saving into a tensor", lambda: torch.save("text", base), AttributeError, TypeError)  # type: ignore[arg-type]
     lab.raises("saving into a list", lambda: torch.save(base, []), AttributeError, TypeError)  # type: ignore[arg-type]
     lab.raises("an empty file", lambda: torch.load(io.BytesIO()), EOFError, RuntimeError)
@@ -251,8 +261,8 @@ Pair = collections.namedtuple("Pair", ["left", "right"])
 
 @behaviour("serialization", level="core", sees=("value", "error"))
 def weights_only_loading(lab: Lab) -> None:
-    """A weights-only load accepts tensors in plain containers and numbers, and refuses everything else by
-    name.
+    """A weights-only load accepts tensors in plain containers, numbers and allowed classes. It refuses any
+    other class and names it.
     """
     base = lab.integers(2, 2) * 1
     state = collections.OrderedDict(
@@ -266,61 +276,68 @@ def weights_only_loading(lab: Lab) -> None:
         kinds={1, 2},
         nested={"a": {"b": [base[0]]}},
     )
-    loaded = again(state)
+    loaded = save_and_load(state)
     lab.same("tensors", [loaded["weight"], loaded["nested"]["a"]["b"][0], loaded["parameter"].detach()])
     lab.holds("a parameter stays one", isinstance(loaded["parameter"], torch.nn.Parameter))
     lab.same("the others", [loaded[key] for key in ("numbers", "words", "size", "dtype", "device", "kinds")])
     lab.same("the order of keys", list(loaded))
     lab.raises(
         "a function to call",
-        lambda: again(Greeting(), weights_only=True),
+        lambda: save_and_load(Greeting(), weights_only=True),
         pickle.UnpicklingError,
         match="(?i)weights_only|unsupported",
     )
-    lab.raises("by default, too", lambda: again(Greeting()), pickle.UnpicklingError, match="(?i)weights")
-    lab.raises("a module", lambda: again(torch.nn.Linear(1, 1)), pickle.UnpicklingError, match="Linear")
-    lab.raises("another class", lambda: again(Pair(base, 1)), pickle.UnpicklingError, match="Pair")
+    lab.raises(
+        "by default, too", lambda: save_and_load(Greeting()), pickle.UnpicklingError, match="(?i)weights"
+    )
+    lab.raises(
+        "a module", lambda: save_and_load(torch.nn.Linear(1, 1)), pickle.UnpicklingError, match="Linear"
+    )
+    lab.raises("another class", lambda: save_and_load(Pair(base, 1)), pickle.UnpicklingError, match="Pair")
     with torch.serialization.safe_globals([Pair]):
-        lab.same("a class that was allowed", list(again(Pair(base, 1))))
-    lab.raises("after that", lambda: again(Pair(base, 1)), pickle.UnpicklingError, match="Pair")
-    lab.same("without the limit", list(again(Pair(base, 1), weights_only=False)))
+        lab.same("a class that was allowed", list(save_and_load(Pair(base, 1))))
+    lab.raises("after that", lambda: save_and_load(Pair(base, 1)), pickle.UnpicklingError, match="Pair")
+    lab.same("without the limit", list(save_and_load(Pair(base, 1), weights_only=False)))
     module = torch.nn.Linear(2, 2, device=lab.device)
     with torch.no_grad():
         module.weight.copy_(base)
-    lab.same("a state dict", again(module.state_dict())["weight"])
-    whole = again(module, weights_only=False)
+    lab.same("a state dict", save_and_load(module.state_dict())["weight"])
+    whole = save_and_load(module, weights_only=False)
     lab.same("a module without the limit", whole.weight.detach())
 
 
 @behaviour("serialization", sees=("value",))
 def saved_attributes_and_bits(lab: Lab) -> None:
-    """Gradients' flags, attributes in Python, conjugate and negative bits come back with what was saved."""
+    """requires_grad, Python attributes, and conjugate and negative bits are the same after loading."""
     base: Any = lab.floats(2, 2) * 1
     base.note = "kept"
     for weights_only in (True, False):
-        lab.expect(f"an attribute, {weights_only}", again(base, weights_only=weights_only).note, "kept")
+        lab.expect(
+            f"an attribute, {weights_only}", save_and_load(base, weights_only=weights_only).note, "kept"
+        )
         leaf = base.detach().clone().requires_grad_()
         lab.same(
-            f"gradients are required, {weights_only}", again(leaf, weights_only=weights_only).requires_grad
+            f"gradients are required, {weights_only}",
+            save_and_load(leaf, weights_only=weights_only).requires_grad,
         )
         weight = torch.nn.Parameter(base.detach().clone(), requires_grad=False)
-        loaded = again(weight, weights_only=weights_only)
+        loaded = save_and_load(weight, weights_only=weights_only)
         lab.same(f"a frozen parameter, {weights_only}", [loaded.requires_grad, type(loaded).__name__])
         turned = torch.tensor([1 + 2j, 3j], device=lab.device).conj()
-        loaded_view = again(turned, weights_only=weights_only)
+        loaded_view = save_and_load(turned, weights_only=weights_only)
         lab.expect(f"a conjugate, {weights_only}", loaded_view.resolve_conj(), [1 - 2j, -3j])
-        negative = again(turned.imag, weights_only=weights_only)
+        negative = save_and_load(turned.imag, weights_only=weights_only)
         lab.expect(f"a negative view, {weights_only}", negative.resolve_neg(), [-2.0, -3.0])
     lab.same("pickled", pickle.loads(pickle.dumps(turned)).resolve_conj())
     lab.same("pickled flags", pickle.loads(pickle.dumps(leaf)).requires_grad)
-    lab.same("a dtype", [pickle.loads(pickle.dumps(torch.int16)), again(torch.bfloat16)])
-    lab.same("a size", [pickle.loads(pickle.dumps(base.shape)), again(base.shape)])
+    lab.same("a dtype", [pickle.loads(pickle.dumps(torch.int16)), save_and_load(torch.bfloat16)])
+    lab.same("a size", [pickle.loads(pickle.dumps(base.shape)), save_and_load(base.shape)])
     lab.holds(
         "a device", pickle.loads(pickle.dumps(base.device)) == base.device == copy.deepcopy(base.device)
     )
     lab.raises(
         "a view as another dtype beside its base",
-        lambda: saved([base, base.view(torch.int32)]),
+        lambda: saved_to_buffer([base, base.view(torch.int32)]),
         RuntimeError,
         match="view the same data as different types",
     )
@@ -332,13 +349,13 @@ def saved_attributes_and_bits(lab: Lab) -> None:
     sees=("value",),
 )
 def saved_rare_dtypes(lab: Lab) -> None:
-    """Tensors of rarer dtypes and views of them load as they were saved."""
+    """Tensors of rare dtypes, and views of them, load unchanged."""
     bytes_of = torch.arange(64, dtype=torch.uint8, device=lab.device) ^ torch.ones(
         64, dtype=torch.uint8, device=lab.device
     )
     base = bytes_of.view(lab.dtype)
     for weights_only in (True, False):
-        loaded = again({"all": base, "odd": base[1::2]}, weights_only=weights_only)
+        loaded = save_and_load({"all": base, "odd": base[1::2]}, weights_only=weights_only)
         lab.same(
             f"bytes, {weights_only}",
             [loaded["all"].view(torch.uint8), loaded["all"].dtype, loaded["odd"].shape],
@@ -346,13 +363,16 @@ def saved_rare_dtypes(lab: Lab) -> None:
         lab.shares(f"a tensor and its part, {weights_only}", loaded["all"], loaded["odd"])
     lab.same(
         "meta",
-        [again(torch.empty(3, 4, device="meta")).shape, again(torch.empty(2, device="meta")).device.type],
+        [
+            save_and_load(torch.empty(3, 4, device="meta")).shape,
+            save_and_load(torch.empty(2, device="meta")).device.type,
+        ],
     )
 
 
 @behaviour("serialization", capabilities=("sparse", "sparse_compressed"), sees=("value",))
 def saved_sparse(lab: Lab) -> None:
-    """Sparse tensors load in their layout with values, size and coalescing; contradictions are refused."""
+    """Sparse tensors load with their layout, values, size and coalesced state."""
     dense = lab.put([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 2.0, 0.0], [0.0] * 4, [3.0, 0.0, 0.0, 4.0]]) * 1
     sparse_tensors = {
         "COO": dense.to_sparse(),
@@ -363,24 +383,26 @@ def saved_sparse(lab: Lab) -> None:
     }
     for name, sparse in sparse_tensors.items():
         for weights_only in (True, False):
-            loaded = again({"x": sparse}, weights_only=weights_only)["x"]
+            loaded = save_and_load({"x": sparse}, weights_only=weights_only)["x"]
             lab.same(f"{name}, {weights_only}", [loaded.layout, loaded.shape, loaded.to_dense()])
-        lab.same(f"{name}, moved", torch.load(saved(sparse), map_location="cpu").to_dense(), host=True)
-    again_coo = again(sparse_tensors["COO"])
+        lab.same(
+            f"{name}, moved", torch.load(saved_to_buffer(sparse), map_location="cpu").to_dense(), host=True
+        )
+    again_coo = save_and_load(sparse_tensors["COO"])
     lab.same("coalesced", again_coo.is_coalesced())
     loose = torch.sparse_coo_tensor(lab.put([[0, 0]]), lab.put([1.0, 2.0]), (2,), device=lab.device)
-    lab.same("not coalesced", [again(loose).is_coalesced(), again(loose).to_dense()])
+    lab.same("not coalesced", [save_and_load(loose).is_coalesced(), save_and_load(loose).to_dense()])
 
 
 @behaviour("serialization", level="training", capabilities=("autograd",), sees=("value",))
 def saved_training(lab: Lab) -> None:
-    """State of modules, optimizers and schedulers loads on the device and on the host, and training goes on
-    alike.
+    """The states of modules, optimizers and schedulers load on the device and on the host, and training
+    continues with the same results.
     """
     weights = lab.floats(2, 3)
     inputs = lab.floats(4, 3)
 
-    def fresh() -> tuple[torch.nn.Linear, torch.optim.Optimizer, Any]:
+    def new_training() -> tuple[torch.nn.Linear, torch.optim.Optimizer, Any]:
         module = torch.nn.Linear(3, 2, bias=False, device=lab.device)
         with torch.no_grad():
             module.weight.copy_(weights)
@@ -393,18 +415,18 @@ def saved_training(lab: Lab) -> None:
         optimizer.step()
         scheduler.step()
 
-    first = fresh()
+    first = new_training()
     step(*first)
-    buffer = saved([part.state_dict() for part in first])
+    buffer = saved_to_buffer([part.state_dict() for part in first])
     step(*first)
     lab.close("the weights of a run without pause", first[0].weight.detach(), roundings=64)
     for location in (None, "cpu"):
         buffer.seek(0)
-        restored = fresh()
+        restored = new_training()
         for part, state in zip(restored, torch.load(buffer, map_location=location), strict=True):
             part.load_state_dict(state)
         step(*restored)
         lab.close(
             f"the weights of a run loaded by way of {location}", restored[0].weight.detach(), roundings=64
         )
-    lab.same("the state of the scheduler", again(first[2].state_dict())["last_epoch"])
+    lab.same("the state of the scheduler", save_and_load(first[2].state_dict())["last_epoch"])

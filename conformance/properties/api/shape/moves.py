@@ -1,4 +1,4 @@
-"""Functions that move elements: flip, roll, rot90, diag, trace, nonzero, clamp and joining."""
+"""Check functions that move elements: flip, roll, rot90, diag, trace, nonzero, clamp and joining."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, COMPLEX, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import from_array, refuses_two_devices, values
+from conformance.properties.api._numpy_values import (
+    expect_error_for_two_devices,
+    tensor_from_array,
+    to_wide_array,
+)
 
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
 def flipping(lab: Lab) -> None:
-    """flip, fliplr and flipud reverse the order of the elements of dimensions into new memory; a dimension
-    that does not exist or appears twice is an error.
+    """flip, fliplr and flipud reverse the elements along dimensions into new memory. A dimension that does
+    not exist or appears twice is an error.
     """
     base = lab.integers(2, 3, 4, low=0, high=6)
-    array = values(base)
+    array = to_wide_array(base)
     for dims in ((0,), (1,), (2,), (0, 2), (-1, 1), (0, 1, 2), ()):
         result = base.flip(dims)
         lab.expect(f"flip{dims}", result, numpy.flip(array, dims))
@@ -36,7 +40,7 @@ def flipping(lab: Lab) -> None:
     )
     lab.same("flip of nothing and of a number", [base[:0].flip(0, 1), base[0, 0, 0].flip(())])
     long = lab.integers(2, 3000, low=0, high=6)
-    lab.expect("flip of long rows", long.flip(1), numpy.flip(values(long), 1))
+    lab.expect("flip of long rows", long.flip(1), numpy.flip(to_wide_array(long), 1))
     lab.raises("flip a dimension that does not exist", lambda: base.flip(3), IndexError, match="(?i)dim")
     lab.raises("flip twice the same", lambda: base.flip(0, -3), match="(?i)multiple times")
     lab.raises("fliplr of a vector", lambda: torch.fliplr(base[0, 0]), match="(?i)2")
@@ -45,11 +49,11 @@ def flipping(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64", "complex64", "bool"), level="core", sees=("value", "error"))
 def turning_and_rolling(lab: Lab) -> None:
-    """rot90 turns a plane by quarters, in either direction and by more than four; roll moves elements around
-    the end.
+    """rot90 rotates a plane by quarter turns, in both directions and by more than four. roll shifts elements
+    cyclically.
     """
     base = lab.integers(3, 4, 2, low=0, high=6)
-    array = values(base)
+    array = to_wide_array(base)
     for turns in (-5, -1, 0, 1, 2, 3, 4, 7):
         for dims in ((0, 1), (1, 0), (-1, 0)):
             lab.expect(
@@ -73,11 +77,11 @@ def turning_and_rolling(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
 def diagonals(lab: Lab) -> None:
-    """diag, diagonal, diagflat, diag_embed, trace, tril and triu agree with NumPy for every offset, also one
-    beyond the matrix.
+    """diag, diagonal, diagflat, diag_embed, trace, tril and triu agree with NumPy for every offset, including
+    offsets beyond the matrix.
     """
     base = lab.integers(3, 5, low=0, high=4)
-    array = values(base)
+    array = to_wide_array(base)
     for offset in (-4, -3, -1, 0, 1, 4, 6):
         lab.expect(f"diagonal({offset})", base.diagonal(offset), numpy.diagonal(array, offset))
         lab.expect(f"diag({offset})", torch.diag(base, offset), numpy.diag(array, offset))
@@ -91,7 +95,7 @@ def diagonals(lab: Lab) -> None:
         lab.expect(
             name,
             cube.diagonal(offset, first_dim, second_dim),
-            numpy.diagonal(values(cube), offset, first_dim, second_dim),
+            numpy.diagonal(to_wide_array(cube), offset, first_dim, second_dim),
         )
     lab.same("diag_embed", [torch.diag_embed(base, o, 0, 2) for o in (-1, 0, 2)])
     lab.same("tril of a batch", [cube.tril(1), cube.triu(-1), cube.mT.tril()])
@@ -113,12 +117,12 @@ def diagonals(lab: Lab) -> None:
     sees=("value", "shape", "error"),
 )
 def nonzero_elements(lab: Lab) -> None:
-    """nonzero gives the indices of nonzero elements in order, as rows or as one tensor per dimension,
-    whatever the strides, and into out=; NaN is nonzero, -0.0 is zero.
+    """nonzero returns the indices of nonzero elements in order, as rows or as one tensor per dimension, for
+    any strides, and into out=. NaN is nonzero, -0.0 is zero.
     """
     for shape in ((5,), (3, 4), (2, 3, 4), (2, 1, 3, 2)):
         base = lab.integers(*shape, low=0, high=2)
-        array = values(base)
+        array = to_wide_array(base)
         expected = numpy.argwhere(array)
         lab.expect(f"of {shape}", base.nonzero(), expected)
         lab.expect(f"argwhere of {shape}", torch.argwhere(base), expected)
@@ -134,7 +138,7 @@ def nonzero_elements(lab: Lab) -> None:
         lab.expect(f"out of {shape}", out, expected)
         lab.expect(f"count of {shape}", torch.count_nonzero(base), numpy.count_nonzero(array))
     gapped = lab.integers(4, 6, low=0, high=2)[:, ::2]
-    lab.expect("with gaps", gapped.nonzero(), numpy.argwhere(values(gapped)))
+    lab.expect("with gaps", gapped.nonzero(), numpy.argwhere(to_wide_array(gapped)))
     lab.same("all zero", torch.zeros(3, 2, dtype=lab.dtype, device=lab.device).nonzero())
     lab.same("nothing", [base[:0].nonzero(), base[:0].nonzero(as_tuple=True)])
     number = lab.put(1, dtype=lab.dtype)
@@ -143,7 +147,7 @@ def nonzero_elements(lab: Lab) -> None:
     )
     lab.same("a number as a tuple", number.nonzero(as_tuple=True))
     large = lab.integers(3000, low=0, high=2)
-    lab.expect("many", large.nonzero()[:, 0], numpy.flatnonzero(values(large)))
+    lab.expect("many", large.nonzero()[:, 0], numpy.flatnonzero(to_wide_array(large)))
     if lab.dtype.is_floating_point:
         special = lab.put([0.0, -0.0, math.nan, math.inf, -math.inf], dtype=lab.dtype)
         lab.expect("special values", special.nonzero(), [[2], [3], [4]])
@@ -152,7 +156,7 @@ def nonzero_elements(lab: Lab) -> None:
         lambda: torch.nonzero(base, out=torch.empty(0, device=lab.device)),
         match="(?i)long|int",
     )
-    refuses_two_devices(
+    expect_error_for_two_devices(
         lab, "an out elsewhere", lambda: torch.nonzero(base, out=torch.empty(0, dtype=torch.int64))
     )
     lab.silent("nonzero without a choice of form", lambda: base.nonzero())
@@ -165,11 +169,11 @@ def nonzero_elements(lab: Lab) -> None:
     sees=("value", "error"),
 )
 def clamping(lab: Lab) -> None:
-    """clamp limits values to bounds given as numbers or tensors, either of which may be omitted; if the lower
-    bound is above the upper, the upper one wins; NaNs pass through.
+    """clamp limits values to bounds, which are numbers or tensors and can be omitted. If the lower bound is
+    above the upper bound, the upper bound applies. NaN propagates.
     """
     base = lab.integers(4, 5, low=0, high=12)
-    array = values(base)
+    array = to_wide_array(base)
     for low, high in ((2, 7), (None, 5), (6, None), (8, 3)):
         expected = array if low is None else numpy.maximum(array, low)
         expected = expected if high is None else numpy.minimum(expected, high)
@@ -199,11 +203,11 @@ def clamping(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
 def joining(lab: Lab) -> None:
-    """cat, stack, hstack, vstack, dstack, column_stack, block_diag, tile and repeat join elements as NumPy
-    does; cat skips a one-dimensional tensor without elements.
+    """cat, stack, hstack, vstack, dstack, column_stack, block_diag, tile and repeat join elements like NumPy.
+    cat skips a one-dimensional tensor without elements.
     """
     upper, lower = lab.integers(2, 3, low=0, high=6), lab.integers(4, 3, low=0, high=6)
-    first, second = values(upper), values(lower)
+    first, second = to_wide_array(upper), to_wide_array(lower)
     lab.expect("cat", torch.cat([upper, lower]), numpy.concatenate([first, second]))
     lab.expect(
         "cat of transposes", torch.cat([upper.t(), lower.t()], -1), numpy.concatenate([first.T, second.T], -1)
@@ -216,12 +220,12 @@ def joining(lab: Lab) -> None:
     lab.expect("stack last", torch.stack([upper, lower[2:]], -1), numpy.stack([first, second[2:]], -1))
     for name in ("hstack", "vstack", "dstack", "column_stack"):
         pair = [upper, lower[:2]]
-        lab.expect(name, getattr(torch, name)(pair), getattr(numpy, name)([values(x) for x in pair]))
+        lab.expect(name, getattr(torch, name)(pair), getattr(numpy, name)([to_wide_array(x) for x in pair]))
         vectors = [upper[0], lower[1]]
         lab.expect(
             f"{name} of vectors",
             getattr(torch, name)(vectors),
-            getattr(numpy, name)([values(x) for x in vectors]),
+            getattr(numpy, name)([to_wide_array(x) for x in vectors]),
         )
     lab.same("block_diag", torch.block_diag(upper, lower[0], lab.integers(1, low=0)[0]))
     lab.expect("tile", upper.tile(2, 1, 2), numpy.tile(first, (2, 1, 2)))
@@ -246,18 +250,18 @@ def joining(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64", "complex64", "bool"), level="core", sees=("value",))
 def as_python_numbers(lab: Lab) -> None:
-    """tolist and item give Python numbers of the kind of the dtype, nested by dimension, whatever the
+    """tolist and item return Python numbers of the type that matches the dtype, nested by dimension, for any
     strides.
     """
     base = lab.integers(2, 3)
-    lab.expect("tolist", base.tolist(), values(base).tolist())
-    lab.expect("of a transpose", base.t().tolist(), values(base).T.tolist())
-    lab.expect("with gaps", base[:, ::2].tolist(), values(base)[:, ::2].tolist())
+    lab.expect("tolist", base.tolist(), to_wide_array(base).tolist())
+    lab.expect("of a transpose", base.t().tolist(), to_wide_array(base).T.tolist())
+    lab.expect("with gaps", base[:, ::2].tolist(), to_wide_array(base)[:, ::2].tolist())
     lab.expect("of nothing", [base[:0].tolist(), base[:, :0].tolist()], [[], [[], []]])
     lab.expect(
         "of a number",
         (base + base.new_ones(()))[1, 2].tolist(),
-        (values(base) + values(base.new_ones(())))[1, 2].item(),
+        (to_wide_array(base) + to_wide_array(base.new_ones(())))[1, 2].item(),
     )
     lab.same("types", [type(base[0, 0].tolist()).__name__, type(base[0, 0].item()).__name__])
 
@@ -267,6 +271,6 @@ def turning_complex_planes(lab: Lab) -> None:
     """rot90 of complex numbers moves them unchanged."""
     base = lab.integers(3, 3)
     for turns in range(-2, 5):
-        lab.expect(f"{turns} quarters", torch.rot90(base, turns), numpy.rot90(values(base), turns))
-    lab.expect("of a conjugate", torch.rot90(base.conj()), numpy.rot90(values(base).conj()))
-    lab.same("made from NumPy", from_array(lab, values(base)).rot90(2))
+        lab.expect(f"{turns} quarters", torch.rot90(base, turns), numpy.rot90(to_wide_array(base), turns))
+    lab.expect("of a conjugate", torch.rot90(base.conj()), numpy.rot90(to_wide_array(base).conj()))
+    lab.same("made from NumPy", tensor_from_array(lab, to_wide_array(base)).rot90(2))

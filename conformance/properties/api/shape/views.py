@@ -1,4 +1,4 @@
-"""Reshaping: view, reshape, flatten, resize_ and the functions that split and turn tensors."""
+"""Check reshaping: view, reshape, flatten, resize_, and functions that split and transpose tensors."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import values
+from conformance.properties.api._numpy_values import to_wide_array
 
 
 @behaviour("shape", dtypes=ALL, level="bringup", sees=("error", "shape"))
 def view_keeps_elements(lab: Lab) -> None:
-    """view gives the elements in order under another shape, works out one -1, and refuses shapes that its
-    strides cannot express.
+    """view returns the elements in order with another shape, infers one size of -1, and refuses shapes that
+    the strides cannot express.
     """
     base = lab.integers(3, 5, low=0, high=6)
     for shape in ((15,), (5, 3), (1, 15), (3, 1, 5), (-1,), (-1, 5), (5, -1), (1, 1, -1)):
-        lab.expect(f"view{shape}", base.view(shape), values(base).reshape(shape))
+        lab.expect(f"view{shape}", base.view(shape), to_wide_array(base).reshape(shape))
         lab.same(f"strides of view{shape}", base.view(*shape).stride())
     lab.raises("15 elements as 14", lambda: base.view(14), match="(?i)invalid")
     lab.raises("two -1", lambda: base.view(-1, -1), match="(?i)one dimension")
@@ -34,21 +34,23 @@ def view_keeps_elements(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "error"))
 def reshape_and_flatten(lab: Lab) -> None:
-    """reshape, flatten, unflatten and ravel give the elements in order whatever the strides; sizes that do
-    not fit and dimensions that do not exist are errors.
+    """reshape, flatten, unflatten and ravel return the elements in order for any strides. Sizes that do not
+    fit and dimensions that do not exist are errors.
     """
     base = lab.integers(2, 3, 4)
     turned = base.permute(2, 0, 1)
     for shape in ((24,), (4, 6), (-1, 3), (2, 2, 6), (1, -1)):
-        lab.expect(f"reshape{shape}", torch.reshape(base, shape), values(base).reshape(shape))
+        lab.expect(f"reshape{shape}", torch.reshape(base, shape), to_wide_array(base).reshape(shape))
         lab.expect(
-            f"turned reshape{shape}", turned.reshape(shape), values(base).transpose(2, 0, 1).reshape(shape)
+            f"turned reshape{shape}",
+            turned.reshape(shape),
+            to_wide_array(base).transpose(2, 0, 1).reshape(shape),
         )
     for bounds in ((0, -1), (0, 1), (1, 2), (-2, -1), (1, 1)):
         lab.same(f"flatten{bounds}", [x.flatten(*bounds) for x in (base, turned)])
     lab.same("flatten of no dimensions", lab.integers(1)[0].flatten())
     lab.same("unflatten", [base.unflatten(2, (2, -1)), base.unflatten(-2, (3, 1))])
-    lab.expect("ravel", turned.ravel(), values(base).transpose(2, 0, 1).ravel())
+    lab.expect("ravel", turned.ravel(), to_wide_array(base).transpose(2, 0, 1).ravel())
     lab.same("ravel of no dimensions", torch.ravel(lab.integers(1)[0]))
     lab.same("reshape_as", base.reshape_as(lab.integers(6, 4)))
     lab.same("nothing", [base[:0].reshape(shape) for shape in ((0, 7), (3, 0), (-1, 7))])
@@ -62,13 +64,13 @@ def reshape_and_flatten(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64"), level="core", sees=("shape", "error"))
 def expansion(lab: Lab) -> None:
-    """expand and broadcast_to repeat sizes of 1 and add dimensions in front; another size cannot grow, and a
-    dimension in front cannot be -1.
+    """expand and broadcast_to repeat dimensions of size 1 and add leading dimensions. No other size can grow,
+    and a leading dimension cannot be -1.
     """
     column = lab.integers(3, 1)
     row = lab.integers(4)
-    lab.expect("column", column.expand(3, 4), numpy.broadcast_to(values(column), (3, 4)))
-    lab.expect("row", row.expand(2, 3, 4), numpy.broadcast_to(values(row), (2, 3, 4)))
+    lab.expect("column", column.expand(3, 4), numpy.broadcast_to(to_wide_array(column), (3, 4)))
+    lab.expect("row", row.expand(2, 3, 4), numpy.broadcast_to(to_wide_array(row), (2, 3, 4)))
     lab.same("-1", [column.expand(-1, 2), row.expand(5, -1), column.expand(2, -1, -1)], strides=True)
     lab.same("no dimensions", lab.integers(1)[0].expand(2, 2))
     lab.same("nothing", [column[:0].expand(0, 4), lab.integers(1).expand(0), column.expand(0, 3, 1)])
@@ -89,8 +91,8 @@ def expansion(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
 def splitting(lab: Lab) -> None:
-    """split, chunk, narrow, unbind and tensor_split give the expected rows, the last of them shorter if the
-    sizes do not divide.
+    """split, chunk, narrow, unbind and tensor_split return the expected parts. The last part of split and
+    chunk is smaller if the size is not divisible.
     """
     base = lab.integers(7, 3, low=0, high=6)
     lab.same("split", list(base.split(3)))
@@ -110,12 +112,12 @@ def splitting(lab: Lab) -> None:
         expected = [part.tolist() for part in numpy.array_split(numpy.arange(7), sections)]
         result = lab.put(torch.arange(7)).tensor_split(sections)
         lab.expect(f"tensor_split into {sections}", [part.tolist() for part in result], expected)
-    for places in ((2,), (1, 4), (0, 3, 3), (5, 2), (2, 20), (-3,)):
-        expected = [part.tolist() for part in numpy.array_split(numpy.arange(7), places)]
-        result = lab.put(torch.arange(7)).tensor_split(places)
-        lab.expect(f"tensor_split at {places}", [part.tolist() for part in result], expected)
-    where = torch.tensor([2, 5])
-    lab.same("tensor_split at places in a tensor of the host", list(base.tensor_split(where)))
+    for split_points in ((2,), (1, 4), (0, 3, 3), (5, 2), (2, 20), (-3,)):
+        expected = [part.tolist() for part in numpy.array_split(numpy.arange(7), split_points)]
+        result = lab.put(torch.arange(7)).tensor_split(split_points)
+        lab.expect(f"tensor_split at {split_points}", [part.tolist() for part in result], expected)
+    host_split_points = torch.tensor([2, 5])
+    lab.same("tensor_split at places in a tensor of the host", list(base.tensor_split(host_split_points)))
     lab.same("sections in a tensor of the host", list(torch.tensor_split(base, torch.tensor(3), 0)))
     lab.raises("split into 0", lambda: base.split(0), match="(?i)split")
     lab.raises("split to other sizes", lambda: base.split([3, 3]), match="(?i)split")
@@ -135,11 +137,11 @@ def splitting(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "error"))
 def transposing(lab: Lab) -> None:
-    """transpose, permute, t, T, mT, swapdims and movedim are NumPy's; dimensions may be negative, must exist
-    and may appear once.
+    """transpose, permute, t, T, mT, swapdims and movedim agree with NumPy. Dimensions may be negative, must
+    exist, and may appear only once.
     """
     base = lab.integers(2, 3, 4, 2)
-    array = values(base)
+    array = to_wide_array(base)
     for first_dim in range(-4, 4):
         for second_dim in (0, -1, 2):
             lab.expect(
@@ -156,7 +158,7 @@ def transposing(lab: Lab) -> None:
     lab.same("t of vectors and numbers", [lab.integers(3).t(), lab.integers(1)[0].t()])
     lab.same("no dimensions", [lab.integers(1)[0].transpose(0, 0), lab.integers(1)[0].permute(())])
     large = lab.integers(130, 67, low=1)
-    lab.expect("a large matrix", large.t().contiguous(), values(large).T)
+    lab.expect("a large matrix", large.t().contiguous(), to_wide_array(large).T)
     lab.raises(
         "transpose a dimension that does not exist", lambda: base.transpose(0, 4), IndexError, match="(?i)dim"
     )
@@ -175,20 +177,20 @@ def transposing(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value",))
 def resizing_in_place(lab: Lab) -> None:
-    """resize_ and resize_as_ change shape and strides in place, keep the first elements of the memory, grow
-    it if it is too short and never shrink it.
+    """resize_ and resize_as_ change shape and strides in place and keep the first elements of the memory.
+    They enlarge the memory if it is too small and never shrink it.
     """
     base = lab.integers(2, 3, low=0, high=6)
-    kept = values(base).ravel()
+    elements_before = to_wide_array(base).ravel()
     result = base.resize_(3, 2)
     lab.holds("resize_ returns its input", result is base)
-    lab.expect("the same number", base, kept.reshape(3, 2))
+    lab.expect("the same number", base, elements_before.reshape(3, 2))
     size = base.untyped_storage().nbytes()
     base.resize_(2)
-    lab.expect("fewer", base, kept[:2])
+    lab.expect("fewer", base, elements_before[:2])
     lab.expect("the memory after fewer", base.untyped_storage().nbytes(), size)
     base.resize_(4, 3)
-    lab.expect("the first of more", base.view(-1)[:6], kept)
+    lab.expect("the first of more", base.view(-1)[:6], elements_before)
     lab.same("shape and strides of more", (base.shape, base.stride()))
     lab.holds("the memory has grown", base.untyped_storage().nbytes() >= 12 * base.element_size())
     lab.same("nothing", (base.resize_(0, 4).shape, base.stride()))
@@ -200,8 +202,8 @@ def resizing_in_place(lab: Lab) -> None:
 
 @behaviour("shape", capabilities=("channels_last",), sees=("error",))
 def resizing_to_memory_formats(lab: Lab) -> None:
-    """resize_ and resize_as_ take a memory format, resize_as_ with preserve_format that of the other tensor,
-    which resize_ itself cannot take; a tensor that already has the shape keeps its strides.
+    """resize_ and resize_as_ accept a memory format. preserve_format copies the other tensor's format in
+    resize_as_ and is refused by resize_. A tensor that already has the shape keeps its strides.
     """
     base = lab.integers(2, 3, 4, 5)
     last = base.to(memory_format=torch.channels_last)
@@ -230,7 +232,7 @@ def resizing_to_memory_formats(lab: Lab) -> None:
 
 @behaviour("shape", sees=("error",))
 def sizes_beyond_memory(lab: Lab) -> None:
-    """resize_ and empty refuse sizes whose product or number of bytes does not fit in a 64-bit integer."""
+    """resize_ refuses sizes whose product or number of bytes does not fit in a 64-bit integer."""
     base = lab.integers(2)
     lab.raises("a product beyond 64 bits", lambda: base.resize_(2**40, 2**40), RuntimeError, TypeError)
     lab.raises("bytes beyond 64 bits", lambda: base.resize_(2**62, 2), RuntimeError, TypeError)
@@ -239,8 +241,8 @@ def sizes_beyond_memory(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64"), level="core", sees=("value",))
 def contiguity(lab: Lab) -> None:
-    """is_contiguous follows from sizes and strides alone: dimensions of size 1 and tensors without elements
-    may have any stride; contiguous lays rows out one after another.
+    """is_contiguous depends only on sizes and strides. Dimensions of size 1 and tensors without elements may
+    have any stride. contiguous returns elements in row-major order.
     """
     base = lab.integers(4, 1, 5)
     lab.expect("base", base.is_contiguous(), True)
@@ -258,8 +260,8 @@ def contiguity(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64"), level="core", sees=("shape", "error"))
 def at_least_so_many_dimensions(lab: Lab) -> None:
-    """atleast_1d, atleast_2d and atleast_3d add dimensions as NumPy does, to one tensor and to several."""
-    given = [
+    """atleast_1d, atleast_2d and atleast_3d add dimensions like NumPy, for one tensor and for several."""
+    tensors = [
         lab.integers(1)[0],
         lab.integers(3),
         lab.integers(2, 3),
@@ -268,17 +270,19 @@ def at_least_so_many_dimensions(lab: Lab) -> None:
     ]
     for name in ("atleast_1d", "atleast_2d", "atleast_3d"):
         function, reference = getattr(torch, name), getattr(numpy, name)
-        for tensor in given:
-            lab.expect(f"{name} of {tensor.dim()} dimensions", function(tensor), reference(values(tensor)))
-        lab.same(f"{name} of several", list(function(*given)))
-        lab.same(f"{name} of a list", list(function(given)))
+        for tensor in tensors:
+            lab.expect(
+                f"{name} of {tensor.dim()} dimensions", function(tensor), reference(to_wide_array(tensor))
+            )
+        lab.same(f"{name} of several", list(function(*tensors)))
+        lab.same(f"{name} of a list", list(function(tensors)))
         lab.raises(f"{name} of a number", lambda: function(3), TypeError, RuntimeError)
 
 
 @behaviour("shape", capabilities=("autograd",), level="training", sees=("value",))
 def backward_through_shapes(lab: Lab) -> None:
-    """Gradients go back to the elements that were moved: through atleast_nd, expand, reshape, split, flip,
-    repeat, roll and movedim.
+    """Gradients return to the elements that were moved by atleast_3d, expand, reshape, split, flip, repeat,
+    roll, movedim, diagonal, unfold and masked_select.
     """
     programs = {
         "atleast_3d": lambda x: torch.atleast_3d(x).mul(lab.put([[[2.0]], [[3.0]]])),
@@ -301,8 +305,8 @@ def backward_through_shapes(lab: Lab) -> None:
 
 @behaviour("shape", sees=("shape", "error"))
 def broadcast_shapes_of_sizes(lab: Lab) -> None:
-    """broadcast_shapes gives the shape that tensors of these shapes would have together, and refuses shapes
-    that do not fit.
+    """broadcast_shapes returns the shape to which tensors of these shapes broadcast, and refuses incompatible
+    shapes.
     """
     for shapes in (((2, 1), (3,)), ((1,), ()), ((4, 1, 3), (2, 1)), ((0, 1), (5,)), (3, (2, 3))):
         expected = torch.broadcast_tensors(*[torch.empty(s, device=lab.device) for s in shapes])[0].shape

@@ -1,4 +1,4 @@
-"""sort, argsort, msort, topk and kthvalue."""
+"""Check sort, argsort, msort, topk and kthvalue."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import from_array, values
+from conformance.properties.api._numpy_values import tensor_from_array, to_wide_array
 
 _ORDERED = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8")
 
 
-def _distinct(lab: Lab, *shape: int) -> torch.Tensor:
-    """Distinct numbers in random order (at most 120, for int8)."""
+def _distinct_values(lab: Lab, *shape: int) -> torch.Tensor:
+    """Return distinct numbers in random order. For int8, at most 120 numbers are possible."""
     count = math.prod(shape)
-    return from_array(
-        lab, values(lab.permutation(count)).reshape(shape) - (0 if lab.dtype == torch.uint8 else count // 3)
+    return tensor_from_array(
+        lab,
+        to_wide_array(lab.permutation(count)).reshape(shape)
+        - (0 if lab.dtype == torch.uint8 else count // 3),
     )
 
 
 @behaviour("sorting", dtypes=_ORDERED, level="core", sees=("value",))
 def sorting_by_dimension(lab: Lab) -> None:
-    """sort gives the elements of each row in order with their original indices, ascending or descending,
+    """sort returns the elements of each row in order and their original indices, ascending or descending,
     along any dimension and for any strides.
     """
-    base = _distinct(lab, 4, 5, 6)
-    array = values(base)
+    base = _distinct_values(lab, 4, 5, 6)
+    array = to_wide_array(base)
     for dim in (0, 1, 2, -1):
         for descending in (False, True):
             order = numpy.argsort(-array if descending else array, dim)
@@ -62,10 +64,12 @@ def sorting_by_dimension(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=_ORDERED, level="core", sees=("value",))
 def stable_sorting(lab: Lab) -> None:
-    """With stable=True equal elements keep their order, ascending and descending, of few and of many."""
+    """With stable=True, equal elements keep their order, ascending and descending, in short and
+    in long rows.
+    """
     for size in (9, 100, 3000):
         base = lab.integers(3, size, low=0, high=4)
-        array = values(base)
+        array = to_wide_array(base)
         for descending in (False, True):
             order = numpy.argsort(-array if descending else array, 1, kind="stable")
             result = torch.sort(base, dim=1, descending=descending, stable=True)
@@ -77,22 +81,24 @@ def stable_sorting(lab: Lab) -> None:
             )
     base = lab.integers(40, 7, low=0, high=3).t()
     lab.expect(
-        "transposed", base.sort(dim=1, stable=True).indices, numpy.argsort(values(base), 1, kind="stable")
+        "transposed",
+        base.sort(dim=1, stable=True).indices,
+        numpy.argsort(to_wide_array(base), 1, kind="stable"),
     )
     columns = lab.integers(200, 3, low=0, high=3)
     lab.expect(
-        "columns", columns.sort(dim=0, stable=True).indices, numpy.argsort(values(columns), 0, kind="stable")
+        "columns",
+        columns.sort(dim=0, stable=True).indices,
+        numpy.argsort(to_wide_array(columns), 0, kind="stable"),
     )
 
 
 @behaviour("sorting", dtypes=("float32", "int64", "int16"), sees=("value",))
 def sorting_many(lab: Lab) -> None:
-    """Long rows and many rows are sorted too, and without stable=True the indices of equal elements still
-    point at them.
-    """
+    """Long rows and many rows are sorted. Without stable=True, the indices still give the sorted values."""
     for shape in ((20000,), (600, 70), (3, 9000), (2, 100000)):
         base = lab.integers(*shape, low=-30000, high=30000)
-        array = values(base)
+        array = to_wide_array(base)
         result = base.sort(-1)
         lab.expect(f"values of {shape}", result.values, numpy.sort(array, -1))
         lab.expect(
@@ -109,7 +115,9 @@ def sorting_many(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=("float32", "float64", "float16", "bfloat16"), level="core", sees=("value",))
 def sorting_special_values(lab: Lab) -> None:
-    """NaN is above all in sort, argsort, topk and kthvalue; infinities are at the ends."""
+    """NaN is the largest value in sort, argsort, topk and kthvalue. Infinities are the smallest and largest
+    other values.
+    """
     base = lab.put([1.0, math.nan, -math.inf, math.inf, 0.5, math.nan, -2], dtype=lab.dtype)
     lab.expect("ascending", base.sort().values, [-math.inf, -2, 0.5, 1, math.inf, math.nan, math.nan])
     lab.expect(
@@ -127,23 +135,23 @@ def sorting_special_values(lab: Lab) -> None:
 
 @behaviour("sorting", sees=("stride", "value"))
 def sorting_keeps_strides(lab: Lab) -> None:
-    """The results of sort have the strides of their input if that leaves no gaps."""
+    """The results of sort have the strides of the input if the input has no gaps."""
     base = lab.put(torch.arange(60.0).flip(0).view(3, 4, 5))
     for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
-        given = base.permute(order)
-        result = given.sort(-1)
+        permuted = base.permute(order)
+        result = permuted.sort(-1)
         lab.same(f"values of {order}", result.values, strides=True)
         lab.same(f"indices of {order}", result.indices, strides=True)
-        lab.expect(f"strides of {order}", result.values.stride(), given.stride())
+        lab.expect(f"strides of {order}", result.values.stride(), permuted.stride())
 
 
 @behaviour("sorting", dtypes=_ORDERED, level="core", sees=("value", "error"))
 def largest_and_smallest(lab: Lab) -> None:
-    """topk gives the k largest or smallest elements of each row, sorted unless asked not to, with indices
-    that point at them; k must fit.
+    """topk returns the k largest or smallest elements of each row and their indices, sorted unless
+    sorted=False. k must not exceed the size.
     """
-    base = _distinct(lab, 4, 5, 6)
-    array = values(base)
+    base = _distinct_values(lab, 4, 5, 6)
+    array = to_wide_array(base)
     for dim in (0, 1, -1):
         size = base.shape[dim]
         for count in (0, 1, 2, size):
@@ -161,8 +169,8 @@ def largest_and_smallest(lab: Lab) -> None:
     turned = base.permute(2, 1, 0)
     lab.expect("permuted", turned.topk(2, 0).values, -numpy.sort(-array.transpose(2, 1, 0), 0)[:2])
     lab.expect("with gaps", base[..., ::2].topk(2).values, -numpy.sort(-array[..., ::2])[..., :2])
-    long = _distinct(lab, 110)
-    lab.expect("of many", long.topk(20).values, -numpy.sort(-values(long))[:20])
+    long = _distinct_values(lab, 110)
+    lab.expect("of many", long.topk(20).values, -numpy.sort(-to_wide_array(long))[:20])
     out = (
         torch.empty(0, dtype=lab.dtype, device=lab.device),
         torch.empty(0, dtype=torch.int64, device=lab.device),
@@ -183,9 +191,9 @@ def largest_and_smallest(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=_ORDERED, level="core", sees=("value", "error"))
 def kth_smallest(lab: Lab) -> None:
-    """kthvalue gives the k-th smallest element of each row with its index, for k from 1 to the size."""
-    base = _distinct(lab, 3, 5, 4)
-    array = values(base)
+    """kthvalue returns the k-th smallest element of each row and its index, for k from 1 to the size."""
+    base = _distinct_values(lab, 3, 5, 4)
+    array = to_wide_array(base)
     for dim in (0, 1, -1):
         for k in (1, 2, base.shape[dim]):
             order = numpy.argsort(array, dim).take(k - 1, dim)
@@ -217,7 +225,7 @@ def kth_smallest(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=("bool",), sees=("value",))
 def sorting_truth_values(lab: Lab) -> None:
-    """False is below True."""
+    """False sorts before True."""
     base = lab.put([[True, False, True], [False, False, True]])
     lab.expect("sort", base.sort(dim=1, stable=True).indices, [[1, 0, 2], [0, 1, 2]])
     lab.expect("descending", base.sort(1, True).values, [[True, True, False], [True, False, False]])
@@ -227,7 +235,7 @@ def sorting_truth_values(lab: Lab) -> None:
 
 @behaviour("sorting", capabilities=("autograd",), level="training", sees=("value",))
 def backward_through_order(lab: Lab) -> None:
-    """Gradients through sort, topk, kthvalue, msort, max and min go to the elements that were chosen."""
+    """Gradients of sort, topk, kthvalue, msort, max, min and median go to the selected elements."""
     weights = lab.put([1.0, 10, 100])
     programs = {
         "sort": lambda x: x.sort(1).values * weights,

@@ -1,4 +1,4 @@
-"""unique, unique_consecutive, isin, searchsorted and bucketize."""
+"""Check unique, unique_consecutive, isin, searchsorted and bucketize."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import refuses_two_devices, values
+from conformance.properties.api._numpy_values import expect_error_for_two_devices, to_wide_array
 
 _NUMBERS = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8")
 
@@ -22,12 +22,12 @@ _NUMBERS = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int1
     sees=("value",),
 )
 def unique_elements(lab: Lab) -> None:
-    """unique gives each element once in order, the place of each input element in it, and how often each
-    occurs.
+    """unique returns each distinct element once, in order. It also returns the index of each input element in
+    the result, and the counts.
     """
     for shape in ((12,), (4, 5), (1,), (0,)):
         base = lab.integers(*shape, low=0, high=5)
-        expected, inverse, counts = numpy.unique(values(base), return_inverse=True, return_counts=True)
+        expected, inverse, counts = numpy.unique(to_wide_array(base), return_inverse=True, return_counts=True)
         lab.expect(f"of {shape}", torch.unique(base), expected)
         result = torch.unique(base, return_inverse=True, return_counts=True)
         lab.expect(f"values of {shape}", result[0], expected)
@@ -36,10 +36,12 @@ def unique_elements(lab: Lab) -> None:
         lab.expect(f"counts alone of {shape}", base.unique(return_counts=True)[1], counts)
         lab.expect(f"unsorted of {shape}", torch.unique(base, sorted=False).sort().values, expected)
     turned = lab.integers(5, 4, low=0, high=5).t()
-    lab.expect("transposed", turned.unique(), numpy.unique(values(turned)))
+    lab.expect("transposed", turned.unique(), numpy.unique(to_wide_array(turned)))
     many = lab.integers(4000, low=0, high=60)
     lab.expect(
-        "many", torch.unique(many, return_counts=True)[1], numpy.unique(values(many), return_counts=True)[1]
+        "many",
+        torch.unique(many, return_counts=True)[1],
+        numpy.unique(to_wide_array(many), return_counts=True)[1],
     )
 
 
@@ -51,18 +53,18 @@ def unique_elements(lab: Lab) -> None:
     sees=("value", "error"),
 )
 def unique_rows(lab: Lab) -> None:
-    """unique of a dimension gives each of its slices once, in lexical order."""
+    """unique with dim= returns each distinct slice once, in lexicographic order."""
     base = lab.integers(7, 2, 3, low=0, high=2)
     for dim in (0, 1, 2, -1):
         expected, inverse, counts = numpy.unique(
-            values(base), axis=dim, return_inverse=True, return_counts=True
+            to_wide_array(base), axis=dim, return_inverse=True, return_counts=True
         )
         result = torch.unique(base, dim=dim, return_inverse=True, return_counts=True)
         lab.expect(f"values of dimension {dim}", result[0], expected)
         lab.expect(f"inverse of dimension {dim}", result[1], inverse.ravel())
         lab.expect(f"counts of dimension {dim}", result[2], counts)
     rows = lab.integers(40, 2, low=0, high=3)
-    lab.expect("many rows", torch.unique(rows, dim=0), numpy.unique(values(rows), axis=0))
+    lab.expect("many rows", torch.unique(rows, dim=0), numpy.unique(to_wide_array(rows), axis=0))
     lab.same("no rows", torch.unique(base[:0], dim=0))
     lab.raises("rows of no elements", lambda: torch.unique(base[:, :, :0], dim=0), match="(?i)zero|0")
     lab.raises("a dimension that does not exist", lambda: torch.unique(base, dim=3), IndexError)
@@ -76,10 +78,10 @@ def unique_rows(lab: Lab) -> None:
     sees=("value",),
 )
 def unique_neighbours(lab: Lab) -> None:
-    """unique_consecutive drops what equals its neighbour before it, of all elements or of slices."""
+    """unique_consecutive removes each element, or slice, that equals the one before it."""
     for size in (0, 1, 15, 900):
         base = lab.integers(size, low=0, high=2)
-        array = values(base)
+        array = to_wide_array(base)
         starts = numpy.flatnonzero(numpy.concatenate([[True], array[1:] != array[:-1]])[:size])
         result = torch.unique_consecutive(base, return_inverse=True, return_counts=True)
         lab.expect(f"values of {size}", result[0], array[starts])
@@ -104,7 +106,7 @@ def unique_neighbours(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=("float32", "float64"), capabilities=("data_dependent_shapes",), sees=("value",))
 def unique_special_values(lab: Lab) -> None:
-    """NaNs are unequal to each other in unique; infinities are values."""
+    """NaNs are unequal to each other in unique. Infinities are ordinary values."""
     base = lab.put([math.nan, 1.0, math.inf, math.nan, 1, -math.inf, math.inf], dtype=lab.dtype)
     result = torch.unique(base, return_counts=True)
     lab.expect("values", result[0], [-math.inf, 1, math.inf, math.nan, math.nan])
@@ -116,18 +118,18 @@ def unique_special_values(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=_NUMBERS, level="core", sees=("value", "error"))
 def membership(lab: Lab) -> None:
-    """isin says of each element whether it is among others, given as tensors or one as a number, few or many,
-    of mixed dtypes, or inverted.
+    """isin returns for each element whether it is among the test elements, or the opposite with invert=True.
+    Elements or test elements can be a number, and dtypes can be mixed.
     """
     base = lab.integers(4, 6, low=0, high=12)
-    array = values(base)
+    array = to_wide_array(base)
     for count in (0, 1, 3, 90):
         among = lab.integers(count, low=0, high=12)
         for invert in (False, True):
             for unique in (False, count < 2):
                 name = f"among {count}{', inverted' if invert else ''}{', each once' if unique else ''}"
                 result = torch.isin(base, among, invert=invert, assume_unique=unique and count < 2)
-                lab.expect(name, result, numpy.isin(array, values(among), invert=invert))
+                lab.expect(name, result, numpy.isin(array, to_wide_array(among), invert=invert))
     lab.expect(
         "each once",
         torch.isin(lab.put([1, 2, 3], dtype=lab.dtype), lab.put([3, 5], dtype=lab.dtype), assume_unique=True),
@@ -138,29 +140,29 @@ def membership(lab: Lab) -> None:
     lab.expect("transposed", torch.isin(base.t(), base[:1, ::2]), numpy.isin(array.T, array[:1, ::2]))
     for dtype in (torch.float64, torch.int32):
         among = lab.integers(3, low=0, high=12, dtype=dtype)
-        lab.expect(f"among {dtype}", torch.isin(base, among), numpy.isin(array, values(among)))
+        lab.expect(f"among {dtype}", torch.isin(base, among), numpy.isin(array, to_wide_array(among)))
     lab.raises(
         "complex numbers",
         lambda: torch.isin(base, lab.put([1j])),
         match="(?i)complex|unsupported|not supported|support",
     )
-    refuses_two_devices(
+    expect_error_for_two_devices(
         lab, "among those of the host", lambda: torch.isin(base, torch.ones(3, dtype=lab.dtype))
     )
 
 
 @behaviour("sorting", dtypes=_NUMBERS, level="core", sees=("value", "error"))
 def places_in_order(lab: Lab) -> None:
-    """searchsorted and bucketize give the positions at which elements keep a row sorted, left or right of
-    equal ones, as int64 or int32, for rows, numbers, sorters and strides of any kind.
+    """searchsorted and bucketize return the insertion positions that keep a row sorted, left or right of
+    equal elements, as int64 or int32. They accept rows, numbers, sorters and any strides.
     """
     row = lab.put([1, 3, 3, 5, 9], dtype=lab.dtype)
-    given = lab.put([[0, 1, 3], [4, 9, 10]], dtype=lab.dtype)
-    array, due = values(row), values(given)
+    queries = lab.put([[0, 1, 3], [4, 9, 10]], dtype=lab.dtype)
+    array, query_array = to_wide_array(row), to_wide_array(queries)
     for side in ("left", "right"):
-        expected = numpy.searchsorted(array, due, side)
-        lab.expect(f"searchsorted {side}", torch.searchsorted(row, given, side=side), expected)
-        lab.expect(f"bucketize {side}", torch.bucketize(given, row, right=side == "right"), expected)
+        expected = numpy.searchsorted(array, query_array, side)
+        lab.expect(f"searchsorted {side}", torch.searchsorted(row, queries, side=side), expected)
+        lab.expect(f"bucketize {side}", torch.bucketize(queries, row, right=side == "right"), expected)
         lab.expect(
             f"a number {side}", torch.searchsorted(row, 3, side=side), numpy.searchsorted(array, 3, side)
         )
@@ -170,56 +172,66 @@ def places_in_order(lab: Lab) -> None:
             numpy.searchsorted(array, 3, side),
         )
     lab.expect(
-        "right=True", torch.searchsorted(row, given, right=True), numpy.searchsorted(array, due, "right")
+        "right=True",
+        torch.searchsorted(row, queries, right=True),
+        numpy.searchsorted(array, query_array, "right"),
     )
-    result = torch.bucketize(given, row, out_int32=True)
-    lab.expect("int32", result, numpy.searchsorted(array, due))
+    result = torch.bucketize(queries, row, out_int32=True)
+    lab.expect("int32", result, numpy.searchsorted(array, query_array))
     lab.expect("dtype of int32", str(result.dtype), "torch.int32")
     rows = torch.stack([row, row + 1])
     lab.expect(
         "rows",
-        torch.searchsorted(rows, given),
-        [numpy.searchsorted(array, due[0]), numpy.searchsorted(array + 1, due[1])],
+        torch.searchsorted(rows, queries),
+        [numpy.searchsorted(array, query_array[0]), numpy.searchsorted(array + 1, query_array[1])],
     )
     lab.expect(
         "with gaps",
-        torch.searchsorted(rows.repeat_interleave(2, 1)[:, ::2], given.t().contiguous().t()),
-        [numpy.searchsorted(array, due[0]), numpy.searchsorted(array + 1, due[1])],
+        torch.searchsorted(rows.repeat_interleave(2, 1)[:, ::2], queries.t().contiguous().t()),
+        [numpy.searchsorted(array, query_array[0]), numpy.searchsorted(array + 1, query_array[1])],
     )
     order = lab.put([3, 0, 4, 1, 2])
     mixed = torch.empty_like(row).scatter_(0, order, row)
-    lab.expect("a sorter", torch.searchsorted(mixed, given, sorter=order), numpy.searchsorted(array, due))
-    lab.same("nothing", [torch.bucketize(given[:0], row), torch.searchsorted(row[:0], given)])
+    lab.expect(
+        "a sorter", torch.searchsorted(mixed, queries, sorter=order), numpy.searchsorted(array, query_array)
+    )
+    lab.same("nothing", [torch.bucketize(queries[:0], row), torch.searchsorted(row[:0], queries)])
     out = torch.empty(0, dtype=torch.int64, device=lab.device)
-    lab.expect("out", torch.bucketize(given, row, out=out), numpy.searchsorted(array, due))
+    lab.expect("out", torch.bucketize(queries, row, out=out), numpy.searchsorted(array, query_array))
     lab.raises(
         "sides that contradict",
-        lambda: torch.searchsorted(row, given, side="left", right=True),
+        lambda: torch.searchsorted(row, queries, side="left", right=True),
         match="(?i)side|right",
     )
-    lab.raises("a side that is invalid", lambda: torch.searchsorted(row, given, side="up"), match="(?i)side")
+    lab.raises(
+        "a side that is invalid", lambda: torch.searchsorted(row, queries, side="up"), match="(?i)side"
+    )
     lab.raises(
         "rows of another number",
-        lambda: torch.searchsorted(rows, given[:1].expand(3, 3)),
+        lambda: torch.searchsorted(rows, queries[:1].expand(3, 3)),
         match="(?i)dimension|size",
     )
-    lab.raises("buckets of two dimensions", lambda: torch.bucketize(given, rows), match="(?i)1 dim|dimension")
+    lab.raises(
+        "buckets of two dimensions", lambda: torch.bucketize(queries, rows), match="(?i)1 dim|dimension"
+    )
     lab.raises(
         "a sorter of another size",
-        lambda: torch.searchsorted(row, given, sorter=order[:3]),
+        lambda: torch.searchsorted(row, queries, sorter=order[:3]),
         match="(?i)sorter|size",
     )
     lab.raises(
         "int32 into int64",
-        lambda: torch.bucketize(given, row, out=out, out_int32=True),
+        lambda: torch.bucketize(queries, row, out=out, out_int32=True),
         match="(?i)dtype|int",
     )
 
 
 @behaviour("sorting", dtypes=("float32", "float64"), sees=("value",))
 def places_of_special_values(lab: Lab) -> None:
-    """NaN sorts above everything in searchsorted; infinities are at the ends."""
+    """NaN sorts after all other values in searchsorted. Infinities are the smallest and largest
+    other values.
+    """
     row = lab.put([-1.0, 0, math.inf], dtype=lab.dtype)
-    given = lab.put([-math.inf, -1, math.inf, math.nan], dtype=lab.dtype)
-    lab.expect("left", torch.searchsorted(row, given), [0, 0, 2, 3])
-    lab.expect("right", torch.searchsorted(row, given, right=True), [0, 1, 3, 3])
+    queries = lab.put([-math.inf, -1, math.inf, math.nan], dtype=lab.dtype)
+    lab.expect("left", torch.searchsorted(row, queries), [0, 0, 2, 3])
+    lab.expect("right", torch.searchsorted(row, queries, right=True), [0, 1, 3, 3])

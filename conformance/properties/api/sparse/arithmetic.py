@@ -1,4 +1,4 @@
-"""Arithmetic of COO tensors, compared with dense ones."""
+"""Check arithmetic of COO tensors against dense tensors."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.sparse.construction import repeated
+from conformance.properties.api.sparse.construction import sparse_with_repeats
 
-#: torch without its stubs: sparse_coo_tensor has more forms than they know (a size alone, lists).
-untyped: Any = torch
+#: torch without its stubs, which lack some forms of sparse_coo_tensor (a size alone, lists).
+untyped_torch: Any = torch
 
 NUMBERS = ("float32", "float64", "int64", "complex64")
 
 
-def _dense(value: torch.Tensor) -> torch.Tensor:
+def _to_dense(value: torch.Tensor) -> torch.Tensor:
     return value.to_dense() if value.layout is not torch.strided else value
 
 
 @behaviour("sparse", dtypes=NUMBERS, level="core", sees=("value",))
 def sums_of_sparse(lab: Lab) -> None:
-    """Sums and differences of sparse tensors, and of sparse and dense ones, with factors, in place and with
-    different patterns, equal those of dense tensors.
+    """Sums and differences of sparse tensors, also with dense tensors, equal the sums and differences of
+    dense tensors. This holds with factors, in place and for different sparsity patterns.
     """
     for dense in ((), (2,)):
-        a, b = repeated(lab, *dense), repeated(lab, *dense).coalesce()
-        empty = untyped.sparse_coo_tensor(a.shape, dtype=a.dtype, device=a.device)
+        a, b = sparse_with_repeats(lab, *dense), sparse_with_repeats(lab, *dense).coalesce()
+        empty = untyped_torch.sparse_coo_tensor(a.shape, dtype=a.dtype, device=a.device)
         full = lab.integers(*a.shape)
         results = {
             "sum": a + b,
@@ -46,21 +46,21 @@ def sums_of_sparse(lab: Lab) -> None:
             "strided dense": full.transpose(0, 1).contiguous().transpose(0, 1) + a,
         }
         for name, result in results.items():
-            lab.same(f"{name} {dense}", _dense(result))
+            lab.same(f"{name} {dense}", _to_dense(result))
             lab.same(f"layout of {name} {dense}", result.layout)
     out = torch.empty(3, 4, dtype=lab.dtype, device=lab.device, layout=torch.sparse_coo)
-    first = repeated(lab)
+    first = sparse_with_repeats(lab)
     lab.holds("out= is returned", torch.add(first, first, out=out) is out)
     lab.same("out=", out.to_dense())
 
 
 @behaviour("sparse", level="core", sees=("error",))
 def refused_sparse_sums(lab: Lab) -> None:
-    """Sums of sparse tensors of other sizes or sparse dimensions, and divisions by sparse ones,
-    are refused.
+    """Sums of sparse tensors with different sizes or different numbers of sparse dimensions are refused. So
+    are divisions by sparse tensors.
     """
-    a = repeated(lab)
-    lab.raises("other sizes", lambda: a + untyped.sparse_coo_tensor((2, 2), device=lab.device))
+    a = sparse_with_repeats(lab)
+    lab.raises("other sizes", lambda: a + untyped_torch.sparse_coo_tensor((2, 2), device=lab.device))
     lab.raises("a dense of another size", lambda: a + lab.integers(2, 4))
     lab.raises("dense by sparse", lambda: lab.integers(3, 4) / a)
     lab.raises("sparse by sparse", lambda: a / a)
@@ -71,10 +71,10 @@ def refused_sparse_sums(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=NUMBERS, level="core", sees=("value",))
 def products_of_sparse(lab: Lab) -> None:
-    """Products with numbers, element-wise products with sparse and dense tensors, and quotients by numbers
-    equal those of dense tensors.
+    """Sparse tensors can be multiplied by numbers, by sparse and by dense tensors element by element, and
+    divided by numbers. The results equal the dense results.
     """
-    a, b = repeated(lab), repeated(lab).coalesce()
+    a, b = sparse_with_repeats(lab), sparse_with_repeats(lab).coalesce()
     full = lab.integers(3, 4)
     results = {
         "number": a * 3,
@@ -82,19 +82,19 @@ def products_of_sparse(lab: Lab) -> None:
         "tensor of no dimensions": a * torch.tensor(2, device=lab.device),
         "sparse": a * b,
         "sparse of other pattern": a
-        * untyped.sparse_coo_tensor(lab.put([[0, 1], [1, 1]]), lab.integers(2), (3, 4)),
-        "with none": a * untyped.sparse_coo_tensor((3, 4), dtype=a.dtype, device=a.device),
+        * untyped_torch.sparse_coo_tensor(lab.put([[0, 1], [1, 1]]), lab.integers(2), (3, 4)),
+        "with none": a * untyped_torch.sparse_coo_tensor((3, 4), dtype=a.dtype, device=a.device),
         "dense": a * full,
         "dense on the left": full * a,
         "in place": a.clone().mul_(2),
-        "hybrid": repeated(lab, 2) * repeated(lab, 2),
+        "hybrid": sparse_with_repeats(lab, 2) * sparse_with_repeats(lab, 2),
         "negative": -a,
     }
     if lab.dtype != torch.int64:
         results["quotient"] = a / 2
         results["quotient in place"] = a.clone().div_(4)
     for name, result in results.items():
-        lab.same(name, _dense(result))
+        lab.same(name, _to_dense(result))
     lab.same("layouts", {name: result.layout for name, result in results.items()})
     if lab.dtype == torch.float32:
         for mode in ("floor", "trunc"):
@@ -104,10 +104,10 @@ def products_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64", "complex64"), sees=("value",))
 def sparse_matrix_products(lab: Lab) -> None:
-    """Products of sparse matrices with dense ones, vectors, batches and sparse ones equal those of dense
-    matrices.
+    """Products of sparse matrices with dense matrices, vectors, batches and sparse matrices equal the dense
+    products.
     """
-    a = repeated(lab)
+    a = sparse_with_repeats(lab)
     right, vector = lab.integers(4, 2), lab.integers(4)
     added = lab.integers(3, 2)
     right_sparse = lab.integers(4, 3, low=-1, high=2).to_sparse()
@@ -124,7 +124,7 @@ def sparse_matrix_products(lab: Lab) -> None:
         "transposed": torch.mm(a.t(), lab.integers(3, 2)),
         "coalesced transposed": torch.mm(a.coalesce().t().coalesce(), lab.integers(3, 2)),
         "strided right": torch.mm(a, lab.integers(2, 4).t()),
-        "of none": torch.mm(untyped.sparse_coo_tensor((3, 4), dtype=a.dtype, device=a.device), right),
+        "of none": torch.mm(untyped_torch.sparse_coo_tensor((3, 4), dtype=a.dtype, device=a.device), right),
         "of no columns": torch.mm(a, lab.integers(4, 0)),
         "in place": added.clone().addmm_(a, right, beta=0.5, alpha=2),
         "hspmm": torch.hspmm(a, right),
@@ -132,7 +132,7 @@ def sparse_matrix_products(lab: Lab) -> None:
         "sspaddmm": torch.sspaddmm(lab.integers(3, 2, low=0, high=2).to_sparse(), a, right),
     }
     for name, result in results.items():
-        lab.same(name, _dense(result))
+        lab.same(name, _to_dense(result))
     out = torch.empty(3, 2, dtype=lab.dtype, device=lab.device)
     lab.same("out=", torch.mm(a, right, out=out))
     batch = lab.integers(2, 3, 4, low=-1, high=2)
@@ -145,28 +145,28 @@ def sparse_matrix_products(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64"), sees=("value",))
 def sparse_reductions(lab: Lab) -> None:
-    """sum, sparse.sum, norm and softmax over sparse tensors equal their definitions over the
+    """sum, sparse.sum, norm and softmax of sparse tensors equal their definitions over the
     stored elements.
     """
-    a = repeated(lab, 2)
+    a = sparse_with_repeats(lab, 2)
     flat = a.coalesce()
     lab.same("sum", a.sum())
     lab.same("sparse.sum", torch.sparse.sum(a))
     for dims in ((0,), (1,), (2,), (0, 1), (0, 2), (0, 1, 2), (-1,), (-3,)):
         result = torch.sparse.sum(a, dims)
-        lab.same(f"over {dims}", _dense(result))
+        lab.same(f"over {dims}", _to_dense(result))
         lab.same(f"layout over {dims}", result.layout)
-    lab.same("in another dtype", _dense(torch.sparse.sum(a, 0, dtype=torch.float64)))
-    lab.same("sum over a dimension", _dense(torch.sum(flat, 0)))
+    lab.same("in another dtype", _to_dense(torch.sparse.sum(a, 0, dtype=torch.float64)))
+    lab.same("sum over a dimension", _to_dense(torch.sum(flat, 0)))
     lab.close("norm", torch.norm(a), roundings=64)
     lab.close("norm of the coalesced", flat.norm(2), roundings=64)
-    matrix = repeated(lab)
+    matrix = sparse_with_repeats(lab)
     for function in (torch.sparse.softmax, torch.sparse.log_softmax):
         for dim in (0, 1):
             result = function(matrix, dim).coalesce()
             lab.same(f"positions of {function.__name__} over {dim}", result.indices())
             lab.close(f"{function.__name__} over {dim}", result.values(), roundings=64)
-        none = function(untyped.sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device), 1)
+        none = function(untyped_torch.sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device), 1)
         lab.same(f"{function.__name__} of none", [none._nnz(), none.shape])
     lab.same("any", [torch.any(matrix).item()])
     lab.raises("a dimension twice", lambda: torch.sparse.sum(a, (0, 0)))
@@ -175,10 +175,10 @@ def sparse_reductions(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64", "int64"), sees=("value",))
 def functions_of_sparse(lab: Lab) -> None:
-    """Functions that keep zero work element by element on sparse tensors, with out=, in place and by
-    integers.
+    """Functions that map zero to zero apply to sparse tensors element by element: out of place, with out=, in
+    place, and for integers.
     """
-    a = repeated(lab)
+    a = sparse_with_repeats(lab)
     names = [
         "abs",
         "neg",
@@ -230,26 +230,28 @@ def functions_of_sparse(lab: Lab) -> None:
             back = getattr(changed, f"{name}_")()
             lab.holds(f"{name}_ returns its tensor", back is changed)
             lab.close(f"{name}_", changed.to_dense(), roundings=64)
-    whole = repeated(lab).coalesce()
+    whole = sparse_with_repeats(lab).coalesce()
     out = torch.zeros_like(whole)
     lab.same("out=", torch.abs(whole, out=out).to_dense())
-    empty = untyped.sparse_coo_tensor((0, 3), dtype=lab.dtype, device=lab.device)
+    empty = untyped_torch.sparse_coo_tensor((0, 3), dtype=lab.dtype, device=lab.device)
     lab.same("of no elements", [torch.sin(empty).shape, torch.neg(empty).to_dense()])
 
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64", "int64"), sees=("value",))
 def masks_of_dense(lab: Lab) -> None:
-    """sparse_mask takes from a dense tensor the elements at which the mask has one, coalesced or not."""
+    """sparse_mask selects from a tensor the elements at the positions of the mask, whether the tensor is
+    dense or sparse.
+    """
     dense = lab.integers(3, 4)
-    mask = repeated(lab).coalesce()
+    mask = sparse_with_repeats(lab).coalesce()
     result = dense.sparse_mask(mask)
     lab.same("positions", result.coalesce().indices())
     lab.same("values", result.coalesce().values())
     lab.same("dense", result.to_dense())
-    hybrid = lab.integers(3, 4, 2).sparse_mask(repeated(lab, 2).coalesce())
+    hybrid = lab.integers(3, 4, 2).sparse_mask(sparse_with_repeats(lab, 2).coalesce())
     lab.same("hybrid", hybrid.to_dense())
-    lab.same("of a sparse tensor", repeated(lab).coalesce().sparse_mask(mask).to_dense())
-    none = dense.sparse_mask(untyped.sparse_coo_tensor((3, 4), dtype=lab.dtype, device=lab.device))
+    lab.same("of a sparse tensor", sparse_with_repeats(lab).coalesce().sparse_mask(mask).to_dense())
+    none = dense.sparse_mask(untyped_torch.sparse_coo_tensor((3, 4), dtype=lab.dtype, device=lab.device))
     lab.same("by none", [none._nnz(), none.to_dense()])
     lab.raises("sizes that differ", lambda: lab.integers(2, 4).sparse_mask(mask))
     lab.raises("a dense mask", lambda: dense.sparse_mask(dense))

@@ -1,4 +1,4 @@
-"""COO tensors: construction, attributes, and conversion to dense."""
+"""Check COO tensors: construction, attributes, and conversion to dense."""
 
 from __future__ import annotations
 
@@ -12,65 +12,71 @@ import torch
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: torch without its stubs: sparse_coo_tensor has more forms than they know (a size alone, lists).
-untyped: Any = torch
+#: torch without its stubs, which lack some forms of sparse_coo_tensor (a size alone, lists).
+untyped_torch: Any = torch
 
-#: Positions with a repeated entry, for a tensor of shape (3, 4).
-PLACES = [[0, 2, 2, 0, 0], [1, 3, 0, 1, 3]]
+#: Indices of five elements, two of which repeat a position, for a tensor of shape (3, 4).
+POSITIONS = [[0, 2, 2, 0, 0], [1, 3, 0, 1, 3]]
 
 
-def repeated(lab: Lab, *dense: int) -> Any:
-    """A COO tensor of shape (3, 4, *dense) in which position (0, 1) is given twice."""
-    return untyped.sparse_coo_tensor(
-        lab.put(PLACES), lab.integers(5, *dense), (3, 4, *dense), device=lab.device
+def sparse_with_repeats(lab: Lab, *dense: int) -> Any:
+    """Return an uncoalesced COO tensor of shape (3, 4, *dense) that stores two positions twice."""
+    return untyped_torch.sparse_coo_tensor(
+        lab.put(POSITIONS), lab.integers(5, *dense), (3, 4, *dense), device=lab.device
     )
 
 
 @behaviour("sparse", dtypes=ALL, level="core", sees=("value",))
 def sparse_to_dense(lab: Lab) -> None:
-    """to_dense adds up the values at one position, and leaves zeros elsewhere, with dense dimensions too."""
+    """to_dense adds the values at one position and fills the remaining positions with zeros, also with dense
+    dimensions.
+    """
     for dense in ((), (2,), (2, 0), (1, 2)):
-        sparse = repeated(lab, *dense)
+        sparse = sparse_with_repeats(lab, *dense)
         lab.same(f"dense of {dense}", sparse.to_dense())
         lab.same(
             f"what it is, of {dense}",
             [sparse.shape, sparse._nnz(), sparse.sparse_dim(), sparse.dense_dim(), sparse.is_coalesced()],
         )
-    empty = untyped.sparse_coo_tensor(
+    empty = untyped_torch.sparse_coo_tensor(
         torch.zeros(2, 0, dtype=torch.int64, device=lab.device), lab.integers(0), (2, 3)
     )
     lab.same("without elements", [empty.to_dense(), empty._nnz()])
-    scalar = untyped.sparse_coo_tensor(
+    scalar = untyped_torch.sparse_coo_tensor(
         torch.zeros(0, 2, dtype=torch.int64, device=lab.device), lab.integers(2), ()
     )
     lab.same("of no dimensions", scalar.to_dense())
-    none = untyped.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device)
+    none = untyped_torch.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device)
     lab.same("of no elements", none.to_dense())
-    lab.same("masked", repeated(lab).to_dense(masked_grad=False) if lab.dtype.is_floating_point else 0)
+    lab.same(
+        "masked", sparse_with_repeats(lab).to_dense(masked_grad=False) if lab.dtype.is_floating_point else 0
+    )
 
 
 @behaviour("sparse", level="core", dtypes=ALL, sees=("value",))
 def coalescing(lab: Lab) -> None:
-    """coalesce sorts positions and adds up repeated ones; a coalesced tensor returns itself."""
+    """coalesce sorts positions and adds the values of repeated positions. A coalesced tensor
+    returns itself.
+    """
     for dense in ((), (2,)):
-        sparse = repeated(lab, *dense)
+        sparse = sparse_with_repeats(lab, *dense)
         result = sparse.coalesce()
         lab.same(f"positions of {dense}", result.indices())
         lab.same(f"values of {dense}", result.values())
         lab.same(f"flags of {dense}", [sparse.is_coalesced(), result.is_coalesced(), result._nnz()])
         lab.same(f"dense of {dense}", result.to_dense())
         lab.holds(f"again it is itself, of {dense}", result.coalesce() is result)
-    vector = untyped.sparse_coo_tensor(lab.put([[1]]), lab.integers(1), (3,))
+    vector = untyped_torch.sparse_coo_tensor(lab.put([[1]]), lab.integers(1), (3,))
     lab.same("one element", [vector.is_coalesced(), vector.coalesce().indices()])
-    none = untyped.sparse_coo_tensor((2, 2), dtype=lab.dtype, device=lab.device)
+    none = untyped_torch.sparse_coo_tensor((2, 2), dtype=lab.dtype, device=lab.device)
     lab.same("none", [none.is_coalesced(), none._nnz()])
-    claimed = untyped.sparse_coo_tensor(lab.put([[0, 2]]), lab.integers(2), (3,), is_coalesced=True)
+    claimed = untyped_torch.sparse_coo_tensor(lab.put([[0, 2]]), lab.integers(2), (3,), is_coalesced=True)
     lab.same("claimed to be so", [claimed.is_coalesced(), claimed.indices(), claimed.values()])
 
 
 @behaviour("sparse", level="core", dtypes=ALL, sees=("value",))
 def dense_to_sparse(lab: Lab) -> None:
-    """to_sparse keeps what is not zero, coalesced, over any number of sparse dimensions."""
+    """to_sparse keeps the nonzero elements, coalesced, for any number of sparse dimensions."""
     dense = lab.integers(3, 4, 2, low=-1, high=2)
     for count in (None, 1, 2, 3):
         sparse = dense.to_sparse() if count is None else dense.to_sparse(count)
@@ -90,107 +96,111 @@ def dense_to_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", sees=("value", "error"))
 def sparse_factory(lab: Lab) -> None:
-    """sparse_coo_tensor infers size, dtype and device, copies only what it must, and runs the checks that it
-    is asked for.
+    """sparse_coo_tensor infers size, dtype and device, shares the memory of its values, and checks its
+    arguments if check_invariants is set.
     """
-    places, values = lab.put([[0, 1, 1], [2, 0, 2]]), lab.integers(3)
-    sparse = untyped.sparse_coo_tensor(places, values)
+    indices, values = lab.put([[0, 1, 1], [2, 0, 2]]), lab.integers(3)
+    sparse = untyped_torch.sparse_coo_tensor(indices, values)
     lab.same("inferred size", sparse.shape)
     lab.same("value", sparse.to_dense())
     lab.shares("values and those given", sparse._values(), values)
-    lab.same("hybrid size", untyped.sparse_coo_tensor(places, lab.integers(3, 2)).shape)
+    lab.same("hybrid size", untyped_torch.sparse_coo_tensor(indices, lab.integers(3, 2)).shape)
     for name, options in {
         "dtype": {"dtype": torch.float64},
         "size": {"size": (4, 5)},
         "device": {"device": lab.device},
         "need of a gradient": {"requires_grad": True},
     }.items():
-        given = untyped.sparse_coo_tensor(places, values, **options)  # type: ignore[arg-type]
+        sparse_with_option = untyped_torch.sparse_coo_tensor(indices, values, **options)  # type: ignore[arg-type]
         lab.same(
             name,
             [
-                given.dtype,
-                given.shape,
-                given.requires_grad,
-                given.is_leaf,
-                given.device.type == lab.device.type,
+                sparse_with_option.dtype,
+                sparse_with_option.shape,
+                sparse_with_option.requires_grad,
+                sparse_with_option.is_leaf,
+                sparse_with_option.device.type == lab.device.type,
             ],
         )
-    lists = untyped.sparse_coo_tensor([[0, 1], [1, 0]], [1.5, 2.5], device=lab.device)
+    lists = untyped_torch.sparse_coo_tensor([[0, 1], [1, 0]], [1.5, 2.5], device=lab.device)
     lab.expect("of lists", lists.to_dense(), [[0.0, 1.5], [2.5, 0.0]])
-    whole = untyped.sparse_coo_tensor([[0, 1]], [1, 2], device=lab.device)
+    whole = untyped_torch.sparse_coo_tensor([[0, 1]], [1, 2], device=lab.device)
     lab.same("of whole numbers", [whole.dtype, whole.to_dense()])
-    narrow = untyped.sparse_coo_tensor(places.to(torch.int32), values)
+    narrow = untyped_torch.sparse_coo_tensor(indices.to(torch.int32), values)
     lab.same("positions become int64", narrow._indices().dtype)
     lab.same(
-        "of nothing", untyped.sparse_coo_tensor(lab.put([[], []], dtype=torch.int64), lab.integers(0)).shape
+        "of nothing",
+        untyped_torch.sparse_coo_tensor(lab.put([[], []], dtype=torch.int64), lab.integers(0)).shape,
     )
-    lab.same("a size alone", untyped.sparse_coo_tensor((2, 3), device=lab.device).to_dense())
+    lab.same("a size alone", untyped_torch.sparse_coo_tensor((2, 3), device=lab.device).to_dense())
     lab.raises(
-        "a position outside", lambda: untyped.sparse_coo_tensor(places, values, (1, 3), check_invariants=True)
+        "a position outside",
+        lambda: untyped_torch.sparse_coo_tensor(indices, values, (1, 3), check_invariants=True),
     )
     lab.raises(
         "a negative position",
-        lambda: untyped.sparse_coo_tensor(places - 1, values, (2, 3), check_invariants=True),
+        lambda: untyped_torch.sparse_coo_tensor(indices - 1, values, (2, 3), check_invariants=True),
         match="negative",
     )
     lab.raises(
         "sizes of another rank",
-        lambda: untyped.sparse_coo_tensor(places, values, (2,), check_invariants=True),
+        lambda: untyped_torch.sparse_coo_tensor(indices, values, (2,), check_invariants=True),
     )
     lab.raises(
         "another number of values",
-        lambda: untyped.sparse_coo_tensor(places, lab.integers(2), (2, 3), check_invariants=True),
+        lambda: untyped_torch.sparse_coo_tensor(indices, lab.integers(2), (2, 3), check_invariants=True),
     )
     lab.raises(
         "dense sizes that differ",
-        lambda: untyped.sparse_coo_tensor(places, lab.integers(3, 2), (2, 3, 4), check_invariants=True),
+        lambda: untyped_torch.sparse_coo_tensor(
+            indices, lab.integers(3, 2), (2, 3, 4), check_invariants=True
+        ),
     )
 
 
 @behaviour("sparse", sees=("value",))
 def sparse_invariants(lab: Lab) -> None:
-    """check_sparse_tensor_invariants switches the checks on and off, as function, context and decorator, and
-    nests.
+    """check_sparse_tensor_invariants enables and disables the checks as a function, context manager and
+    decorator. Contexts can be nested.
     """
     checks = torch.sparse.check_sparse_tensor_invariants
     before = checks.is_enabled()
-    seen = []
-    places, values = lab.put([[0, 5]]), lab.integers(2)
+    results = []
+    indices, values = lab.put([[0, 5]]), lab.integers(2)
 
     def make() -> str:
         try:
-            untyped.sparse_coo_tensor(places, values, (3,))
+            untyped_torch.sparse_coo_tensor(indices, values, (3,))
         except RuntimeError:
             return "refused"
         return "made"
 
     try:
         checks.disable()
-        seen += [checks.is_enabled(), make()]
+        results += [checks.is_enabled(), make()]
         with checks():
-            seen += [checks.is_enabled(), make()]
+            results += [checks.is_enabled(), make()]
             with checks(False):
-                seen += [checks.is_enabled(), make()]
-            seen.append(checks.is_enabled())
-        seen.append(checks.is_enabled())
+                results += [checks.is_enabled(), make()]
+            results.append(checks.is_enabled())
+        results.append(checks.is_enabled())
         checks.enable()
-        seen += [checks.is_enabled(), make()]
+        results += [checks.is_enabled(), make()]
         checks.disable()
-        seen.append(checks(True)(make)())
-        seen.append(checks.is_enabled())
+        results.append(checks(True)(make)())
+        results.append(checks.is_enabled())
     finally:
         (checks.enable if before else checks.disable)()
-    lab.same("seen", seen)
+    lab.same("seen", results)
     lab.same("values", values * 1)
 
 
 @behaviour("sparse", dtypes=("float32", "float64", "int64"), level="core", sees=("value",))
 def parts_of_sparse(lab: Lab) -> None:
-    """indices and values are available for coalesced tensors and share their memory; is_coalesced reports the
+    """indices and values are available for coalesced tensors and share their memory. is_coalesced reports the
     state.
     """
-    sparse = repeated(lab)
+    sparse = sparse_with_repeats(lab)
     lab.raises("positions of what is not coalesced", lambda: sparse.indices(), match="coalesced")
     lab.raises("its values", lambda: sparse.values(), match="coalesced")
     result = sparse.coalesce()
@@ -204,18 +214,20 @@ def parts_of_sparse(lab: Lab) -> None:
     lab.raises("a dense tensor's positions", lambda: sparse.to_dense().coalesce())
     lab.raises("as NumPy", lambda: sparse.cpu().numpy(), TypeError, RuntimeError)
     lab.raises("its truth", lambda: bool(sparse))
-    number = untyped.sparse_coo_tensor(lab.put([[0, 0]]), lab.put([1, -1], dtype=lab.dtype), (1,))
+    number = untyped_torch.sparse_coo_tensor(lab.put([[0, 0]]), lab.put([1, -1], dtype=lab.dtype), (1,))
     lab.same("truth of one element", [number.is_nonzero(), (number + number.coalesce() * 0).is_nonzero()])
     lab.raises("is_nonzero of several", lambda: sparse.is_nonzero())
 
 
 @behaviour("sparse", dtypes=("float32", "int64", "bool", "complex64"), level="core", sees=("value",))
 def sparse_copies(lab: Lab) -> None:
-    """clone, copy_, conversions, pickle and deepcopy keep values, sizes and whether a tensor is coalesced."""
+    """clone, copy_, conversions, pickle and deepcopy preserve values, sizes and whether a tensor is
+    coalesced.
+    """
     for name, sparse in {
-        "repeated": repeated(lab),
-        "coalesced": repeated(lab).coalesce(),
-        "hybrid": repeated(lab, 2),
+        "repeated": sparse_with_repeats(lab),
+        "coalesced": sparse_with_repeats(lab).coalesce(),
+        "hybrid": sparse_with_repeats(lab, 2),
     }.items():
         buffer = io.BytesIO()
         torch.save(sparse, buffer)
@@ -239,22 +251,26 @@ def sparse_copies(lab: Lab) -> None:
         lab.same(f"host copy of {name}", sparse.cpu().to_dense(), host=True)
         wider = sparse.to(torch.complex128)
         lab.same(f"another dtype of {name}", wider.to_dense())
-    apart = repeated(lab)
+    apart = sparse_with_repeats(lab)
     copied = apart.clone()
     copied._values().zero_()
     lab.same("a clone has values of its own", apart.to_dense())
     lab.same(
         "long and bool",
-        [repeated(lab).real.long().to_dense() if lab.dtype.is_complex else repeated(lab).long().to_dense()],
+        [
+            sparse_with_repeats(lab).real.long().to_dense()
+            if lab.dtype.is_complex
+            else sparse_with_repeats(lab).long().to_dense()
+        ],
     )
 
 
 @behaviour("sparse", level="core", sees=("value",))
 def sparse_like_and_new(lab: Lab) -> None:
-    """zeros_like, empty_like, new_* and zeros with a layout make sparse tensors of no elements, or of the
-    size asked for.
+    """zeros_like, empty_like, new_* and zeros with layout=sparse_coo create sparse tensors without stored
+    elements, of the template's size or the requested size. sparse_resize_ and zero_ change size and elements.
     """
-    hybrid = repeated(lab, 2)
+    hybrid = sparse_with_repeats(lab, 2)
     for name, similar in {
         "zeros_like": torch.zeros_like(hybrid),
         "zeros": torch.zeros(3, 4, layout=torch.sparse_coo, device=lab.device),
@@ -284,23 +300,23 @@ def sparse_like_and_new(lab: Lab) -> None:
     cleared = hybrid.clone().sparse_resize_and_clear_((2, 2, 3), 1, 2)
     lab.same("resized and cleared", [cleared.shape, cleared.sparse_dim(), cleared._nnz()])
     lab.raises("fewer sparse dimensions", lambda: hybrid.clone().sparse_resize_((3, 4, 2), 1, 2))
-    taken = torch.empty(1, layout=torch.sparse_coo, device=lab.device).resize_as_sparse_(hybrid)
-    lab.same("resize_as_sparse_", taken.shape)
+    resized_like = torch.empty(1, layout=torch.sparse_coo, device=lab.device).resize_as_sparse_(hybrid)
+    lab.same("resize_as_sparse_", resized_like.shape)
 
 
 @behaviour("sparse", sees=("value",))
 def printing_of_coo(lab: Lab) -> None:
-    """A sparse tensor of any shape prints its positions, values, size and number of elements."""
+    """A sparse tensor of any shape prints its indices, values, size and number of stored elements."""
     for name, sparse in {
-        "repeated": repeated(lab),
-        "coalesced": repeated(lab).coalesce(),
-        "hybrid": repeated(lab, 2),
-        "none": untyped.sparse_coo_tensor((2, 0), device=lab.device),
-        "whole": repeated(lab).to(torch.int64),
-        "with gradient": repeated(lab).requires_grad_(),
+        "repeated": sparse_with_repeats(lab),
+        "coalesced": sparse_with_repeats(lab).coalesce(),
+        "hybrid": sparse_with_repeats(lab, 2),
+        "none": untyped_torch.sparse_coo_tensor((2, 0), device=lab.device),
+        "whole": sparse_with_repeats(lab).to(torch.int64),
+        "with gradient": sparse_with_repeats(lab).requires_grad_(),
     }.items():
         text = repr(sparse)
-        for word in ("indices=", "values=", "size=", f"nnz={sparse._nnz()}", "layout=torch.sparse_coo"):
-            lab.holds(f"{name} prints {word}", word in text)
+        for fragment in ("indices=", "values=", "size=", f"nnz={sparse._nnz()}", "layout=torch.sparse_coo"):
+            lab.holds(f"{name} prints {fragment}", fragment in text)
         lab.same(f"{name}: gradient and dtype", ["requires_grad" in text, "int64" in text])
-    lab.same("dense", repeated(lab).to_dense())
+    lab.same("dense", sparse_with_repeats(lab).to_dense())

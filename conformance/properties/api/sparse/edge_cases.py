@@ -1,4 +1,4 @@
-"""COO tensors at their limits: none or one element, sizes past 64 bits, parts that are shared and freed."""
+"""Check COO tensors in edge cases: zero or one element, sizes beyond 64 bits, shared and freed parts."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.sparse.construction import repeated
+from conformance.properties.api.sparse.construction import sparse_with_repeats
 
-#: torch without its stubs: sparse_coo_tensor has more forms than they know (a size alone, lists).
-untyped: Any = torch
+#: torch without its stubs, which lack some forms of sparse_coo_tensor (a size alone, lists).
+untyped_torch: Any = torch
 
 
 @behaviour("sparse", dtypes=("float32", "int64"), sees=("value", "alias"))
 def parts_given_to_a_sparse_tensor(lab: Lab) -> None:
-    """A sparse tensor keeps the indices and values that it is made of: a write into either is a write into
-    the tensor.
+    """A sparse tensor uses the memory of the indices and values from which it is created. A write into either
+    changes the tensor.
     """
-    places, values = lab.put([[2]]), lab.put([5], dtype=lab.dtype)
-    sparse = untyped.sparse_coo_tensor(places, values, (3,))
+    indices, values = lab.put([[2]]), lab.put([5], dtype=lab.dtype)
+    sparse = untyped_torch.sparse_coo_tensor(indices, values, (3,))
     values[0] = 6
     lab.expect("after a write into the values", sparse.to_dense(), [0, 0, 6])
-    places[0][0] = 0
+    indices[0][0] = 0
     lab.expect("after a write into the indices", sparse.to_dense(), [6, 0, 0])
-    none = untyped.sparse_coo_tensor(lab.put([[2]]), lab.integers(1, 0), (3, 0))
+    none = untyped_torch.sparse_coo_tensor(lab.put([[2]]), lab.integers(1, 0), (3, 0))
     lab.same("values of no elements", [none.to_dense(), none._values()])
     lab.raises(
         "an item is assigned", lambda: sparse.__setitem__(0, 1), TypeError, RuntimeError, NotImplementedError
@@ -35,13 +35,13 @@ def parts_given_to_a_sparse_tensor(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=ALL, sees=("value",))
 def sparse_of_few_elements(lab: Lab) -> None:
-    """A sparse tensor of none or one element is coalesced from the start, one of more is not, in every dtype,
-    and copies keep that.
+    """A new sparse tensor with zero or one element is coalesced. With more elements it is not. This holds in
+    every dtype, and clone preserves it.
     """
     for count in (0, 1, 2):
         for dense in ((), (2,)):
-            places = lab.put(torch.arange(2 * count).reshape(2, count))
-            sparse = untyped.sparse_coo_tensor(places, lab.integers(count, *dense), (4, 4, *dense))
+            indices = lab.put(torch.arange(2 * count).reshape(2, count))
+            sparse = untyped_torch.sparse_coo_tensor(indices, lab.integers(count, *dense), (4, 4, *dense))
             few = count < 2
             lab.holds(f"{count} of {dense}: coalesced", sparse.is_coalesced() == few)
             lab.holds(f"{count} of {dense}: copied", sparse.clone().is_coalesced() == few)
@@ -49,50 +49,56 @@ def sparse_of_few_elements(lab: Lab) -> None:
             if lab.dtype != torch.bool:
                 lab.same(f"{count} of {dense}: joined", torch.cat((sparse, sparse)).to_dense())
     for shape in ((0,), (2, 0), (0, 3, 2), (1, 0, 2, 0)):
-        for number in range(1, len(shape) + 1):
-            places = torch.empty(number, 0, dtype=torch.int64, device=lab.device)
-            values = torch.empty(0, *shape[number:], dtype=lab.dtype, device=lab.device)
-            none = untyped.sparse_coo_tensor(places, values, shape)
+        for sparse_dims in range(1, len(shape) + 1):
+            indices = torch.empty(sparse_dims, 0, dtype=torch.int64, device=lab.device)
+            values = torch.empty(0, *shape[sparse_dims:], dtype=lab.dtype, device=lab.device)
+            none = untyped_torch.sparse_coo_tensor(indices, values, shape)
             form = [none.shape, none.sparse_dim(), none.dense_dim(), none._nnz(), none.dtype]
-            lab.same(f"none of {shape}, {number} sparse", form)
-            lab.same(f"none of {shape}, {number} sparse, dense", none.to_dense())
-    for name, made in {
+            lab.same(f"none of {shape}, {sparse_dims} sparse", form)
+            lab.same(f"none of {shape}, {sparse_dims} sparse, dense", none.to_dense())
+    for name, created in {
         "zeros": torch.zeros(2, 3, dtype=lab.dtype, layout=torch.sparse_coo, device=lab.device),
         "empty": torch.empty(2, 3, dtype=lab.dtype, layout=torch.sparse_coo, device=lab.device),
     }.items():
-        lab.same(name, [made.dtype, made.layout, made._nnz(), made.to_dense()])
+        lab.same(name, [created.dtype, created.layout, created._nnz(), created.to_dense()])
 
 
 @behaviour("sparse", sees=("error",))
 def refused_sparse_factories(lab: Lab) -> None:
-    """Indices and values of different counts, and sizes of which the count of elements is past 64 bits, are
-    refused.
+    """sparse_coo_tensor refuses different numbers of indices and values. A size with more elements than 64
+    bits can count is refused.
     """
-    places, values = lab.put([[0, 1, 2], [0, 1, 2]]), lab.integers(2)
-    lab.raises("more indices", lambda: untyped.sparse_coo_tensor(places, values, (3, 3)), match="same nnz")
+    indices, values = lab.put([[0, 1, 2], [0, 1, 2]]), lab.integers(2)
     lab.raises(
-        "fewer indices", lambda: untyped.sparse_coo_tensor(places[:, :1], values, (3, 3)), match="same nnz"
+        "more indices", lambda: untyped_torch.sparse_coo_tensor(indices, values, (3, 3)), match="same nnz"
     )
     lab.raises(
-        "none for a value", lambda: untyped.sparse_coo_tensor(places[:, :0], values, (3, 3)), match="same nnz"
+        "fewer indices",
+        lambda: untyped_torch.sparse_coo_tensor(indices[:, :1], values, (3, 3)),
+        match="same nnz",
+    )
+    lab.raises(
+        "none for a value",
+        lambda: untyped_torch.sparse_coo_tensor(indices[:, :0], values, (3, 3)),
+        match="same nnz",
     )
     large = (2**31, 2**31, 2**31)
     single = lab.put([[1], [2], [3]])
     lab.raises(
         "sizes past 64 bits",
-        lambda: untyped.sparse_coo_tensor(single, lab.integers(1), large).numel(),
+        lambda: untyped_torch.sparse_coo_tensor(single, lab.integers(1), large).numel(),
         match="overflow",
     )
-    half = untyped.sparse_coo_tensor(single[:2], lab.integers(1, low=1), large[:2])
+    half = untyped_torch.sparse_coo_tensor(single[:2], lab.integers(1, low=1), large[:2])
     lab.same("sizes within", [half.shape, half._nnz(), half.is_coalesced()])
 
 
 @behaviour("sparse", dtypes=("float32", "float64", "int64", "complex64"), sees=("value",))
 def sums_do_not_grow(lab: Lab) -> None:
-    """Sums and differences of sparse tensors with themselves hold at most the elements of both, and
-    coalescing brings them back.
+    """Sums and differences of a sparse tensor with itself store at most twice its elements. coalesce merges
+    them again.
     """
-    x = repeated(lab)
+    x = sparse_with_repeats(lab)
     count = x._nnz()
     x.add_(x)
     x.add_(x)
@@ -107,23 +113,23 @@ def sums_do_not_grow(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("bfloat16",), sees=("value",))
 def sums_of_sparse_into_bfloat16(lab: Lab) -> None:
-    """A sum of sparse tensors written into out= of bfloat16 is the sum in that dtype."""
+    """A sum of sparse tensors with a bfloat16 out= is the sum rounded to bfloat16."""
     for dense in ((), (3,)):
-        x, y = (repeated(lab, *dense).coalesce() for _ in range(2))
+        x, y = (sparse_with_repeats(lab, *dense).coalesce() for _ in range(2))
         out = torch.zeros_like(x)
         lab.holds(f"out= of {dense} is returned", torch.add(x, y, out=out) is out)
         lab.same(f"out= of {dense}", [out.to_dense(), out.dtype])
         lab.same(f"sum of {dense}", (x + y).to_dense())
-        due = (x.float() + y.float()).to_dense().to(torch.bfloat16)
-        lab.holds(f"it is that of float32, {dense}", torch.equal(out.to_dense(), due))
+        expected = (x.float() + y.float()).to_dense().to(torch.bfloat16)
+        lab.holds(f"it is that of float32, {dense}", torch.equal(out.to_dense(), expected))
 
 
 @behaviour("sparse", dtypes=ALL, sees=("value",))
 def selections_keep_their_dtype(lab: Lab) -> None:
-    """Rows and elements selected from a sparse tensor have its dtype, also if values are added up."""
-    places = lab.put([[0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 0, 0]])
+    """Rows and elements selected from a sparse tensor have its dtype, even if repeated values are added."""
+    indices = lab.put([[0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 0, 0]])
     values = lab.integers(4)
-    sparse = untyped.sparse_coo_tensor(places, values, (2, 2, 2))
+    sparse = untyped_torch.sparse_coo_tensor(indices, values, (2, 2, 2))
     if lab.dtype == torch.bool:
         sparse = sparse.coalesce()
     for name, chosen in {
@@ -140,12 +146,12 @@ def selections_keep_their_dtype(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float32", "int64"), sees=("value",))
 def many_indices_into_sparse(lab: Lab) -> None:
-    """index_select gives for many indices, sorted and not, repeated and not, along sparse and dense
-    dimensions, what it gives for the dense tensor.
+    """index_select of a sparse tensor with many indices gives the dense result. The indices may be unsorted
+    or repeated, along sparse or dense dimensions.
     """
-    for shape, number in (((60, 40), 2), ((40, 300), 2), ((300, 20, 3), 2), ((40000,), 1)):
+    for shape, sparse_dims in (((60, 40), 2), ((40, 300), 2), ((300, 20, 3), 2), ((40000,), 1)):
         dense = lab.integers(*shape, low=-1, high=2)
-        sparse = dense.to_sparse(number)
+        sparse = dense.to_sparse(sparse_dims)
         for dim in range(len(shape)):
             size = shape[dim]
             for name, index in {
@@ -156,51 +162,51 @@ def many_indices_into_sparse(lab: Lab) -> None:
             }.items():
                 result = sparse.index_select(dim, index).to_dense()
                 lab.same(f"{name} along {dim} of {shape}", result)
-                due = dense.index_select(dim, index)
-                lab.holds(f"{name} along {dim} of {shape} is the dense one", torch.equal(result, due))
+                expected = dense.index_select(dim, index)
+                lab.holds(f"{name} along {dim} of {shape} is the dense one", torch.equal(result, expected))
 
 
 @behaviour("sparse", dtypes=("float32", "complex64"), sees=("value",))
 def new_from_a_sparse_tensor(lab: Lab) -> None:
-    """new of a sparse tensor makes one from indices and values, with the size given or the least that holds
-    them.
+    """new of a sparse tensor creates a sparse tensor from indices and values. Its size is the size argument,
+    or the smallest size that contains all indices.
     """
-    sparse = repeated(lab, 2)
-    places, values = sparse._indices(), sparse._values()
-    for name, made in {
-        "without a size": sparse.new(places, values),
-        "with a size": sparse.new(places, values, sparse.size()),
+    sparse = sparse_with_repeats(lab, 2)
+    indices, values = sparse._indices(), sparse._values()
+    for name, created in {
+        "without a size": sparse.new(indices, values),
+        "with a size": sparse.new(indices, values, sparse.size()),
     }.items():
-        lab.same(name, [made.shape, made.dtype, made.layout, made.device.type == lab.device.type])
-        lab.same(f"{name}: dense", made.to_dense())
+        lab.same(name, [created.shape, created.dtype, created.layout, created.device.type == lab.device.type])
+        lab.same(f"{name}: dense", created.to_dense())
 
 
 @behaviour("sparse", sees=())
 def coalesced_tensors_are_freed(lab: Lab) -> None:
-    """coalesce of a coalesced tensor is the tensor itself, with what Python hung on it, and both are freed
-    with their last name.
+    """coalesce of a coalesced tensor returns the same Python object with its attributes. Object and
+    attributes are freed when the last reference is deleted.
     """
 
     class Tracker:
         pass
 
-    sparse = repeated(lab).coalesce()
-    again = sparse.coalesce()
-    lab.holds("it is itself", again is sparse)
+    sparse = sparse_with_repeats(lab).coalesce()
+    second_name = sparse.coalesce()
+    lab.holds("it is itself", second_name is sparse)
     sparse.tracker = Tracker()
     watched, tracked = weakref.ref(sparse), weakref.ref(sparse.tracker)
     lab.holds("it is alive", watched() is not None)
     del sparse
-    lab.holds("it is alive by its other name", again.tracker is tracked())
-    del again
+    lab.holds("it is alive by its other name", second_name.tracker is tracked())
+    del second_name
     lab.collect()
     lab.holds("it is freed", lab.gone(watched, tracked))
 
 
 @behaviour("sparse", capabilities=("sparse_compressed",), sees=("error",))
 def parts_of_other_layouts(lab: Lab) -> None:
-    """A method for the parts of one layout works on that layout, and says on any other which ones it expects
-    and which one it got.
+    """A method for the parts of one layout works on tensors of this layout. For any other layout, its error
+    names the expected and the actual layout.
     """
     coo, rows, columns = "sparse coordinate", "sparse row compressed", "sparse column compressed"
     methods: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -222,38 +228,44 @@ def parts_of_other_layouts(lab: Lab) -> None:
         "sparse_bsc": "SparseBsc",
     }
     dense = lab.put([[1.0, 2.0], [3.0, 4.0]])
-    for layout, shown in names.items():
+    for layout, layout_text in names.items():
         block = (1, 1) if layout in ("sparse_bsr", "sparse_bsc") else None
         tensor = (
             dense if layout == "strided" else dense.to_sparse(layout=getattr(torch, layout), blocksize=block)
         )
         if layout == "sparse_coo":
             tensor = tensor.coalesce()
-        for method, (expected, taken) in methods.items():
+        for method, (expected, accepted) in methods.items():
             call = getattr(tensor, method)
-            if layout in taken:
+            if layout in accepted:
                 lab.same(f"{method} of {layout}", isinstance(call(), (bool, torch.Tensor)))
             else:
                 lab.raises(
                     f"{method} of {layout}",
                     call,
-                    match=f"{method} expected {expected} tensor layout but got {shown}$",
+                    match=f"{method} expected {expected} tensor layout but got {layout_text}$",
                 )
 
 
 @behaviour("sparse", dtypes=("float64",), sees=("error",))
 def sparse_dimensions_stay(lab: Lab) -> None:
-    """to_sparse of a sparse tensor gives as many sparse dimensions as it has; it refuses another number."""
+    """to_sparse of a sparse tensor keeps its number of sparse dimensions and refuses a different number."""
     for size in (2, 3):
         dense = torch.eye(size, dtype=lab.dtype, device=lab.device).expand(*(size,) * size).contiguous()
-        for given in range(1, size):
-            sparse = dense.to_sparse(given)
-            for asked in range(size):
-                name = f"{given} of {size} to {asked}"
-                if asked == given:
-                    lab.same(name, [sparse.to_sparse(asked).sparse_dim(), sparse.to_sparse(asked).to_dense()])
+        for actual_dims in range(1, size):
+            sparse = dense.to_sparse(actual_dims)
+            for requested_dims in range(size):
+                name = f"{actual_dims} of {size} to {requested_dims}"
+                if requested_dims == actual_dims:
+                    lab.same(
+                        name,
+                        [
+                            sparse.to_sparse(requested_dims).sparse_dim(),
+                            sparse.to_sparse(requested_dims).to_dense(),
+                        ],
+                    )
                 else:
-                    lab.raises(name, lambda s=sparse, n=asked: s.to_sparse(n), match="sparse_dim")  # type: ignore[misc]
+                    lab.raises(name, lambda s=sparse, n=requested_dims: s.to_sparse(n), match="sparse_dim")  # type: ignore[misc]
     counts = [
         (t.sparse_dim(), t.dense_dim()) for t in (torch.ones((), device=lab.device), lab.integers(2, 3))
     ]

@@ -1,4 +1,4 @@
-"""Operators of torch's database on tensors of all sparse layouts, compared with dense ones."""
+"""Check operators of torch's operator database on tensors of all sparse layouts against dense tensors."""
 
 from __future__ import annotations
 
@@ -14,101 +14,108 @@ from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tree_map
 
-#: torch without its stubs: they know neither all forms of sparse factories nor the functions that validate.
-untyped: Any = torch
+#: torch without its stubs, which lack some forms of the sparse factories and the validation functions.
+untyped_torch: Any = torch
 
 COO = (torch.sparse_coo,)
-ROWS = (torch.sparse_csr, torch.sparse_bsr)
-COMPRESSED = (*ROWS, torch.sparse_csc, torch.sparse_bsc)
+ROW_LAYOUTS = (torch.sparse_csr, torch.sparse_bsr)
+COMPRESSED = (*ROW_LAYOUTS, torch.sparse_csc, torch.sparse_bsc)
 LAYOUTS = (*COO, *COMPRESSED)
 
 DTYPES = ("float32", "float64", "int64", "complex64")
 
 
-def _entries(names: tuple[str, ...]) -> list[Any]:
+def _operators_named(names: tuple[str, ...]) -> list[Any]:
     return [op for op in torch_testing_internals.op_db() if op.name in names]
 
 
-def _takes_sparse(op: Any) -> bool:
-    """Return whether an entry of the database says that it works on a sparse layout."""
+def _supports_sparse(op: Any) -> bool:
+    """Return whether an entry of the operator database declares support for a sparse layout."""
     return any(getattr(op, f"supports_sparse{end}", False) for end in ("", "_csr", "_csc", "_bsr", "_bsc"))
 
 
-def _samples(
+def _samples_on_device(
     lab: Lab, op: Any, layout: torch.layout, *, requires_grad: bool = False, limit: int = 200
 ) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Yield a name, the tensor, the arguments and the options of each sample, on the lab's device."""
+    """Yield a name, the tensor, the arguments and the keyword arguments of each sample on the
+    lab's device.
+    """
 
-    def moved(leaf: Any) -> Any:
+    def moved_to_device(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             return lab.to(leaf.detach()).requires_grad_(leaf.requires_grad)
         return leaf
 
     seed = torch_testing_internals.seed_for(op.name, str(layout), str(lab.dtype))
-    found = torch_testing_internals.sparse_sample_inputs(
+    samples = torch_testing_internals.sparse_sample_inputs(
         op, layout, lab.dtype, requires_grad=requires_grad, seed=seed, limit=limit
     )
-    for number, sample in enumerate(found):
+    for number, sample in enumerate(samples):
         options = dict(sample.kwargs)
         if "device" in options:
             options["device"] = lab.device
         name = f"{op.name} of {layout} [{number}]"
-        yield name, moved(sample.input), tree_map(moved, sample.args), tree_map(moved, options)
+        yield (
+            name,
+            moved_to_device(sample.input),
+            tree_map(moved_to_device, sample.args),
+            tree_map(moved_to_device, options),
+        )
 
 
-def _dense(value: torch.Tensor) -> torch.Tensor:
+def _to_dense(value: torch.Tensor) -> torch.Tensor:
     return value if value.layout is torch.strided else value.to_dense()
 
 
-def _near(left: torch.Tensor, right: torch.Tensor) -> bool:
+def _agree(actual: torch.Tensor, expected: torch.Tensor) -> bool:
     """Return whether dense tensors agree up to the order of their sums."""
-    if left.shape != right.shape or left.dtype != right.dtype:
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return False
-    wide = torch.complex128 if left.is_complex() else torch.float64
-    return torch.allclose(left.to(wide), right.to(wide), rtol=1e-4, atol=1e-4, equal_nan=True)
+    wide = torch.complex128 if actual.is_complex() else torch.float64
+    return torch.allclose(actual.to(wide), expected.to(wide), rtol=1e-4, atol=1e-4, equal_nan=True)
 
 
-def _validated(value: Any) -> bool:
-    """Return whether indices and values of a sparse tensor fit together; torch raises if they do not.
+def _has_valid_parts(value: Any) -> bool:
+    """Return True if indices and values of a sparse tensor are consistent. Otherwise torch raises.
 
-    Torch validates on devices of a list of its own only, so that copies on the host are shown to it.
+    The check uses copies on the host, because torch validates only on devices of a fixed list.
     """
     if value.layout is torch.sparse_coo:
         parts = value._indices().cpu(), value._values().cpu()
-        untyped._validate_sparse_coo_tensor_args(*parts, value.shape)
+        untyped_torch._validate_sparse_coo_tensor_args(*parts, value.shape)
     elif value.layout is not torch.strided:
-        parts = *(index.cpu() for index in _places(value)), value.values().cpu()
-        untyped._validate_sparse_compressed_tensor_args(*parts, value.shape, value.layout)
+        parts = *(index.cpu() for index in _compressed_and_plain_indices(value)), value.values().cpu()
+        untyped_torch._validate_sparse_compressed_tensor_args(*parts, value.shape, value.layout)
     return True
 
 
-def _places(value: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """The compressed and the plain indices of a compressed tensor."""
-    if value.layout in ROWS:
+def _compressed_and_plain_indices(value: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the compressed and the plain indices of a compressed tensor."""
+    if value.layout in ROW_LAYOUTS:
         return value.crow_indices(), value.col_indices()
     return value.ccol_indices(), value.row_indices()
 
 
 @behaviour("sparse", dtypes=DTYPES, capabilities=("sparse_compressed",), sees=("value",))
 def reductions_of_sparse_layouts(lab: Lab) -> None:
-    """Each reduction of the database that takes sparse tensors gives for every layout what it gives for the
-    dense tensor.
+    """Each reduction of the operator database that supports sparse tensors gives the dense result for every
+    layout.
     """
     entries = [
         op
         for op in torch_testing_internals.op_db()
         if torch_testing_internals.is_reduction(op)
         and not op.name.startswith("masked.")
-        and _takes_sparse(op)
+        and _supports_sparse(op)
     ]
     lab.same("entries", [op.name for op in entries])
     for op in entries:
         for layout in LAYOUTS:
-            for name, tensor, args, options in _samples(lab, op, layout):
-                result = _dense(op.op(tensor, *args, **options))
+            for name, tensor, args, options in _samples_on_device(lab, op, layout):
+                result = _to_dense(op.op(tensor, *args, **options))
                 lab.close(name, result, roundings=64)
                 dense = op.op(tensor.to_dense(), *args, **options)
-                lab.holds(f"{name} is that of the dense", _near(result, dense))
+                lab.holds(f"{name} is that of the dense", _agree(result, dense))
 
 
 @behaviour(
@@ -118,89 +125,92 @@ def reductions_of_sparse_layouts(lab: Lab) -> None:
     sees=("value",),
 )
 def gradients_of_reductions_of_sparse_layouts(lab: Lab) -> None:
-    """The gradient of a sum of a sparse tensor of any layout is the same number at each element."""
-    for op in _entries(("sum",)):
+    """The gradient of the sum of a sparse tensor of any layout is the same number for each element."""
+    for op in _operators_named(("sum",)):
         for layout in LAYOUTS:
-            for name, tensor, args, options in _samples(lab, op, layout, requires_grad=True):
+            for name, tensor, args, options in _samples_on_device(lab, op, layout, requires_grad=True):
                 result = op.op(tensor, *args, **options)
                 total = result.sum() if result.numel() else result
                 total.abs().backward()
-                due = torch.ones(tensor.shape, dtype=lab.dtype, device=lab.device) * torch.sgn(total.detach())
-                gradient = _dense(tensor.grad)
+                expected = torch.ones(tensor.shape, dtype=lab.dtype, device=lab.device) * torch.sgn(
+                    total.detach()
+                )
+                gradient = _to_dense(tensor.grad)
                 lab.close(f"gradient of {name}", gradient, roundings=64)
-                lab.holds(f"gradient of {name} is that of the dense", _near(gradient, due))
+                lab.holds(f"gradient of {name} is that of the dense", _agree(gradient, expected))
 
 
 @behaviour("sparse", dtypes=DTYPES, capabilities=("sparse_compressed",), sees=("value",))
 def products_of_sparse_layouts(lab: Lab) -> None:
-    """Each operator of the database over two tensors that takes sparse ones keeps sizes, and gives for every
-    layout what it gives for the dense tensors.
+    """Each binary operator of the operator database that supports sparse tensors preserves the form of its
+    first argument. It gives the dense result for every layout.
     """
     entries = [
         op
         for op in torch_testing_internals.op_db()
-        if torch_testing_internals.is_elementwise_binary(op) and _takes_sparse(op)
+        if torch_testing_internals.is_elementwise_binary(op) and _supports_sparse(op)
     ]
     lab.same("entries", [op.name for op in entries])
     for op, layout in itertools.product(entries, LAYOUTS):
         pairs = [
             (name, tensor, args[0])
-            # What follows in the database are matrices of a million elements, here replaced by small ones.
-            for name, tensor, args, _ in _samples(lab, op, layout, limit=12 if layout in COO else 2)
+            # The database's further samples are matrices of a million elements. Small ones replace them here.
+            for name, tensor, args, _ in _samples_on_device(lab, op, layout, limit=12 if layout in COO else 2)
         ]
         block = (2, 3) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
-        left, right = (
+        first_sparse, second_sparse = (
             lab.integers(4, 6, low=-1, high=2).to_sparse(layout=layout, blocksize=block) for _ in range(2)
         )
-        pairs.append((f"{op.name} of {layout} and a number", left, lab.integers(1)[0]))
+        pairs.append((f"{op.name} of {layout} and a number", first_sparse, lab.integers(1)[0]))
         if layout in (torch.sparse_coo, torch.sparse_csr):
-            pairs.append((f"{op.name} of {layout} and another", left, right))
-        for name, tensor, other in pairs:
-            result = op.op(tensor, other)
+            pairs.append((f"{op.name} of {layout} and another", first_sparse, second_sparse))
+        for name, tensor, operand in pairs:
+            result = op.op(tensor, operand)
             form = [result.shape, result.sparse_dim(), result.dense_dim(), result.layout]
             lab.same(f"form of {name}", form)
-            kept = [tensor.shape, tensor.sparse_dim(), tensor.dense_dim(), layout]
-            lab.holds(f"{name} has the form of its first argument", form == kept)
-            lab.close(name, _dense(result), roundings=64)
-            dense = op.op(tensor.to_dense(), _dense(other))
-            lab.holds(f"{name} is that of the dense", _near(_dense(result), dense))
+            first_argument_form = [tensor.shape, tensor.sparse_dim(), tensor.dense_dim(), layout]
+            lab.holds(f"{name} has the form of its first argument", form == first_argument_form)
+            lab.close(name, _to_dense(result), roundings=64)
+            dense = op.op(tensor.to_dense(), _to_dense(operand))
+            lab.holds(f"{name} is that of the dense", _agree(_to_dense(result), dense))
 
 
 @behaviour("sparse", dtypes=("float32", "float64"), capabilities=("sparse_compressed",), sees=("value",))
 def factories_like_sparse_layouts(lab: Lab) -> None:
-    """Each factory of the database that takes a sparse tensor makes one of its size, dtype, layout, block
-    size and numbers of dimensions, or of those asked for.
+    """Each *_like factory of the operator database that supports sparse tensors creates a tensor with the
+    size, dtype, layout, block size and numbers of dimensions of its argument, unless an option overrides
+    them.
     """
-    entries = [op for op in torch_testing_internals.op_db() if "_like" in op.name and _takes_sparse(op)]
+    entries = [op for op in torch_testing_internals.op_db() if "_like" in op.name and _supports_sparse(op)]
     lab.same("entries", [op.name for op in entries])
     for op in entries:
         for layout in LAYOUTS:
-            for name, tensor, args, options in _samples(lab, op, layout):
-                wanted = options.get("layout", layout)
-                if wanted in COMPRESSED and wanted is not layout:
-                    continue  # torch makes these on devices of a list of its own only
+            for name, tensor, args, options in _samples_on_device(lab, op, layout):
+                requested_layout = options.get("layout", layout)
+                if requested_layout in COMPRESSED and requested_layout is not layout:
+                    continue  # torch supports this conversion only on devices of a fixed list
                 result = op.op(tensor, *args, **options)
                 batch = tensor.dim() - tensor.sparse_dim() - tensor.dense_dim()
                 form = [result.shape, result.dtype, result.layout, result.device.type]
                 device = lab.device.type
-                due = [tensor.shape, options.get("dtype", lab.dtype), wanted, device]
-                lab.holds(f"{name} is of the form asked for", form == due)
+                expected_form = [tensor.shape, options.get("dtype", lab.dtype), requested_layout, device]
+                lab.holds(f"{name} is of the form asked for", form == expected_form)
                 sparse, dense = batch + tensor.sparse_dim(), tensor.dense_dim()
-                if wanted is torch.strided:
+                if requested_layout is torch.strided:
                     sparse, dense = 0, tensor.dim()
-                elif wanted is not torch.sparse_coo:
+                elif requested_layout is not torch.sparse_coo:
                     sparse -= batch
                 lab.holds(
                     f"{name} has the numbers of dimensions",
                     [result.sparse_dim(), result.dense_dim()] == [sparse, dense],
                 )
                 if result.layout in (torch.sparse_bsr, torch.sparse_bsc):
-                    part = slice(batch + 1, batch + 3)
+                    block_dims = slice(batch + 1, batch + 3)
                     lab.holds(
                         f"{name} has the size of blocks",
-                        result.values().shape[part] == tensor.values().shape[part],
+                        result.values().shape[block_dims] == tensor.values().shape[block_dims],
                     )
-                lab.holds(f"indices and values of {name} fit together", _validated(result))
+                lab.holds(f"indices and values of {name} fit together", _has_valid_parts(result))
                 if op.name == "zeros_like":
                     lab.same(
                         f"{name}: dense", result.to_dense() if result.layout is not torch.strided else result
@@ -209,8 +219,8 @@ def factories_like_sparse_layouts(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float32", "float64", "int64"), sees=("value",))
 def masked_reductions_over_no_dimensions(lab: Lab) -> None:
-    """A masked reduction of a COO tensor over an empty list of dimensions reduces over all of them, as that
-    of the dense tensor does.
+    """A masked reduction of a COO tensor with an empty list of dimensions reduces over all dimensions, like
+    the masked reduction of the dense tensor.
     """
     entries = [
         op
@@ -220,24 +230,24 @@ def masked_reductions_over_no_dimensions(lab: Lab) -> None:
     lab.same("entries", [op.name for op in entries])
     for op in entries:
         seed = torch_testing_internals.seed_for(op.name, str(lab.dtype))
-        found = torch_testing_internals.sample_inputs(op, lab.dtype, requires_grad=False, seed=seed)
-        for number, sample in enumerate(found):
+        samples = torch_testing_internals.sample_inputs(op, lab.dtype, requires_grad=False, seed=seed)
+        for number, sample in enumerate(samples):
             mask = sample.kwargs.get("mask")
             if sample.kwargs.get("dim") != 0 or (mask is None and op.name != "masked.sum"):
-                continue  # torch has no sparse form of a reduction with another identity without a mask
+                continue  # without a mask, torch supports only masked.sum of sparse tensors
             tensor = lab.put(sample.input)
             options = {**sample.kwargs, "dim": (), "mask": None if mask is None else lab.put(mask)}
             result = op.op(tensor.to_sparse(), **options)
             name = f"{op.name} [{number}]"
             lab.same(f"layout of {name}", result.layout)
             lab.close(name, result.to_dense(), roundings=64)
-            lab.holds(f"{name} is that of the dense", _near(result.to_dense(), op.op(tensor, **options)))
+            lab.holds(f"{name} is that of the dense", _agree(result.to_dense(), op.op(tensor, **options)))
 
 
 @behaviour("sparse", dtypes=ALL, capabilities=("sparse_compressed",), sees=("value",))
 def masks_of_all_layouts(lab: Lab) -> None:
-    """sparse_mask by a mask of any layout gives the mask's indices with the elements of the dense tensor, and
-    of the mask made dense the mask itself.
+    """sparse_mask with a mask of any layout returns the mask's indices with the elements of the dense tensor.
+    Applied to the mask in dense form, it returns the mask.
     """
     pattern = lab.put([[1, 0, 0, 1], [0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0]], dtype=torch.bool)
     for layout in LAYOUTS:
@@ -247,15 +257,22 @@ def masks_of_all_layouts(lab: Lab) -> None:
         result = dense.sparse_mask(mask)
         lab.same(f"dense of {layout}", [result.to_dense(), result.layout, result.dtype])
         if layout in COO:
-            kept = torch.equal(result.indices(), mask.indices())
-            ones = untyped.sparse_coo_tensor(
+            indices_equal = torch.equal(result.indices(), mask.indices())
+            ones = untyped_torch.sparse_coo_tensor(
                 mask.indices(), torch.ones_like(mask.values(), dtype=lab.dtype), (4, 4)
             )
         else:
-            kept = all(torch.equal(a, b) for a, b in zip(_places(result), _places(mask), strict=True))
+            indices_equal = all(
+                torch.equal(a, b)
+                for a, b in zip(
+                    _compressed_and_plain_indices(result), _compressed_and_plain_indices(mask), strict=True
+                )
+            )
             values = torch.ones_like(mask.values(), dtype=lab.dtype)
-            ones = untyped.sparse_compressed_tensor(*_places(mask), values, (4, 4), layout=layout)
-        lab.holds(f"indices of {layout} are the mask's", kept)
+            ones = untyped_torch.sparse_compressed_tensor(
+                *_compressed_and_plain_indices(mask), values, (4, 4), layout=layout
+            )
+        lab.holds(f"indices of {layout} are the mask's", indices_equal)
         lab.holds(
             f"elements of {layout} are those under the mask",
             torch.equal(result.to_dense(), dense * ones.to_dense()),
@@ -266,8 +283,8 @@ def masks_of_all_layouts(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float64",), capabilities=("sparse_compressed", "autograd"), sees=("value",))
 def gradcheck_of_all_layouts(lab: Lab) -> None:
-    """gradcheck for sparse tensors passes on conversions, sums and values of tensors of every layout, and on
-    their constructors, with masked gradients and without.
+    """gradcheck for sparse tensors passes for conversions, sums and values of tensors of every layout, and
+    for their constructors, with and without masked gradients.
     """
     check = torch.sparse.as_sparse_gradcheck(gradcheck)
     dense = lab.put([[1.0, 2.0], [0.0, 3.0]], dtype=lab.dtype)
@@ -286,25 +303,26 @@ def gradcheck_of_all_layouts(lab: Lab) -> None:
             lab.same(f"{name} of {layout}, masked {masked}, fast {fast}", passed)
     for layout, masked in itertools.product(LAYOUTS, (False, True)):
         block = (1, 2) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
-        made: Any = dense.to_sparse(layout=layout, blocksize=block)
-        places = (made.indices(),) if layout in COO else _places(made)
+        template: Any = dense.to_sparse(layout=layout, blocksize=block)
+        indices = (template.indices(),) if layout in COO else _compressed_and_plain_indices(template)
 
-        def built(
+        def dense_from_values(
             values: torch.Tensor,
             layout: torch.layout = layout,
-            places: tuple[torch.Tensor, ...] = places,
+            indices: tuple[torch.Tensor, ...] = indices,
             masked: bool = masked,
         ) -> Any:
             if layout in COO:
-                sparse = untyped.sparse_coo_tensor(*places, values, (2, 2))
+                sparse = untyped_torch.sparse_coo_tensor(*indices, values, (2, 2))
             else:
-                sparse = untyped.sparse_compressed_tensor(*places, values, (2, 2), layout=layout)
+                sparse = untyped_torch.sparse_compressed_tensor(*indices, values, (2, 2), layout=layout)
             return sparse.to_dense(masked_grad=masked)
 
-        values = made.values().detach().clone().requires_grad_()
+        values = template.values().detach().clone().requires_grad_()
         name = f"made of {layout}, masked {masked}"
         lab.same(
-            f"{name}: need of a gradient", [built(values).requires_grad, built(values.detach()).requires_grad]
+            f"{name}: need of a gradient",
+            [dense_from_values(values).requires_grad, dense_from_values(values.detach()).requires_grad],
         )
-        lab.same(name, gradcheck(built, (values,), masked=masked))
+        lab.same(name, gradcheck(dense_from_values, (values,), masked=masked))
     lab.same("dense", dense * 2)

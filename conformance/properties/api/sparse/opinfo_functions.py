@@ -1,4 +1,4 @@
-"""COO tensors in functions of torch's operator database, and on meta."""
+"""Check COO tensors in functions of torch's operator database and on the meta device."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.sparse.construction import repeated
+from conformance.properties.api.sparse.construction import sparse_with_repeats
 
-#: torch without its stubs: sparse_coo_tensor has more forms than they know (a size alone, lists).
-untyped: Any = torch
+#: torch without its stubs, which lack some forms of sparse_coo_tensor (a size alone, lists).
+untyped_torch: Any = torch
 
 #: Functions whose derivative torch computes for COO tensors.
 DERIVED = ("abs", "deg2rad", "log1p", "neg", "rad2deg", "nn.functional.relu")
 
 
-def _unary() -> list[Any]:
-    """Entries of the database for functions of one tensor that say that they work on COO tensors."""
+def _unary_operators() -> list[Any]:
+    """Return the unary functions of the operator database that declare support for COO tensors."""
     return [
         op
         for op in torch_testing_internals.op_db()
@@ -28,28 +28,28 @@ def _unary() -> list[Any]:
     ]
 
 
-def _inside(lab: Lab, requires_grad: bool = False) -> Any:
-    """A coalesced COO tensor with elements in the domain of all those functions."""
-    places = lab.put([[0, 1, 2], [1, 3, 0]])
-    sparse = untyped.sparse_coo_tensor(places, lab.floats(3, low=0.1, high=0.9), (3, 4)).coalesce()
+def _sparse_in_domain(lab: Lab, requires_grad: bool = False) -> Any:
+    """Return a coalesced COO tensor whose elements are in the domain of all these functions."""
+    indices = lab.put([[0, 1, 2], [1, 3, 0]])
+    sparse = untyped_torch.sparse_coo_tensor(indices, lab.floats(3, low=0.1, high=0.9), (3, 4)).coalesce()
     return sparse.requires_grad_(requires_grad)
 
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64"), sees=("value",))
 def unary_functions_of_sparse(lab: Lab) -> None:
-    """Each function of the database that takes COO tensors gives the pattern, values and zeros that it gives
-    for dense ones.
+    """Each unary function of the operator database that supports COO tensors gives the dense result, with a
+    sparse layout, and works in place.
     """
-    for op in _unary():
-        sparse = _inside(lab)
+    for op in _unary_operators():
+        sparse = _sparse_in_domain(lab)
         result = op.op(sparse)
         lab.same(f"layout of {op.name}", [result.layout, result.shape, result.dtype])
         lab.same(f"positions of {op.name}", result.coalesce().indices())
         lab.close(f"values of {op.name}", result.coalesce().values(), roundings=64)
         dense = op.op(sparse.to_dense())
-        near = torch.allclose(result.to_dense().double(), dense.double(), rtol=1e-4, atol=1e-5)
-        lab.holds(f"{op.name} of the sparse is that of the dense", near)
-        none = op.op(untyped.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device))
+        agree = torch.allclose(result.to_dense().double(), dense.double(), rtol=1e-4, atol=1e-5)
+        lab.holds(f"{op.name} of the sparse is that of the dense", agree)
+        none = op.op(untyped_torch.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device))
         lab.same(f"{op.name} of no elements", [none.shape, none._nnz()])
         if (
             op.inplace_variant is not None
@@ -63,31 +63,40 @@ def unary_functions_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float64",), sees=("value",))
 def gradients_of_unary_functions_of_sparse(lab: Lab) -> None:
-    """Gradients through functions of COO tensors are those through functions of the dense ones, at the stored
+    """Gradients of functions of COO tensors equal the gradients of the dense functions at the stored
     elements.
     """
-    for op in _unary():
+    for op in _unary_operators():
         if op.name not in DERIVED:
             continue
-        leaf: Any = _inside(lab, requires_grad=True)
+        leaf: Any = _sparse_in_domain(lab, requires_grad=True)
         dense: Any = leaf.detach().to_dense().requires_grad_()
         op.op(leaf).to_dense().sum().backward()
         op.op(dense).sum().backward()
         mask = leaf.detach().to_dense() != 0
         gradient = leaf.grad.to_dense() * mask
         lab.close(f"gradient of {op.name}", gradient, roundings=256)
-        near = torch.allclose(gradient, dense.grad * mask, rtol=1e-6)
-        lab.holds(f"it is the dense one of {op.name}", near)
+        agree = torch.allclose(gradient, dense.grad * mask, rtol=1e-6)
+        lab.holds(f"it is the dense one of {op.name}", agree)
 
 
 @behaviour("sparse", sees=("value",))
 def sparse_on_meta(lab: Lab) -> None:
-    """COO tensors can be moved to meta, made there, added, summed, printed, and faked."""
-    sparse = repeated(lab)
+    """COO tensors can be moved to the meta device, created there, added, summed, printed, and converted to
+    fake tensors.
+    """
+    sparse = sparse_with_repeats(lab)
     moved = sparse.to("meta")
-    shown = [moved.shape, moved.layout, moved.dtype, moved.sparse_dim(), moved.dense_dim(), moved.device.type]
-    lab.same("moved", shown)
-    on_meta = untyped.sparse_coo_tensor((2, 3), device="meta")
+    metadata = [
+        moved.shape,
+        moved.layout,
+        moved.dtype,
+        moved.sparse_dim(),
+        moved.dense_dim(),
+        moved.device.type,
+    ]
+    lab.same("moved", metadata)
+    on_meta = untyped_torch.sparse_coo_tensor((2, 3), device="meta")
     lab.same("made there", [on_meta.shape, on_meta.layout, on_meta.device.type])
     lab.same("sum", [torch.sum(moved).shape, (moved + moved).layout, (moved + moved).shape])
     like = torch.zeros_like(sparse, device="meta")

@@ -1,4 +1,4 @@
-"""Shapes of COO tensors: transposed, joined, selected and broadcast."""
+"""Check shape operations of COO tensors: transposition, concatenation, selection and broadcasting."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from torch.autograd import gradcheck
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.sparse.construction import repeated
+from conformance.properties.api.sparse.construction import sparse_with_repeats
 
-#: torch without its stubs: sparse_coo_tensor has more forms than they know (a size alone, lists).
-untyped: Any = torch
+#: torch without its stubs, which lack some forms of sparse_coo_tensor (a size alone, lists).
+untyped_torch: Any = torch
 
-KINDS = ("float32", "int64")
+DTYPES = ("float32", "int64")
 
 
-def _flags(sparse: torch.Tensor) -> list[object]:
+def _metadata(sparse: torch.Tensor) -> list[object]:
     return [sparse.shape, sparse.layout, sparse.dtype, sparse.sparse_dim(), sparse.dense_dim()]
 
 
-@behaviour("sparse", dtypes=KINDS, level="core", sees=("value",))
+@behaviour("sparse", dtypes=DTYPES, level="core", sees=("value",))
 def transposed_sparse(lab: Lab) -> None:
-    """transpose, t and permute of sparse tensors, in place too, equal those of dense ones; dense dimensions
-    stay dense.
+    """transpose, t and permute of sparse tensors give the dense result, in place too. Dense dimensions stay
+    dense.
     """
     for dense in ((), (2,)):
         for kind, sparse in {
-            "repeated": repeated(lab, *dense),
-            "coalesced": repeated(lab, *dense).coalesce(),
+            "repeated": sparse_with_repeats(lab, *dense),
+            "coalesced": sparse_with_repeats(lab, *dense).coalesce(),
         }.items():
             for name, result in {
                 "transpose": sparse.transpose(0, 1),
@@ -39,79 +39,83 @@ def transposed_sparse(lab: Lab) -> None:
                 "identity": sparse.permute(*range(sparse.dim())),
             }.items():
                 lab.same(f"{name} of {kind} {dense}", result.to_dense())
-                lab.same(f"flags of {name} of {kind} {dense}", _flags(result))
-    lab.same("t", repeated(lab).t().to_dense())
-    lab.same("t in place", repeated(lab).t_().to_dense())
-    lab.same("t of none", untyped.sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device).t().shape)
-    lab.raises("t of three dimensions", lambda: repeated(lab, 2).t())
-    lab.raises("a dimension outside", lambda: repeated(lab).transpose(0, 3), IndexError, RuntimeError)
-    lab.raises("permute with a dimension twice", lambda: repeated(lab).permute(0, 0))
-    lab.raises("sparse with dense dimension", lambda: repeated(lab, 2).transpose(0, 2))
+                lab.same(f"flags of {name} of {kind} {dense}", _metadata(result))
+    lab.same("t", sparse_with_repeats(lab).t().to_dense())
+    lab.same("t in place", sparse_with_repeats(lab).t_().to_dense())
+    lab.same(
+        "t of none", untyped_torch.sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device).t().shape
+    )
+    lab.raises("t of three dimensions", lambda: sparse_with_repeats(lab, 2).t())
+    lab.raises(
+        "a dimension outside", lambda: sparse_with_repeats(lab).transpose(0, 3), IndexError, RuntimeError
+    )
+    lab.raises("permute with a dimension twice", lambda: sparse_with_repeats(lab).permute(0, 0))
+    lab.raises("sparse with dense dimension", lambda: sparse_with_repeats(lab, 2).transpose(0, 2))
 
 
-@behaviour("sparse", dtypes=KINDS, level="core", sees=("value",))
+@behaviour("sparse", dtypes=DTYPES, level="core", sees=("value",))
 def joined_sparse(lab: Lab) -> None:
-    """cat, stack and unsqueeze of sparse tensors equal those of dense ones, over sparse and dense
-    dimensions.
-    """
-    a, b = repeated(lab, 2), repeated(lab, 2).coalesce()
+    """cat, stack and unsqueeze of sparse tensors give the dense result, along sparse and dense dimensions."""
+    a, b = sparse_with_repeats(lab, 2), sparse_with_repeats(lab, 2).coalesce()
     for dim in (0, 1, 2, -1):
         result = torch.cat((a, b, a), dim)
         lab.same(f"cat over {dim}", result.to_dense())
-        lab.same(f"flags of cat over {dim}", _flags(result))
+        lab.same(f"flags of cat over {dim}", _metadata(result))
     for dim in (0, 1, 2, -2):
         lab.same(f"stack over {dim}", torch.stack((a, b), dim).to_dense())
     for dim in (0, 1, 2, -1, -4):
         result = a.unsqueeze(dim)
         lab.same(f"unsqueeze {dim}", result.to_dense())
-        lab.same(f"flags of unsqueeze {dim}", _flags(result))
+        lab.same(f"flags of unsqueeze {dim}", _metadata(result))
     lab.same("cat with none", torch.cat((a, torch.zeros_like(a))).to_dense())
-    lab.raises("cat of other sizes", lambda: torch.cat((repeated(lab), repeated(lab).t())))
+    lab.raises(
+        "cat of other sizes", lambda: torch.cat((sparse_with_repeats(lab), sparse_with_repeats(lab).t()))
+    )
     lab.raises("cat with a dense", lambda: torch.cat((a, a.to_dense())))
     lab.raises("unsqueeze outside", lambda: a.unsqueeze(5), IndexError)
 
 
-@behaviour("sparse", dtypes=KINDS, level="core", sees=("value",))
+@behaviour("sparse", dtypes=DTYPES, level="core", sees=("value",))
 def selected_from_sparse(lab: Lab) -> None:
-    """select, index_select, narrow and slices of sparse tensors equal those of dense ones, also with repeated
-    indices.
+    """select, index_select, narrow_copy and indexing of sparse tensors give the dense result, also with
+    repeated indices.
     """
     for dense in ((), (2,)):
-        sparse = repeated(lab, *dense)
+        sparse = sparse_with_repeats(lab, *dense)
         full = sparse.to_dense()
         for dim in range(sparse.dim()):
-            for place in (0, -1, 1):
-                lab.same(f"select {dim} {place} {dense}", _plain(sparse.select(dim, place)))
-            for where in ([0], [1, 0], [1, 1, 0, 1], []):
-                index = torch.tensor(where, dtype=torch.int64, device=lab.device)
-                result = sparse.index_select(dim, index)
-                lab.same(f"index_select {dim} {where} {dense}", result.to_dense())
-                lab.same(f"flags {dim} {where} {dense}", _flags(result))
+            for index in (0, -1, 1):
+                lab.same(f"select {dim} {index} {dense}", _to_dense(sparse.select(dim, index)))
+            for index_list in ([0], [1, 0], [1, 1, 0, 1], []):
+                index_tensor = torch.tensor(index_list, dtype=torch.int64, device=lab.device)
+                result = sparse.index_select(dim, index_tensor)
+                lab.same(f"index_select {dim} {index_list} {dense}", result.to_dense())
+                lab.same(f"flags {dim} {index_list} {dense}", _metadata(result))
             lab.same(f"narrow_copy {dim} {dense}", sparse.narrow_copy(dim, 0, 1).to_dense())
-        lab.same(f"rows {dense}", _plain(sparse[1]))
-        lab.same(f"reading by tuple {dense}", _plain(sparse[0, 1]))
+        lab.same(f"rows {dense}", _to_dense(sparse[1]))
+        lab.same(f"reading by tuple {dense}", _to_dense(sparse[0, 1]))
         lab.same(f"the dense one {dense}", full)
     strided = lab.put([1, 9, 0, 9])[::2]
-    lab.same("a strided index", repeated(lab).index_select(0, strided).to_dense())
-    # On the host, since a device may assert in its kernel, which ends its use.
+    lab.same("a strided index", sparse_with_repeats(lab).index_select(0, strided).to_dense())
+    # On the host, because a device kernel may assert, which makes the device unusable.
     lab.raises(
         "an index outside",
-        lambda: repeated(lab).cpu().index_select(0, torch.tensor([3])),
+        lambda: sparse_with_repeats(lab).cpu().index_select(0, torch.tensor([3])),
         IndexError,
         RuntimeError,
     )
-    lab.raises("a dimension outside", lambda: repeated(lab).select(4, 0), IndexError)
-    lab.raises("a place outside", lambda: repeated(lab).select(0, 3), IndexError)
+    lab.raises("a dimension outside", lambda: sparse_with_repeats(lab).select(4, 0), IndexError)
+    lab.raises("a place outside", lambda: sparse_with_repeats(lab).select(0, 3), IndexError)
 
 
-def _plain(value: torch.Tensor) -> torch.Tensor:
+def _to_dense(value: torch.Tensor) -> torch.Tensor:
     return value.to_dense() if value.layout is not torch.strided else value
 
 
 @behaviour("sparse", level="core", sees=("value",))
 def broadcast_sparse(lab: Lab) -> None:
     """A sparse tensor that is broadcast to a larger shape, or built from diagonals, has the dense values."""
-    row = untyped.sparse_coo_tensor(lab.put([[0, 0], [1, 3]]), lab.integers(2), (1, 4))
+    row = untyped_torch.sparse_coo_tensor(lab.put([[0, 0], [1, 3]]), lab.integers(2), (1, 4))
     for size in ((3, 4), (2, 3, 4), (1, 4)):
         lab.same(f"to {size}", torch._sparse_broadcast_to(row, size).to_dense())
     lab.raises("to another size", lambda: torch._sparse_broadcast_to(row, (3, 5)))
@@ -127,48 +131,49 @@ def broadcast_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", sees=("value",))
 def gradients_of_sparse(lab: Lab) -> None:
-    """Gradients pass through sparse tensors: construction from values, conversion to dense, sums, masks,
+    """Gradients propagate through sparse tensors: construction from values, conversion to dense, sums, masks,
     products and reductions.
     """
-    places = lab.put([[0, 2, 0], [1, 3, 1]])
+    indices = lab.put([[0, 2, 0], [1, 3, 1]])
     values = lab.integers(3, requires_grad=True)
     weights = lab.integers(3, 4)
 
     def grad(name: str, out: torch.Tensor, *inputs: torch.Tensor) -> None:
         gradients = torch.autograd.grad(out, inputs)
-        lab.same(name, [_plain(t) for t in gradients])
+        lab.same(name, [_to_dense(t) for t in gradients])
 
-    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
+    sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
     lab.same("need of a gradient", [sparse.requires_grad, sparse.is_leaf])
     grad("to_dense", (sparse.to_dense() * weights).sum(), values)
-    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
+    sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
     grad("coalesced values", (sparse.coalesce().values() * lab.integers(2)).sum(), values)
     dense = lab.integers(3, 4, requires_grad=True)
     grad("to_sparse", (dense.to_sparse().to_dense() * weights).sum(), dense)
     grad("sparse_mask", (dense.sparse_mask(sparse.detach().coalesce()).to_dense() * weights).sum(), dense)
-    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
+    sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
     right = lab.integers(4, 2, requires_grad=True)
     grad("sparse.mm", (torch.sparse.mm(sparse, right) * 2).sum(), values, right)
-    leaf: Any = repeated(lab).coalesce().requires_grad_()
+    leaf: Any = sparse_with_repeats(lab).coalesce().requires_grad_()
     torch.sparse.mm(leaf, right).sum().backward()
     lab.same(
-        "gradient of a sparse leaf", [leaf.grad.layout, _plain(leaf.grad) * (leaf.detach().to_dense() != 0)]
+        "gradient of a sparse leaf",
+        [leaf.grad.layout, _to_dense(leaf.grad) * (leaf.detach().to_dense() != 0)],
     )
-    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
+    sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
     grad("sparse.sum", torch.sparse.sum(sparse * 3), values)
-    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
+    sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
     grad("sum over a dimension", torch.sparse.sum(sparse, 0).to_dense().sum(), values)
-    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
-    doubled = untyped.sparse_coo_tensor(places, values * 2, (3, 4))
+    sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
+    doubled = untyped_torch.sparse_coo_tensor(indices, values * 2, (3, 4))
     grad("sum of two", ((sparse + doubled).to_dense() * weights).sum(), values)
-    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
+    sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
     grad("transposed", (sparse.t().to_dense() * weights.t()).sum(), values)
 
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64"), sees=("value",))
 def sparse_gradients_of_dense(lab: Lab) -> None:
-    """gather and embedding with sparse_grad give sparse gradients that equal the dense ones and accumulate
-    with them.
+    """gather and embedding with sparse gradients give the values of the dense gradients and accumulate with
+    dense gradients.
     """
     weight: Any = lab.integers(5, 3, requires_grad=True)
     where = lab.put([[1, 4], [1, 0]])
@@ -179,7 +184,7 @@ def sparse_gradients_of_dense(lab: Lab) -> None:
     torch.nn.functional.embedding(where, weight, sparse=True).sum().backward()
     lab.same("twice", weight.grad.to_dense())
     (weight * 2).sum().backward()
-    lab.same("with a dense one", _plain(weight.grad))
+    lab.same("with a dense one", _to_dense(weight.grad))
     lab.same("layout after both", weight.grad.layout)
     for dim, index in ((0, [[0, 4, 1]]), (1, [[0, 2], [1, 1]]), (-1, [[0], [2]])):
         x: Any = lab.integers(5, 3, requires_grad=True)
@@ -187,7 +192,7 @@ def sparse_gradients_of_dense(lab: Lab) -> None:
         lab.same(f"gather over {dim}", [x.grad.layout, x.grad.to_dense()])
     scalar: Any = lab.put(3.0, dtype=lab.dtype, requires_grad=True)
     torch.gather(scalar, 0, lab.put(0), sparse_grad=True).backward()
-    lab.same("gather from no dimensions", _plain(scalar.grad))
+    lab.same("gather from no dimensions", _to_dense(scalar.grad))
     line: Any = lab.integers(4, requires_grad=True)
     torch.gather(line, 0, lab.put([2]), sparse_grad=True).sum().backward()
     lab.same("gather from a line", line.grad.to_dense())
@@ -204,11 +209,12 @@ def gradcheck_of_sparse(lab: Lab) -> None:
     lab.same("product", gradcheck(lambda s, r: torch.sparse.mm(s, r), (sparse, right), masked=True))
     lab.same("sum", gradcheck(lambda s: torch.sparse.sum(s), (sparse,), masked=True))
     values = sparse.detach().values().clone().requires_grad_()
-    places = sparse.detach().indices()
+    indices = sparse.detach().indices()
     lab.same(
         "construction",
         gradcheck(
-            lambda v: untyped.sparse_coo_tensor(places, v, (3, 4), is_coalesced=True).to_dense(), (values,)
+            lambda v: untyped_torch.sparse_coo_tensor(indices, v, (3, 4), is_coalesced=True).to_dense(),
+            (values,),
         ),
     )
     lab.same("number of elements", mask.sum())

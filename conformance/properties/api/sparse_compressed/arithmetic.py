@@ -1,4 +1,4 @@
-"""Arithmetic of compressed tensors, compared with dense ones."""
+"""Check arithmetic of compressed tensors against dense tensors."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.sparse_compressed.construction import LAYOUTS, compressed
+from conformance.properties.api.sparse_compressed.construction import LAYOUTS, to_compressed
 
 
-def _dense(value: torch.Tensor) -> torch.Tensor:
+def _to_dense(value: torch.Tensor) -> torch.Tensor:
     return value.to_dense() if value.layout is not torch.strided else value
 
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "float64", "complex64"), sees=("value",))
 def compressed_products(lab: Lab) -> None:
-    """Products of CSR and CSC matrices with dense matrices, vectors and one another equal those of dense
-    ones.
+    """Products of CSR and CSC matrices with dense matrices, with vectors and with one another equal the dense
+    products.
     """
     dense = lab.integers(4, 6, low=-1, high=2)
     right, vector, added = lab.integers(6, 2), lab.integers(6), lab.integers(4, 2)
     for layout in LAYOUTS[:2]:
-        sparse = compressed(dense, layout)
-        factor = compressed(lab.integers(6, 4, low=-1, high=2), layout)
+        sparse = to_compressed(dense, layout)
+        factor = to_compressed(lab.integers(6, 4, low=-1, high=2), layout)
         for name, result in {
             "mm": sparse @ right,
             "strided right": sparse @ lab.integers(2, 6).t(),
@@ -33,7 +33,7 @@ def compressed_products(lab: Lab) -> None:
             "sparse by sparse": sparse @ factor,
             "dense on the left": lab.integers(2, 4) @ sparse,
         }.items():
-            lab.same(f"{name} {layout}", _dense(result))
+            lab.same(f"{name} {layout}", _to_dense(result))
         lab.raises(f"sizes that do not fit {layout}", lambda: sparse @ lab.integers(4, 2))
     csr = dense.to_sparse_csr()
     lab.same("vector", csr @ vector)
@@ -49,19 +49,19 @@ def compressed_products(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), sees=("value",))
 def block_products(lab: Lab) -> None:
-    """Products of block matrices with dense ones equal those of dense ones."""
+    """Products of block-sparse matrices with dense matrices equal the dense products."""
     dense = lab.integers(4, 6, low=-1, high=2)
-    bsr = compressed(dense, torch.sparse_bsr)
+    bsr = to_compressed(dense, torch.sparse_bsr)
     right = lab.integers(6, 4)
-    lab.same("mm", _dense(bsr @ right))
-    lab.same("addmm", _dense(torch.addmm(lab.integers(4, 4), bsr, right, beta=2, alpha=3)))
-    lab.same("linear", _dense(torch.nn.functional.linear(lab.integers(2, 6), bsr)))
+    lab.same("mm", _to_dense(bsr @ right))
+    lab.same("addmm", _to_dense(torch.addmm(lab.integers(4, 4), bsr, right, beta=2, alpha=3)))
+    lab.same("linear", _to_dense(torch.nn.functional.linear(lab.integers(2, 6), bsr)))
 
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "float64", "complex64"), sees=("value",))
 def compressed_sums(lab: Lab) -> None:
-    """Sums of CSR matrices of any patterns, with factors and with dense ones, and products with numbers,
-    equal those of dense matrices.
+    """Sums of CSR matrices with any sparsity patterns, with factors and with dense matrices equal the dense
+    sums. So do products with numbers.
     """
     a, b = (
         lab.integers(4, 6, low=-1, high=2).to_sparse_csr(),
@@ -82,7 +82,7 @@ def compressed_sums(lab: Lab) -> None:
         "negative": -a,
         "in place": a.clone().add_(b),
     }.items():
-        lab.same(name, _dense(result))
+        lab.same(name, _to_dense(result))
         lab.same(f"layout of {name}", result.layout)
     lab.raises("other sizes", lambda: a + lab.integers(2, 6).to_sparse_csr())
     lab.same("sum of everything", a.sum())
@@ -90,10 +90,12 @@ def compressed_sums(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), sees=("value",))
 def compressed_functions(lab: Lab) -> None:
-    """Functions that keep zero keep the pattern of compressed tensors; in place and out= as well."""
+    """Functions that map zero to zero preserve the sparsity pattern of compressed tensors, also in place and
+    with out=.
+    """
     dense = lab.integers(4, 6, low=-1, high=2)
     for layout in LAYOUTS:
-        sparse = compressed(dense, layout)
+        sparse = to_compressed(dense, layout)
         for name in [
             "abs",
             "neg",
@@ -110,7 +112,7 @@ def compressed_functions(lab: Lab) -> None:
             "round",
             "positive",
         ]:
-            source = compressed(dense * dense, layout) if name == "sqrt" else sparse
+            source = to_compressed(dense * dense, layout) if name == "sqrt" else sparse
             result = getattr(torch, name)(source)
             lab.same(f"pattern of {name} {layout}", [result.layout, result._nnz(), result.dtype])
             lab.close(f"{name} {layout}", result.to_dense().float(), roundings=64)
@@ -125,18 +127,20 @@ def compressed_functions(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32",), sees=("value",))
 def compressed_gradients(lab: Lab) -> None:
-    """Gradients pass through conversions to and from compressed layouts, and through products with them."""
+    """Gradients propagate through conversions to and from compressed layouts, and through products with
+    compressed tensors.
+    """
     dense = lab.integers(4, 6, low=-1, high=2)
     weights = lab.integers(4, 6)
     for layout in LAYOUTS:
         leaf: Any = dense.clone().requires_grad_()
-        (compressed(leaf, layout).to_dense() * weights).sum().backward()
-        lab.same(f"dense, compressed and back {layout}", _dense(leaf.grad) * (dense != 0))
+        (to_compressed(leaf, layout).to_dense() * weights).sum().backward()
+        lab.same(f"dense, compressed and back {layout}", _to_dense(leaf.grad) * (dense != 0))
     csr: Any = dense.to_sparse_csr().requires_grad_()
     right = lab.integers(6, 2, requires_grad=True)
     (csr @ right).sum().backward()
     lab.same("gradient of the dense factor", right.grad)
-    lab.same("gradient of the CSR factor", [_dense(csr.grad) * (dense != 0)])
+    lab.same("gradient of the CSR factor", [_to_dense(csr.grad) * (dense != 0)])
     values = lab.integers(3, requires_grad=True)
     sparse = torch.sparse_csr_tensor(lab.put([0, 1, 3]), lab.put([1, 0, 2]), values, (2, 3))
     (sparse.to_dense() * lab.integers(2, 3)).sum().backward()
@@ -145,7 +149,7 @@ def compressed_gradients(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), sees=("value",))
 def compressed_solves(lab: Lab) -> None:
-    """triangular_solve with a CSR matrix solves the same system as with a dense one."""
+    """triangular_solve with a CSR matrix gives the solution of the dense system."""
     lower = torch.tril(lab.integers(4, 4)) + 5 * torch.eye(4, dtype=lab.dtype, device=lab.device)
     right = lab.integers(4, 2)
     dense = torch.linalg.solve_triangular(lower, right, upper=False)

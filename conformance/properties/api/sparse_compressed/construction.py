@@ -1,4 +1,4 @@
-"""CSR, CSC, BSR and BSC tensors: construction, parts, and conversions among layouts."""
+"""Check CSR, CSC, BSR and BSC tensors: construction, parts, and conversions between layouts."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 LAYOUTS = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
-KINDS = ("float32", "float64", "int64", "bool", "complex64")
+DTYPES = ("float32", "float64", "int64", "bool", "complex64")
 
 
-def compressed(dense: torch.Tensor, layout: torch.layout) -> torch.Tensor:
-    """A dense matrix of even sizes in a compressed layout, with blocks of two by two."""
+def to_compressed(dense: torch.Tensor, layout: torch.layout) -> torch.Tensor:
+    """Return a dense matrix of even sizes in a compressed layout, with blocks of 2 by 2."""
     if layout in (torch.sparse_bsr, torch.sparse_bsc):
         return dense.to_sparse(layout=layout, blocksize=(2, 2))
     return dense.to_sparse(layout=layout)
 
 
-def parts(sparse: torch.Tensor) -> list[torch.Tensor]:
-    """Compressed indices, plain indices and values."""
+def indices_and_values(sparse: torch.Tensor) -> list[torch.Tensor]:
+    """Return the compressed indices, the plain indices and the values."""
     if sparse.layout in (torch.sparse_csr, torch.sparse_bsr):
         return [sparse.crow_indices(), sparse.col_indices(), sparse.values()]
     return [sparse.ccol_indices(), sparse.row_indices(), sparse.values()]
 
 
-@behaviour("sparse-compressed", dtypes=KINDS, level="core", sees=("value",))
+@behaviour("sparse-compressed", dtypes=DTYPES, level="core", sees=("value",))
 def compressed_conversions(lab: Lab) -> None:
-    """Dense to compressed and back keeps values; indices are sorted; layouts convert into one another."""
+    """Conversion from dense to compressed and back preserves values, and indices are sorted. Each layout can
+    be converted to other layouts.
+    """
     dense = lab.integers(4, 6, low=-1, high=2)
     for layout in LAYOUTS:
-        sparse = compressed(dense, layout)
-        lab.same(f"parts of {layout}", parts(sparse))
+        sparse = to_compressed(dense, layout)
+        lab.same(f"parts of {layout}", indices_and_values(sparse))
         lab.same(f"dense of {layout}", sparse.to_dense())
         lab.same(
             f"flags of {layout}",
@@ -41,7 +43,7 @@ def compressed_conversions(lab: Lab) -> None:
         )
         back = sparse.to_sparse(layout=torch.sparse_coo) if layout in LAYOUTS[:2] else sparse.to_sparse()
         lab.same(f"COO of {layout}", [back.layout, back.to_dense()])
-        lab.same(f"to itself {layout}", compressed(dense, layout).to(lab.device).to_dense())
+        lab.same(f"to itself {layout}", to_compressed(dense, layout).to(lab.device).to_dense())
     csr = dense.to_sparse_csr()
     for layout, converted in {  # type: ignore[assignment]
         "CSC": csr.to_sparse_csc(),
@@ -52,86 +54,105 @@ def compressed_conversions(lab: Lab) -> None:
         "CSC of COO": dense.to_sparse().to_sparse_csc(),
     }.items():
         lab.same(f"{layout}: dense", converted.to_dense())
-        lab.same(f"{layout}: parts", parts(converted))
+        lab.same(f"{layout}: parts", indices_and_values(converted))
     batch = torch.ones(2, 4, 4, dtype=lab.dtype, device=lab.device)
     for layout in LAYOUTS:
-        sparse = compressed(batch, layout)
-        lab.same(f"batch of {layout}", [sparse.shape, sparse.to_dense(), *parts(sparse)])
+        sparse = to_compressed(batch, layout)
+        lab.same(f"batch of {layout}", [sparse.shape, sparse.to_dense(), *indices_and_values(sparse)])
     hybrid = lab.integers(4, 2, 3).to_sparse(layout=torch.sparse_csr, dense_dim=1)
     lab.same("with a dense dimension", [hybrid.dense_dim(), hybrid.to_dense()])
     zeros = torch.zeros(2, 4, device=lab.device, dtype=lab.dtype)
     for layout in LAYOUTS:
         lab.same(
-            f"zeros in {layout}", [compressed(zeros, layout)._nnz(), compressed(zeros, layout).to_dense()]
+            f"zeros in {layout}",
+            [to_compressed(zeros, layout)._nnz(), to_compressed(zeros, layout).to_dense()],
         )
 
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "int64"), sees=("value",))
 def compressed_factories(lab: Lab) -> None:
-    """The factories take indices of int32 and int64, infer sizes, and run the checks that they
-    are asked for.
+    """The factories accept int32 and int64 indices, infer the size, and check their arguments if
+    check_invariants is set.
     """
-    heads, tails = lab.put([0, 1, 3]), lab.put([1, 0, 2])
+    compressed_indices, plain_indices = lab.put([0, 1, 3]), lab.put([1, 0, 2])
     values = lab.integers(3)
     blocks = lab.integers(3, 2, 1)
-    for name, call, given in (
+    for name, call, values_or_blocks in (
         ("csr", torch.sparse_csr_tensor, values),
         ("csc", torch.sparse_csc_tensor, values),
         ("bsr", torch.sparse_bsr_tensor, blocks),
         ("bsc", torch.sparse_bsc_tensor, blocks),
     ):
-        sparse = call(heads, tails, given)
+        sparse = call(compressed_indices, plain_indices, values_or_blocks)
         lab.same(f"{name}: inferred size", sparse.shape)
-        lab.same(f"{name}: parts", parts(sparse))
+        lab.same(f"{name}: parts", indices_and_values(sparse))
         lab.same(f"{name}: dense", sparse.to_dense())
-        narrow = call(heads.int(), tails.int(), given)
-        lab.same(f"{name}: int32", [part.dtype for part in parts(narrow)])
-        sized = call(heads, tails, given, sparse.shape, dtype=torch.float64)
+        narrow = call(compressed_indices.int(), plain_indices.int(), values_or_blocks)
+        lab.same(f"{name}: int32", [part.dtype for part in indices_and_values(narrow)])
+        sized = call(compressed_indices, plain_indices, values_or_blocks, sparse.shape, dtype=torch.float64)
         lab.same(f"{name}: size and dtype", [sized.shape, sized.dtype, sized.to_dense()])
-        # Wrong values of indices on the host: a device may find them in its kernels, by an assertion that
-        # ends its use.
-        first, last, held = heads.cpu(), tails.cpu(), given.cpu()
+        # Invalid index values are checked on the host: a device kernel may detect them with an assertion that
+        # makes the device unusable.
+        host_compressed, host_plain, host_values = (
+            compressed_indices.cpu(),
+            plain_indices.cpu(),
+            values_or_blocks.cpu(),
+        )
         lab.raises(
             f"{name}: heads that do not start at 0",
-            lambda: call(first + 1, last, held, check_invariants=True),
+            lambda: call(host_compressed + 1, host_plain, host_values, check_invariants=True),
         )
         lab.raises(
             f"{name}: heads that fall",
-            lambda: call(torch.tensor([0, 3, 0]), last, held, check_invariants=True),
+            lambda: call(torch.tensor([0, 3, 0]), host_plain, host_values, check_invariants=True),
         )
         lab.raises(
             f"{name}: indices of two dtypes",
-            lambda: call(heads, tails.int(), given, check_invariants=True),
+            lambda: call(compressed_indices, plain_indices.int(), values_or_blocks, check_invariants=True),
         )
-        lab.raises(f"{name}: too few values", lambda: call(heads, tails, given[:2], check_invariants=True))
-        lab.raises(f"{name}: a negative place", lambda: call(first, last - 1, held, check_invariants=True))
+        lab.raises(
+            f"{name}: too few values",
+            lambda: call(compressed_indices, plain_indices, values_or_blocks[:2], check_invariants=True),
+        )
+        lab.raises(
+            f"{name}: a negative place",
+            lambda: call(host_compressed, host_plain - 1, host_values, check_invariants=True),
+        )
     lab.raises(
         "a place outside",
         lambda: torch.sparse_csr_tensor(
-            heads.cpu(), tails.cpu(), values.cpu(), (2, 2), check_invariants=True
+            compressed_indices.cpu(), plain_indices.cpu(), values.cpu(), (2, 2), check_invariants=True
         ),
     )
     lab.raises(
         "floating indices",
-        lambda: torch.sparse_csr_tensor(heads.float(), tails.float(), values, check_invariants=True),
+        lambda: torch.sparse_csr_tensor(
+            compressed_indices.float(), plain_indices.float(), values, check_invariants=True
+        ),
     )
-    by_layout = torch.sparse_compressed_tensor(heads, tails, values, layout=torch.sparse_csr)
+    by_layout = torch.sparse_compressed_tensor(
+        compressed_indices, plain_indices, values, layout=torch.sparse_csr
+    )
     lab.same("by layout", [by_layout.layout, by_layout.to_dense()])
     lists = torch.sparse_csr_tensor([0, 1, 2], [1, 0], [1.0, 2.0], device=lab.device)
     lab.expect("of lists", lists.to_dense(), [[0.0, 1.0], [2.0, 0.0]])
     lab.raises(
         "a layout that is not compressed",
-        lambda: torch.sparse_compressed_tensor(heads, tails, values, layout=torch.strided),
+        lambda: torch.sparse_compressed_tensor(
+            compressed_indices, plain_indices, values, layout=torch.strided
+        ),
     )
     lab.raises("blocks that do not fit", lambda: lab.integers(4, 6).to_sparse_bsr((3, 4)))
 
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "int64"), sees=("value",))
 def compressed_parts_and_copies(lab: Lab) -> None:
-    """Values are shared with the tensor; clones, pickles, saved files and host copies have the same parts."""
+    """Values share the tensor's memory. Clones, saved files and host copies have the same
+    indices and values.
+    """
     dense = lab.integers(4, 4, low=-1, high=2)
     for layout in LAYOUTS:
-        sparse = compressed(dense, layout)
+        sparse = to_compressed(dense, layout)
         sparse.values().mul_(3)
         lab.same(f"after its values were changed {layout}", sparse.to_dense())
         buffer = io.BytesIO()
@@ -144,8 +165,8 @@ def compressed_parts_and_copies(lab: Lab) -> None:
             "copy": sparse.clone().copy_(sparse),
             "detach": sparse.detach(),
         }.items():
-            lab.same(f"{name} {layout}", parts(copied))
-        lab.same(f"on the host {layout}", parts(sparse.cpu()), host=True)
+            lab.same(f"{name} {layout}", indices_and_values(copied))
+        lab.same(f"on the host {layout}", indices_and_values(sparse.cpu()), host=True)
         lab.same(f"another dtype {layout}", sparse.to(torch.float64).to_dense())
         empty = torch.empty(4, 4, layout=layout, device=lab.device) if layout in LAYOUTS[:2] else sparse
         lab.same(f"empty {layout}", [empty.layout, empty.shape])
@@ -161,25 +182,25 @@ def compressed_parts_and_copies(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "float64", "int64"), sees=("value",))
 def compressed_views(lab: Lab) -> None:
-    """Rows, transposes and batches of compressed tensors equal those of dense ones; the transpose has the
-    sibling layout.
+    """Rows, transposes and batches of compressed tensors equal the dense results. The transpose has the
+    matching row or column layout.
     """
     dense = lab.integers(4, 6, low=-1, high=2)
     for layout in LAYOUTS:
-        sparse = compressed(dense, layout)
+        sparse = to_compressed(dense, layout)
         turned = sparse.transpose(0, 1)
         lab.same(f"transposed {layout}", [turned.layout, turned.shape, turned.to_dense()])
     csr, csc = dense.to_sparse_csr(), dense.to_sparse_csc()
-    for place in (0, 1, -1):
+    for index in (0, 1, -1):
         lab.same(
-            f"row {place}",
-            csr.select(0, place).to_dense()
-            if csr.select(0, place).layout is not torch.strided
-            else csr.select(0, place),
+            f"row {index}",
+            csr.select(0, index).to_dense()
+            if csr.select(0, index).layout is not torch.strided
+            else csr.select(0, index),
         )
-        lab.same(f"element {place}", csr[place, 0])
-        column = csc.select(1, place)
-        lab.same(f"column {place}", column.to_dense() if column.layout is not torch.strided else column)
+        lab.same(f"element {index}", csr[index, 0])
+        column = csc.select(1, index)
+        lab.same(f"column {index}", column.to_dense() if column.layout is not torch.strided else column)
     batch = lab.integers(2, 4, 4, low=1).to_sparse_csr()
     lab.same("one of a batch", [batch[1].layout, batch[1].to_dense()])
     lab.raises("a row outside", lambda: csr.select(0, 9), IndexError)

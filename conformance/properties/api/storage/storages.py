@@ -1,4 +1,4 @@
-"""Storages and tensors over them."""
+"""Check storages and tensors over them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
 
-def typed(tensor: torch.Tensor) -> torch.TypedStorage:
-    """The typed storage of a tensor, without the warning that it is deprecated."""
+def typed_storage_of(tensor: torch.Tensor) -> torch.TypedStorage:
+    """Return the typed storage of a tensor without the deprecation warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         storage: torch.TypedStorage = tensor.storage()
@@ -23,7 +23,9 @@ def typed(tensor: torch.Tensor) -> torch.TypedStorage:
 
 @behaviour("storage", dtypes=ALL, level="core", sees=("value", "shape"))
 def untyped_storages(lab: Lab) -> None:
-    """A tensor's storage has its bytes and device, is shared by its views, and outlives it."""
+    """A tensor's storage has the tensor's bytes and device, is shared by its views, and
+    outlives the tensor.
+    """
     base = lab.integers(3, 4)
     storage = base.untyped_storage()
     lab.same("bytes", [storage.nbytes(), storage.size(), len(storage), base.element_size() * base.numel()])
@@ -52,39 +54,43 @@ def untyped_storages(lab: Lab) -> None:
 
 @behaviour("storage", level="core", sees=("value", "error"))
 def storage_copies_and_sizes(lab: Lab) -> None:
-    """Storages are filled, copied between host and device, resized with their bytes kept, and compared by
-    content.
+    """Storages can be filled, copied between host and device, deep-copied and resized. Resizing preserves the
+    bytes.
     """
     base = torch.arange(6, dtype=torch.uint8, device=lab.device) + 1
     storage = base.untyped_storage()
     lab.expect("as a list", storage.tolist(), [1, 2, 3, 4, 5, 6])
     host = storage.cpu()
     lab.expect("on the host", [host.device.type, host.tolist()], ["cpu", [1, 2, 3, 4, 5, 6]])
-    fresh: Any = torch.UntypedStorage(6, device=lab.device)
-    lab.expect("bytes of a new one", [fresh.nbytes(), fresh.device.type == lab.device.type], [6, True])
-    fresh.copy_(storage)
-    lab.expect("copied", fresh.tolist(), [1, 2, 3, 4, 5, 6])
-    fresh.copy_(host)
-    lab.expect("copied from the host", fresh.tolist(), [1, 2, 3, 4, 5, 6])
+    new_storage: Any = torch.UntypedStorage(6, device=lab.device)
+    lab.expect(
+        "bytes of a new one", [new_storage.nbytes(), new_storage.device.type == lab.device.type], [6, True]
+    )
+    new_storage.copy_(storage)
+    lab.expect("copied", new_storage.tolist(), [1, 2, 3, 4, 5, 6])
+    new_storage.copy_(host)
+    lab.expect("copied from the host", new_storage.tolist(), [1, 2, 3, 4, 5, 6])
     host.fill_(0)
-    host.copy_(fresh)
+    host.copy_(new_storage)
     lab.expect("and back", host.tolist(), [1, 2, 3, 4, 5, 6])
-    fresh.fill_(7)
-    lab.expect("filled", fresh.tolist(), [7] * 6)
+    new_storage.fill_(7)
+    lab.expect("filled", new_storage.tolist(), [7] * 6)
     storage.resize_(8)
     lab.expect("larger", [storage.nbytes(), storage.tolist()[:6]], [8, [1, 2, 3, 4, 5, 6]])
     lab.expect("the tensor over it", base.clone(), [1, 2, 3, 4, 5, 6])
     storage.resize_(0)
     lab.expect("nothing", [storage.nbytes(), storage.tolist()], [0, []])
-    lab.raises("a copy of another size", lambda: fresh.copy_(torch.UntypedStorage(3, device=lab.device)))
-    lab.same("deeply copied", copy.deepcopy(fresh).tolist())
+    lab.raises(
+        "a copy of another size", lambda: new_storage.copy_(torch.UntypedStorage(3, device=lab.device))
+    )
+    lab.same("deeply copied", copy.deepcopy(new_storage).tolist())
 
 
 @behaviour("storage", dtypes=ALL, sees=("value", "dtype"))
 def typed_storages(lab: Lab) -> None:
-    """A typed storage, deprecated, counts, reads, writes and casts elements of the tensor's dtype."""
+    """A typed storage (deprecated) counts, reads, writes and casts elements of the tensor's dtype."""
     base = lab.put([1, 0, 1, 1, 0, 1], dtype=lab.dtype)
-    storage = typed(base.view(2, 3)[1:])
+    storage = typed_storage_of(base.view(2, 3)[1:])
     lab.same("facts", [storage.size(), len(storage), storage.nbytes(), storage.element_size(), storage.dtype])
     lab.holds("it is on the device", storage.device.type == lab.device.type)
     with warnings.catch_warnings():
@@ -101,7 +107,7 @@ def typed_storages(lab: Lab) -> None:
         tensor = torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage, 1, (2, 2), (2, 1))
         lab.same("a tensor over it", tensor)
         lab.shares("both", base, tensor)
-        for word in (
+        for method_name in (
             "float",
             "double",
             "int",
@@ -113,17 +119,17 @@ def typed_storages(lab: Lab) -> None:
             "short",
             "complex_float",
         ):
-            cast = getattr(storage, word)()
-            lab.same(f"cast by {word}", [cast.dtype, cast.tolist()])
+            cast = getattr(storage, method_name)()
+            lab.same(f"cast by {method_name}", [cast.dtype, cast.tolist()])
         lab.same("cloned", storage.clone().tolist())
         lab.same("on the host", [storage.cpu().device.type, storage.cpu().tolist()])
 
 
 @behaviour("storage", sees=("error",))
 def storage_refusals(lab: Lab) -> None:
-    """Storages refuse places beyond their end, kinds that do not fit, and construction on two devices."""
+    """Storages refuse indices beyond their ends, values and arguments of wrong types, and negative sizes."""
     base = lab.integers(4)
-    storage = typed(base)
+    storage = typed_storage_of(base)
 
     def quietly(call: Callable[[], Any]) -> None:
         with warnings.catch_warnings():
@@ -151,9 +157,7 @@ def storage_refusals(lab: Lab) -> None:
 
 @behaviour("storage", sees=("error",))
 def meta_storages(lab: Lab) -> None:
-    """Storages of meta tensors have sizes and no content, and raise an error when the content is
-    requested.
-    """
+    """Storages of meta tensors have sizes but no content, and raise an error if the content is requested."""
     like = torch.empty_like(lab.integers(3, 2), device="meta")
     storage = like.untyped_storage()
     lab.expect("facts", [storage.nbytes(), storage.device.type, storage.data_ptr()], [24, "meta", 0])
@@ -169,14 +173,14 @@ def meta_storages(lab: Lab) -> None:
         match="(?i)cannot copy out of meta",
     )
     lab.same("cloned", [like.clone().shape, like.clone().device.type])
-    held = torch.empty_like(like, device=lab.device).zero_()
-    lab.same("an empty one on the device", held)
+    zeros_on_device = torch.empty_like(like, device=lab.device).zero_()
+    lab.same("an empty one on the device", zeros_on_device)
 
 
 @behaviour("storage", sees=("alias",), level="core", dtypes=("float32", "int64", "bool"))
 def storages_of_views(lab: Lab) -> None:
-    """Views, detach and work in place keep one storage; out-of-place work, clone and deepcopy
-    make another.
+    """Views, detach and in-place operations keep the same storage. Out-of-place operations, clone and
+    deepcopy create a new storage.
     """
     base = lab.integers(4, 4)
     views = {

@@ -1,4 +1,4 @@
-"""Subclasses and modes: passing calls on, saving, data, sizes of their own, and refusing."""
+"""Check how subclasses and modes forward calls, are saved, report their own metadata, and refuse."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.properties.api.subclass.dispatch import Wrapped
 
 
 class Direct(torch.Tensor):
-    """A subclass that records operators and calls torch's own behaviour."""
+    """A subclass that records operators and forwards them to torch's implementation."""
 
     calls: ClassVar[list[str]] = []
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
@@ -28,8 +28,8 @@ class Direct(torch.Tensor):
 
 @behaviour("subclass", sees=("value",))
 def calling_on(lab: Lab) -> None:
-    """A subclass may pass an operator on to torch with super, takes tensors of any dtype, and sees .data and
-    set_ as operators.
+    """A subclass can forward an operator to torch with super() and accepts tensors of any dtype. Assignment
+    to .data works.
     """
     x, y = lab.integers(3), lab.integers(3)
     Direct.calls.clear()
@@ -37,9 +37,9 @@ def calling_on(lab: Lab) -> None:
     lab.same("calls", [call for call in Direct.calls if "add" in call])
     lab.holds("whole numbers", type(lab.integers(2, dtype=torch.int32).as_subclass(Direct)) is Direct)
     Direct.calls.clear()
-    held = x.as_subclass(Direct)
-    held.data = lab.integers(4)
-    lab.same("other data", [list(held.shape), type(held) is Direct])
+    direct = x.as_subclass(Direct)
+    direct.data = lab.integers(4)
+    lab.same("other data", [list(direct.shape), type(direct) is Direct])
     z = lab.integers(2, dtype=torch.complex64).as_subclass(Direct)
     lab.close("with a lazy conjugate", z.conj().exp().as_subclass(torch.Tensor).resolve_conj(), roundings=128)
     leaf = lab.integers(3).as_subclass(Direct).requires_grad_()
@@ -48,14 +48,14 @@ def calling_on(lab: Lab) -> None:
 
 @behaviour("subclass", sees=("value",))
 def what_subclasses_are_given(lab: Lab) -> None:
-    """Arguments at their defaults are omitted, dtypes arrive as dtypes, out= by its name and
-    lists with None.
+    """__torch_dispatch__ gets no arguments that have their default values. It gets dtypes as dtypes, out= as
+    a keyword, and lists that contain None.
     """
-    seen: list[Any] = []
+    recorded_calls: list[Any] = []
 
     class Looks(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            seen.append([str(function), len(args), sorted(kwargs or {})])
+            recorded_calls.append([str(function), len(args), sorted(kwargs or {})])
             return function(*args, **(kwargs or {}))
 
     x, matrix, vector = lab.integers(2), lab.integers(2, 2), lab.integers(2)
@@ -68,7 +68,9 @@ def what_subclasses_are_given(lab: Lab) -> None:
         torch.cumprod(x, 0, dtype=lab.other_float)
         x.to(lab.other_float)
         matrix[:, 1].contiguous(memory_format=torch.contiguous_format)
-    lab.same("seen", [entry for entry in seen if "slice" not in entry[0] and "select" not in entry[0]])
+    lab.same(
+        "seen", [entry for entry in recorded_calls if "slice" not in entry[0] and "select" not in entry[0]]
+    )
     lab.same("values", [first, second, third, out])
 
     line = lab.integers(4)
@@ -83,8 +85,8 @@ def what_subclasses_are_given(lab: Lab) -> None:
 
 @behaviour("subclass", sees=("value", "error"))
 def modes_that_refuse(lab: Lab) -> None:
-    """A mode may pass a call on by NotImplemented; modes take precedence over subclasses; a mode defined by
-    classmethod is refused.
+    """A mode can return NotImplemented to decline a call. Modes take precedence over subclasses. A mode whose
+    method is a classmethod is refused.
     """
     counts = {"mode": 0, "class": 0}
 
@@ -151,11 +153,11 @@ def modes_that_refuse(lab: Lab) -> None:
 
 @behaviour("subclass", sees=("value", "error"))
 def metadata_of_subclasses(lab: Lab) -> None:
-    """A wrapper that opts in is asked for its own sizes, strides, device and layout; no answer is
-    an error.
+    """A wrapper subclass that opts in determines its own sizes, strides, device and layout. Returning
+    NotImplemented is an error.
     """
 
-    def answering(answers: dict[Any, Any], **policy: Any) -> torch.Tensor:
+    def wrapper_answering(answers: dict[Any, Any], **policy: Any) -> torch.Tensor:
         class Answers(torch.Tensor):
             @classmethod
             def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
@@ -164,33 +166,39 @@ def metadata_of_subclasses(lab: Lab) -> None:
         return torch.Tensor._make_wrapper_subclass(Answers, (6, 2), device=lab.device, **policy)
 
     aten, prim = torch.ops.aten, torch.ops.prim
-    lab.same("dimensions", answering({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").dim())
+    lab.same("dimensions", wrapper_answering({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").dim())
     lab.same(
-        "sizes", answering({aten.dim: 2, aten.sym_size: (5, 3)}, dispatch_sizes_strides_policy="sizes").size()
+        "sizes",
+        wrapper_answering({aten.dim: 2, aten.sym_size: (5, 3)}, dispatch_sizes_strides_policy="sizes").size(),
     )
     lab.same(
         "sizes as they are",
-        answering({aten.dim: 2, aten.sym_size: None}, dispatch_sizes_strides_policy="sizes").size(),
+        wrapper_answering({aten.dim: 2, aten.sym_size: None}, dispatch_sizes_strides_policy="sizes").size(),
     )
     lab.same(
-        "strides", answering({aten.sym_stride: (4, 2)}, dispatch_sizes_strides_policy="strides").stride()
+        "strides",
+        wrapper_answering({aten.sym_stride: (4, 2)}, dispatch_sizes_strides_policy="strides").stride(),
     )
     lab.same(
         "strides as they are",
-        answering({aten.sym_stride: None}, dispatch_sizes_strides_policy="strides").stride(),
+        wrapper_answering({aten.sym_stride: None}, dispatch_sizes_strides_policy="strides").stride(),
     )
     lab.same(
         "contiguous",
-        answering({aten.is_contiguous: True}, dispatch_sizes_strides_policy="strides").is_contiguous(),
+        wrapper_answering(
+            {aten.is_contiguous: True}, dispatch_sizes_strides_policy="strides"
+        ).is_contiguous(),
     )
-    lab.same("device", answering({prim.device: torch.device("meta")}, dispatch_device=True).device.type)
-    lab.same("layout", answering({prim.layout: torch.sparse_csr}, dispatch_layout=True).layout)
+    lab.same(
+        "device", wrapper_answering({prim.device: torch.device("meta")}, dispatch_device=True).device.type
+    )
+    lab.same("layout", wrapper_answering({prim.layout: torch.sparse_csr}, dispatch_layout=True).layout)
     for name, call in {
-        "sizes": lambda: answering({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").size(),
-        "dimensions": lambda: answering({}, dispatch_sizes_strides_policy="sizes").dim(),
-        "strides": lambda: answering({}, dispatch_sizes_strides_policy="strides").stride(),
-        "contiguity": lambda: answering({}, dispatch_sizes_strides_policy="strides").is_contiguous(),
-        "layout": lambda: answering({}, dispatch_layout=True).layout,
+        "sizes": lambda: wrapper_answering({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").size(),
+        "dimensions": lambda: wrapper_answering({}, dispatch_sizes_strides_policy="sizes").dim(),
+        "strides": lambda: wrapper_answering({}, dispatch_sizes_strides_policy="strides").stride(),
+        "contiguity": lambda: wrapper_answering({}, dispatch_sizes_strides_policy="strides").is_contiguous(),
+        "layout": lambda: wrapper_answering({}, dispatch_layout=True).layout,
     }.items():
         lab.raises(f"no answer for {name}", call, TypeError)
     lab.same("a plain one", lab.integers(2) + 1)
@@ -198,8 +206,8 @@ def metadata_of_subclasses(lab: Lab) -> None:
 
 @behaviour("subclass", sees=("value",))
 def subclasses_saved_and_parametrized(lab: Lab) -> None:
-    """Wrappers pass through torch.save, may be parametrized in modules, and hold tensors with graphs of their
-    own.
+    """Wrapper subclasses can be saved with torch.save, parametrized in modules, and used in autograd
+    functions.
     """
     x = Wrapped(lab.integers(3))
     buffer = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Subclasses by __torch_dispatch__, and modes over all operators."""
+"""Check subclasses with __torch_dispatch__, and modes for all operators."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from conformance.behaviours.lab import Lab
 
 
 class Wrapped(torch.Tensor):
-    """A tensor that holds another one and records the operators it meets."""
+    """A tensor that wraps an inner tensor and records the operators that it gets."""
 
     log: ClassVar[list[str]] = []  # type: ignore[assignment]
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor) -> Any:
-        """Make a wrapper with the metadata of ``inner``."""
+        """Return a wrapper with the metadata of ``inner``."""
         wrapper: Any = torch.Tensor._make_wrapper_subclass(
             cls,
             inner.size(),
@@ -46,8 +46,8 @@ class Wrapped(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         Wrapped.log.append(str(function.overloadpacket.__name__))
-        plain = tree_map(lambda t: t.inner if isinstance(t, Wrapped) else t, (args, kwargs or {}))
-        result = function(*plain[0], **plain[1])
+        unwrapped = tree_map(lambda t: t.inner if isinstance(t, Wrapped) else t, (args, kwargs or {}))
+        result = function(*unwrapped[0], **unwrapped[1])
         if function.overloadpacket.__name__.endswith("_"):
             return args[0]
         return tree_map(lambda t: Wrapped(t) if isinstance(t, torch.Tensor) else t, result)
@@ -67,7 +67,7 @@ class Notes(TorchDispatchMode):
 
 @behaviour("subclass", level="core", sees=("value",))
 def wrapper_subclasses(lab: Lab) -> None:
-    """A wrapper subclass reports the metadata of what it holds, meets every operator, and carries
+    """A wrapper subclass reports the metadata of its inner tensor, intercepts every operator, and supports
     gradients.
     """
     inner = lab.integers(4, 6).t().diagonal(offset=1)
@@ -104,7 +104,7 @@ def wrapper_subclasses(lab: Lab) -> None:
 
 @behaviour("subclass", sees=("value",))
 def subclasses_as_parameters(lab: Lab) -> None:
-    """Subclasses may be parameters, of modules and of optimizers, keep their type, and copy deeply."""
+    """Subclasses can be parameters of modules and optimizers. They keep their type and support deepcopy."""
     for expected in (True, False):
         source = Wrapped(lab.integers(3))
         parameter = torch.nn.Parameter(source, requires_grad=expected)
@@ -121,23 +121,26 @@ def subclasses_as_parameters(lab: Lab) -> None:
     lab.same("after a step", module.weight.inner)
     copied = copy.deepcopy(Wrapped(lab.integers(3)))
     lab.holds("a deep copy is wrapped", type(copied) is Wrapped)
-    plain = lab.integers(3).as_subclass(Plain)
-    lab.holds("type is kept by operators", type(plain + 1) is Plain and type(plain.t()) is Plain)
+    plain_subclass = lab.integers(3).as_subclass(Plain)
     lab.holds(
-        "a parameter of it adds to it", not isinstance(torch.nn.Parameter(plain) + 1, torch.nn.Parameter)
+        "type is kept by operators", type(plain_subclass + 1) is Plain and type(plain_subclass.t()) is Plain
     )
-    lab.same("its value", (plain + 1).as_subclass(torch.Tensor))
-    lab.holds("prints", "Plain(" in repr(plain))
+    lab.holds(
+        "a parameter of it adds to it",
+        not isinstance(torch.nn.Parameter(plain_subclass) + 1, torch.nn.Parameter),
+    )
+    lab.same("its value", (plain_subclass + 1).as_subclass(torch.Tensor))
+    lab.holds("prints", "Plain(" in repr(plain_subclass))
 
 
 class Plain(torch.Tensor):
-    """A subclass that changes nothing."""
+    """A subclass that changes no behaviour."""
 
 
 @behaviour("subclass", sees=("error",))
 def misuse_of_subclasses(lab: Lab) -> None:
-    """Storage of a wrapper has no data; wrong results and a class without __torch_dispatch__ are errors;
-    errors come out.
+    """Access to the data of a wrapper's storage is an error. So are results of a wrong type and a class
+    without __torch_dispatch__. Exceptions propagate.
     """
 
     class Refuses(torch.Tensor):
@@ -176,8 +179,8 @@ def misuse_of_subclasses(lab: Lab) -> None:
 
 @behaviour("subclass", level="core", sees=("value",))
 def dispatch_modes(lab: Lab) -> None:
-    """A mode sees each operator, views, factories and backward included, nests innermost first, and lets go
-    afterwards.
+    """A mode intercepts each operator, including views, factories and backward operators. Nested modes run
+    innermost first. A mode has no effect after its context.
     """
     x = lab.integers(3, 3, requires_grad=True)
     with Notes() as outer:
@@ -223,8 +226,8 @@ def dispatch_modes(lab: Lab) -> None:
 
 @behaviour("subclass", level="core", sees=("value",))
 def function_overrides(lab: Lab) -> None:
-    """__torch_function__ of a subclass or of any class sees functions, methods and attributes; a mode sees
-    all calls.
+    """__torch_function__ of a subclass or of any other class intercepts functions and methods. A mode
+    intercepts all calls.
     """
     calls: list[str] = []
 
@@ -235,15 +238,15 @@ def function_overrides(lab: Lab) -> None:
             return super().__torch_function__(function, types, args, kwargs or {})
 
     class Stands:
-        """Not a tensor, but torch treats it as one."""
+        """A class that is not a tensor, but that torch treats as one."""
 
         def __init__(self, inner: torch.Tensor) -> None:
             self.inner = inner
 
         @classmethod
         def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            plain = [a.inner if isinstance(a, Stands) else a for a in args]
-            return function(*plain, **(kwargs or {}))
+            unwrapped = [a.inner if isinstance(a, Stands) else a for a in args]
+            return function(*unwrapped, **(kwargs or {}))
 
     class Cannot:
         @classmethod

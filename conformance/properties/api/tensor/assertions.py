@@ -1,4 +1,4 @@
-"""Assertions about values, checked before the call returns."""
+"""Check assertions about tensor values."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("tensor", dtypes=ALL, capabilities=("index_checks",), sees=("value", "error"))
 def asserted_values(lab: Lab) -> None:
-    """An assertion about one element raises if it is zero, with the message given, wherever the element lies,
-    and changes nothing.
+    """An assertion on one element raises if the element is zero, with the given message and for any layout.
+    It does not change the tensor.
     """
     asserts: Any = torch._assert_async
     zeros = torch.zeros(9, dtype=lab.dtype, device=lab.device)
@@ -29,14 +29,14 @@ def asserted_values(lab: Lab) -> None:
         "in two dimensions": lambda t: t.reshape(3, 3)[1:2, 1:2],
         "in four dimensions": lambda t: t.as_strided((1, 1, 1, 1), (9, 1, 3, 1), 4),
     }
-    for layout, laid in layouts.items():
-        true, false = laid(one_among_zeros), laid(zero_among_ones)
-        for words in ((), ("it is zero",)):
-            asserts(true, *words)
+    for layout, in_layout in layouts.items():
+        true, false = in_layout(one_among_zeros), in_layout(zero_among_ones)
+        for message in ((), ("it is zero",)):
+            asserts(true, *message)
             if lab.on_target:
-                lab.target.synchronize()  # so that a late error is not taken for the next one
-            refused = partial(asserts, false, *words)
-            lab.raises(f"zero, {layout}", refused, RuntimeError, match=words[0] if words else None)
+                lab.target.synchronize()  # so that a late error is not attributed to the next call
+            failing_call = partial(asserts, false, *message)
+            lab.raises(f"zero, {layout}", failing_call, RuntimeError, match=message[0] if message else None)
         lab.same(f"its argument, {layout}", true)
         lab.same(f"the argument that was refused, {layout}", false)
     lab.same("beside", [one_among_zeros, zero_among_ones])

@@ -1,4 +1,4 @@
-"""Attributes and types of tensors, and conversions to Python numbers, subclasses and pickles."""
+"""Check attributes and types of tensors, and conversions to Python numbers, subclasses and pickles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("tensor", dtypes=ALL, level="bringup", sees=("shape", "dtype"))
 def tensor_facts(lab: Lab) -> None:
-    """Shape, strides, sizes in elements and bytes, dtype and device are what the tensor was made with."""
+    """Shape, strides, sizes in elements and bytes, dtype and device match the arguments that created the
+    tensor.
+    """
     for shape in ((), (0,), (4,), (2, 0, 3), (2, 3, 4)):
         tensor = lab.integers(*shape)
         item = tensor.element_size()
@@ -51,8 +53,8 @@ def tensor_facts(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=ALL, level="bringup", sees=("value", "error"))
 def python_numbers(lab: Lab) -> None:
-    """item, tolist and the conversions of Python give the element of a tensor that has one, and refuse
-    others.
+    """item, tolist and Python's conversions return the element of a tensor with one element. item and the
+    conversions refuse other tensors.
     """
     number = lab.put(1, dtype=lab.dtype)
     lab.expect("item of a scalar", number.item(), 1)
@@ -89,7 +91,7 @@ def python_numbers(lab: Lab) -> None:
 
 @behaviour("tensor", level="core", sees=("value", "warning"), capabilities=("autograd",))
 def numbers_and_gradients(lab: Lab) -> None:
-    """Turning a tensor that requires gradients into a number works; item does so silently."""
+    """A tensor that requires gradients can be converted to a number. item converts without a warning."""
     grown = lab.put([2.0], requires_grad=True)
     lab.expect("item", lab.silent("item", (grown * 1).item), 2.0)
     lab.expect("tolist", (grown * 1).tolist(), [2.0])
@@ -100,7 +102,9 @@ def numbers_and_gradients(lab: Lab) -> None:
 
 @behaviour("tensor", level="core", dtypes=(*FLOATS, *INTEGERS), sees=("value", "error"))
 def iteration_and_membership(lab: Lab) -> None:
-    """Tensors iterate over their first dimension, reverse it, and know whether a number is among them."""
+    """Tensors iterate over their first dimension and can be reversed. `in` tests whether a number is among
+    the elements.
+    """
     rows = lab.put([[1, 2], [3, 4], [5, 6]], dtype=lab.dtype)
     lab.expect("length", len(rows), 3)
     lab.same("iterated", [row.clone() for row in rows])
@@ -110,7 +114,7 @@ def iteration_and_membership(lab: Lab) -> None:
     lab.raises("a string in it", lambda: "a" in rows, RuntimeError)
     lab.raises("iterating a scalar", lambda: list(rows[0, 0]), TypeError, match="0-d")
     lab.raises("the length of a scalar", lambda: len(rows[0, 0]), TypeError, match="0-d")
-    lab.expect("enumerated", [place for place, _ in enumerate(rows)], [0, 1, 2])
+    lab.expect("enumerated", [index for index, _ in enumerate(rows)], [0, 1, 2])
     empty = rows[:0]
     lab.expect("nothing", [list(empty), len(empty)], [[], 0])
     first, second, third = rows
@@ -121,7 +125,7 @@ def iteration_and_membership(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=ALL, level="core", sees=("value",))
 def whole_equality(lab: Lab) -> None:
-    """equal compares shapes and all values at once; is_same_size only sizes."""
+    """equal compares the shapes and all values. is_same_size compares only the sizes."""
     a = lab.integers(3, 4)
     lab.expect("itself", torch.equal(a, a), True)
     lab.expect("a copy", [torch.equal(a, a + 0), a.clone().equal(a)], [True, True])
@@ -143,7 +147,7 @@ def whole_equality(lab: Lab) -> None:
 
 @behaviour("tensor", sees=("dtype", "error"))
 def type_words(lab: Lab) -> None:
-    """type(), the conversions by name and is_tensor agree about a tensor's type."""
+    """type(), the conversion methods and is_tensor agree about a tensor's type."""
     base = lab.floats(2, 2)
     conversions = (
         "float",
@@ -159,10 +163,10 @@ def type_words(lab: Lab) -> None:
         "cfloat",
         "cdouble",
     )
-    for word in conversions:
-        converted = getattr(base, word)()
-        lab.same(f"{word}()", [converted.dtype, converted.shape])
-        lab.same(f"type after {word}()", converted.type().rsplit(".", 1)[1])
+    for method_name in conversions:
+        converted = getattr(base, method_name)()
+        lab.same(f"{method_name}()", [converted.dtype, converted.shape])
+        lab.same(f"type after {method_name}()", converted.type().rsplit(".", 1)[1])
     lab.same("type(dtype)", base.type(torch.float64))
     lab.same("type(word)", base.type(torch.int32).dtype)
     lab.holds("the same type is the tensor itself", base.type(base.dtype) is base)
@@ -182,7 +186,7 @@ def type_words(lab: Lab) -> None:
 
 @behaviour("tensor", sees=("value", "alias", "error"), dtypes=("complex64", "complex128"))
 def complex_parts(lab: Lab) -> None:
-    """real and imag are views that can be written; numbers and tensors can be set through them."""
+    """real and imag are writable views. Numbers and tensors can be assigned to them."""
     base: Any = lab.integers(2, 3)
     lab.same("parts", [base.real.clone(), base.imag.clone()])
     lab.shares("a tensor and its imaginary part", base, base.imag)
@@ -195,14 +199,17 @@ def complex_parts(lab: Lab) -> None:
     lab.expect("conjugate numbers", lab.put([1 + 2j, -3j], dtype=lab.dtype).conj().tolist(), [1 - 2j, 3j])
     lab.expect("imaginary parts of those", lab.put([1 + 2j], dtype=lab.dtype).conj().imag.tolist(), [-2.0])
     lab.same("as pairs", torch.view_as_real(base + 0))
-    plain = lab.floats(2, dtype=torch.float32)
-    lab.raises("imag of a real tensor", lambda: plain.imag, match="imag is not implemented")
-    lab.holds("real of a real tensor is itself", plain.real is plain or torch.equal(plain.real, plain))
+    real_tensor = lab.floats(2, dtype=torch.float32)
+    lab.raises("imag of a real tensor", lambda: real_tensor.imag, match="imag is not implemented")
+    lab.holds(
+        "real of a real tensor is itself",
+        real_tensor.real is real_tensor or torch.equal(real_tensor.real, real_tensor),
+    )
 
 
 @behaviour("tensor", level="core", sees=("value", "shape"))
 def where_of_numbers(lab: Lab) -> None:
-    """torch.where takes numbers and scalars in place of tensors, promoting as arithmetic does."""
+    """torch.where accepts numbers and scalar tensors, with the type promotion of arithmetic."""
     condition = lab.put([[True, False], [False, True]])
     x = lab.put([[1.0, 2.0], [3.0, 4.0]])
     lab.expect("a number for the rest", torch.where(condition, x, 0), [[1.0, 0.0], [0.0, 4.0]])
@@ -228,8 +235,8 @@ class Marked(torch.Tensor):
 
 @behaviour("tensor", sees=("value",))
 def plain_subclasses(lab: Lab) -> None:
-    """as_subclass views a tensor as a subclass, which operators, views and copies preserve and methods of
-    torch.Tensor do not lose.
+    """as_subclass returns a view of the tensor as a subclass. Operators, views, copies and methods preserve
+    the class.
     """
     base = lab.integers(2, 3)
     marked = base.as_subclass(Marked)
@@ -258,17 +265,17 @@ def plain_subclasses(lab: Lab) -> None:
 
 @behaviour("tensor", sees=("value",))
 def random_state_after_pickling(lab: Lab) -> None:
-    """Copies to the host, pickling and printing draw no random numbers; an odd count of normal ones leaves no
-    remainder behind.
+    """Copies to the host, pickling, printing and deterministic operators consume no random numbers. Restoring
+    a state also restores single normal numbers.
     """
 
-    def drawn(between: Any) -> torch.Tensor:
+    def draws_around(between: Any) -> torch.Tensor:
         torch.manual_seed(17)
         first = torch.randn(5, device=lab.device)
         between(first)
         return torch.cat((first, torch.randn(5, device=lab.device)))
 
-    plain = drawn(lambda tensor: None)
+    undisturbed = draws_around(lambda tensor: None)
     calls: dict[str, Any] = {
         "pickling": lambda tensor: pickle.loads(pickle.dumps(tensor)),
         "printing": repr,
@@ -279,7 +286,7 @@ def random_state_after_pickling(lab: Lab) -> None:
         ),
     }
     for name, call in calls.items():
-        lab.holds(f"{name} draws nothing", torch.equal(plain, drawn(call)))
+        lab.holds(f"{name} draws nothing", torch.equal(undisturbed, draws_around(call)))
     torch.manual_seed(17)
     state = torch.get_rng_state()
     odd = torch.randn(1)

@@ -1,4 +1,4 @@
-"""Memory formats, resizing, and operators that would write into what they read."""
+"""Check memory formats, resizing, and operators whose output overlaps their input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORMATS = ((torch.channels_last, (2, 3, 4, 5)), (torch.channels_last_3d, (2, 3, 
 
 @behaviour("tensor", capabilities=("channels_last",), level="core", sees=("value", "stride"))
 def memory_format_conversions(lab: Lab) -> None:
-    """contiguous, to and clone lay elements out in the memory format asked for and leave values alone."""
+    """contiguous, to and clone return the requested memory format and preserve values."""
     for memory_format, shape in FORMATS:
         base = lab.integers(*shape)
         last = base.contiguous(memory_format=memory_format)
@@ -29,10 +29,10 @@ def memory_format_conversions(lab: Lab) -> None:
         lab.same("clone keeps", last.clone(), strides=True)
         lab.same("clone back", last.clone(memory_format=torch.contiguous_format), strides=True)
         lab.same("to keeps", last.to(torch.float64), strides=True)
-        for word in ("double", "int", "half", "bool"):
-            lab.same(f"{word} keeps", getattr(last, word)(), strides=True)
-            expected = getattr(base, word)(memory_format=memory_format)
-            lab.same(f"{word} with the format", expected, strides=True)
+        for method_name in ("double", "int", "half", "bool"):
+            lab.same(f"{method_name} keeps", getattr(last, method_name)(), strides=True)
+            expected = getattr(base, method_name)(memory_format=memory_format)
+            lab.same(f"{method_name} with the format", expected, strides=True)
         lab.same(
             "empty in the format", torch.empty(shape, device=lab.device, memory_format=memory_format).stride()
         )
@@ -51,9 +51,7 @@ def memory_format_conversions(lab: Lab) -> None:
 
 @behaviour("tensor", capabilities=("channels_last",), sees=("value",))
 def operators_and_formats(lab: Lab) -> None:
-    """Pointwise operators on channels-last tensors keep the format, in every order of sizes and after
-    permuting.
-    """
+    """Pointwise operators on channels-last tensors preserve the memory format, in and out of place."""
     for memory_format, shape in FORMATS:
         base = lab.floats(*shape, low=0.1, high=0.9)
         last = base.contiguous(memory_format=memory_format)
@@ -72,9 +70,9 @@ def operators_and_formats(lab: Lab) -> None:
             "sign": torch.sign,
         }
         for name, call in calls.items():
-            result, plain = call(last), call(base)
+            result, contiguous_result = call(last), call(base)
             lab.holds(f"{name} keeps the format", result.is_contiguous(memory_format=memory_format))
-            lab.holds(f"{name} gives the same values", torch.equal(result, plain))
+            lab.holds(f"{name} gives the same values", torch.equal(result, contiguous_result))
             lab.close(name, result, roundings=4)
         inplace = last.clone().add_(1)
         lab.holds("in place keeps it", inplace.is_contiguous(memory_format=memory_format))
@@ -91,8 +89,8 @@ def operators_and_formats(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=ALL, level="core", sees=("value", "shape", "error"))
 def resizing(lab: Lab) -> None:
-    """resize_ keeps the elements that fit, grows the memory as needed, and refuses bad sizes and memory it
-    may not move.
+    """resize_ keeps the elements that fit and enlarges the memory if needed. It refuses negative sizes and
+    tensors that require gradients.
     """
     base = lab.integers(2, 3)
     before = base.reshape(-1).clone()
@@ -130,14 +128,16 @@ def resizing(lab: Lab) -> None:
 
 @behaviour("tensor", sees=("error",))
 def overlap_refused(lab: Lab) -> None:
-    """Writing to memory that several elements share, or that shifts into what is read, is a RuntimeError."""
+    """Writing to memory that several elements share, or that partly overlaps the input, raises a
+    RuntimeError.
+    """
 
     def folded() -> torch.Tensor:
         return torch.zeros(1, device=lab.device).expand(6)
 
     index = lab.put([0, 1, 2])
     ones = torch.ones(3, device=lab.device)
-    words = "unsupported operation|single memory location|overlap"
+    message_pattern = "unsupported operation|single memory location|overlap"
     into_folded: dict[str, Any] = {
         "copy_": lambda: folded().copy_(torch.ones(6, device=lab.device)),
         "index_add_": lambda: folded().index_add_(0, index, ones),
@@ -156,7 +156,7 @@ def overlap_refused(lab: Lab) -> None:
         "sub_": lambda: folded().sub_(folded()),
     }
     for name, call in into_folded.items():
-        lab.raises(f"{name} into shared elements", call, match=words)
+        lab.raises(f"{name} into shared elements", call, match=message_pattern)
     line = torch.arange(8.0, device=lab.device)
     shifted: dict[str, Any] = {
         "index_add_": lambda: line[:4].index_add_(0, index, line[1:4]),
@@ -169,13 +169,13 @@ def overlap_refused(lab: Lab) -> None:
         "addcmul into a shift": lambda: torch.addcmul(line[:4], line[4:], line[4:], out=line[1:5]),
     }
     for name, call in shifted.items():
-        lab.raises(f"{name} from where it writes", call, match=words)
+        lab.raises(f"{name} from where it writes", call, match=message_pattern)
 
 
 @behaviour("tensor", level="core", sees=("value", "error"))
 def set_to_other_memory(lab: Lab) -> None:
-    """set_ gives a tensor another's memory with any geometry, within its dtype and device, and refuses
-    others.
+    """set_ makes a tensor use another tensor's memory with any geometry. It refuses another dtype, another
+    device and invalid geometry.
     """
     base = torch.arange(12.0, device=lab.device)
     alias = torch.empty(0, device=lab.device)
@@ -206,8 +206,8 @@ def set_to_other_memory(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=("float32", "int64"), sees=("value", "alias"))
 def addresses_of_parts(lab: Lab) -> None:
-    """data_ptr moves with the offset by whole elements, is 0 for an empty tensor, and does not change under
-    in-place work.
+    """data_ptr advances with the offset in whole elements, is 0 for an empty tensor, and does not change with
+    in-place operations.
     """
     base = lab.integers(4, 5)
     item = base.element_size()

@@ -1,4 +1,4 @@
-"""Numerical gradients, interpolation of integers, and functions of tensors without elements."""
+"""Check numerical gradients, interpolation of integers, and functions of tensors without elements."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("tensor", dtypes=("float32", "float64", "int64"), sees=("value", "error"))
 def numerical_gradients(lab: Lab) -> None:
-    """torch.gradient takes spacing as one number, one for each dimension, or coordinates; too few points or
-    spacings are refused.
+    """torch.gradient accepts the spacing as one number, one number per dimension, or coordinates. It refuses
+    too few points and a wrong number of spacings.
     """
     base = lab.put([[1, 4, 9, 16, 25], [2, 3, 5, 7, 11], [0, 1, 1, 2, 3]], dtype=lab.dtype)
     lab.expect("along 1", torch.gradient(base, dim=1)[0][0], [3, 4, 6, 8, 9])
     lab.same("all", list(torch.gradient(base.double())))
     lab.same("a spacing", list(torch.gradient(base.double(), spacing=2.0)))
     lab.same("a spacing each", list(torch.gradient(base.double(), spacing=[2.0, 0.5])))
-    places = (lab.put([0.0, 1.0, 4.0]), lab.put([0.0, 1.0, 2.0, 4.0, 8.0]))
+    coordinates = (lab.put([0.0, 1.0, 4.0]), lab.put([0.0, 1.0, 2.0, 4.0, 8.0]))
     lab.close(
-        "coordinates", list(torch.gradient(base.double(), spacing=places)), roundings=64, dtype=torch.float32
+        "coordinates",
+        list(torch.gradient(base.double(), spacing=coordinates)),
+        roundings=64,
+        dtype=torch.float32,
     )
     lab.close("by squares at the ends", list(torch.gradient(base.double(), edge_order=2)), roundings=64)
     lab.same("two dimensions", list(torch.gradient(base, dim=(1, 0))))
@@ -42,7 +45,9 @@ def numerical_gradients(lab: Lab) -> None:
 
 @behaviour("tensor", sees=("value", "error"))
 def upsampling_of_integers(lab: Lab) -> None:
-    """Interpolation of bytes repeats them; sizes, scales and grids that do not fit are refused."""
+    """Nearest-neighbour interpolation repeats elements, also of uint8 tensors. Sizes, scales and grids that
+    do not fit are refused.
+    """
     plane = lab.integers(1, 2, 3, 4, low=0, high=9)
     lab.expect(
         "each twice",
@@ -90,8 +95,8 @@ def upsampling_of_integers(lab: Lab) -> None:
 
 @behaviour("tensor", level="core", dtypes=("float32", "int64", "bool"), sees=("shape", "error"))
 def shapes_of_nothing(lab: Lab) -> None:
-    """Functions that move elements take tensors without elements and give the shapes that arithmetic on the
-    sizes gives.
+    """Functions that move elements accept tensors without elements and return the shapes that follow from the
+    sizes.
     """
     base = lab.integers(0, 1, 3, 0)
     calls: dict[str, Any] = {
@@ -166,9 +171,7 @@ def shapes_of_nothing(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=("float32", "float64"), sees=("value",))
 def distances_of_nothing(lab: Lab) -> None:
-    """cdist and related functions accept zero points and points with zero coordinates; equal points are at
-    distance zero.
-    """
+    """cdist and pdist accept zero points and points without coordinates. Equal points have distance zero."""
 
     def points(count: int, size: int) -> torch.Tensor:
         return lab.floats(2, count, size)
@@ -186,10 +189,11 @@ def distances_of_nothing(lab: Lab) -> None:
         "use_mm_for_euclid_dist",
         "donot_use_mm_for_euclid_dist",
     ):
-        far, near = lab.integers(30, 4), lab.integers(40, 4)
-        expected = (far[:, None] - near[None]).pow(2).sum(-1).sqrt()
+        first_points, second_points = lab.integers(30, 4), lab.integers(40, 4)
+        expected = (first_points[:, None] - second_points[None]).pow(2).sum(-1).sqrt()
         lab.holds(
-            f"by {mode}", torch.allclose(torch.cdist(far, near, compute_mode=mode), expected, atol=2e-3)
+            f"by {mode}",
+            torch.allclose(torch.cdist(first_points, second_points, compute_mode=mode), expected, atol=2e-3),
         )
     leaf: Any = lab.integers(3, 2).requires_grad_()
     torch.cdist(leaf, leaf.detach().clone(), p=0.5).sum().backward()

@@ -1,4 +1,4 @@
-"""Tensors in rare calls: sizes by None, slots, masks beside numbers, hooks that remove themselves."""
+"""Check tensors in rare calls: sizes with None, slots, boolean indices, hooks that remove themselves."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import torch.nn.functional as F
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
-#: torch's functions without their stubs, which know no ``out=`` of some.
-inner: Any = torch._C._nn
+#: torch's functions without their stubs, which lack some ``out=`` arguments.
+untyped_functions: Any = torch._C._nn
 
 
 @behaviour("tensor", sees=("value",))
 def sizes_strides_and_memory(lab: Lab) -> None:
-    """size and stride take a dimension, None or nothing; a storage's size in Python grows with its elements;
-    Python's types name the dtypes of factories.
+    """size and stride accept a dimension, None or no argument. sys.getsizeof of a storage grows with its
+    elements. Python types are accepted as dtypes.
     """
     x = lab.integers(2, 3, 4)
     sizes: Any = x
@@ -33,40 +33,40 @@ def sizes_strides_and_memory(lab: Lab) -> None:
     )
     lab.holds("a storage grows by its elements", (hundred - empty) // (ten - empty) == 10)
     lab.holds("and by nothing else", (hundred - empty) % (ten - empty) == 0)
-    made: Any = torch
+    untyped: Any = torch
     for kind, dtype, number in ((float, torch.float64, 1.5), (int, torch.int64, 2), (bool, torch.bool, True)):
-        tensor = made.full((1, 2), number, dtype=kind, device=lab.device)
+        tensor = untyped.full((1, 2), number, dtype=kind, device=lab.device)
         lab.same(f"{kind.__name__}", tensor * 1)
         lab.holds(f"{kind.__name__} is {dtype}", tensor.dtype == dtype)
 
 
 @behaviour("tensor", sees=("value", "error"))
 def tensors_that_cannot_be_swapped(lab: Lab) -> None:
-    """swap_tensors exchanges two tensors with their attributes, and refuses classes with slots of which the
-    two differ, and tensors that a weak reference sees.
+    """swap_tensors exchanges two tensors with their attributes. It refuses tensors whose classes have
+    different slots.
     """
-    left: Any = lab.integers(2)
-    right: Any = lab.integers(3, 2)
-    shown = left.tolist(), right.tolist()
-    left.word, right.number = "left", 3
-    torch.utils.swap_tensors(left, right)
-    lab.expect("the first", left * 1, shown[1])
-    lab.expect("the second", right * 1, shown[0])
-    lab.same("their attributes", [left.number, right.word, hasattr(left, "word")])
+    first: Any = lab.integers(2)
+    second: Any = lab.integers(3, 2)
+    values_before = first.tolist(), second.tolist()
+    first.word, second.number = "left", 3
+    torch.utils.swap_tensors(first, second)
+    lab.expect("the first", first * 1, values_before[1])
+    lab.expect("the second", second * 1, values_before[0])
+    lab.same("their attributes", [first.number, second.word, hasattr(first, "word")])
 
     class Slotted(torch.Tensor):
         __slots__ = ["slot"]
 
-    slotted: Any = left.as_subclass(Slotted)
+    slotted: Any = first.as_subclass(Slotted)
     lab.raises(
-        "a slot that the other has not", lambda: torch.utils.swap_tensors(slotted, right), match="slot"
+        "a slot that the other has not", lambda: torch.utils.swap_tensors(slotted, second), match="slot"
     )
 
 
 @behaviour("shape", dtypes=("float32", "int64"), sees=("value",))
 def copies_of_splits_into_lists(lab: Lab) -> None:
-    """split_with_sizes_copy and unbind_copy with out= write what the splits hold into the tensors given, of
-    any strides, and refuse lists of other lengths and sizes.
+    """split_with_sizes_copy with out= writes the parts into the given tensors of any strides. It refuses a
+    list of the wrong length and sizes that do not add up.
     """
     ops: Any = torch
     for dim in (0, 1):
@@ -88,19 +88,19 @@ def copies_of_splits_into_lists(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64", "bool"), sees=("value",))
 def masks_beside_numbers(lab: Lab) -> None:
-    """True and False among indices add a dimension of one or of none; masks of bytes add up into their places
-    once for each; masked_scatter_ writes into tensors of any strides.
+    """True and False as indices add a dimension of size one or zero. uint8 masks accumulate once per element.
+    masked_scatter_ writes into tensors of any strides.
     """
     x = lab.integers(2, 3, 4)
     ids = lab.put([0, 1])
-    other = lab.put([[2]])
+    index_tensor = lab.put([[2]])
     index: Any = x
     lab.same("False and True", index[False, True, ...])
     lab.holds("they leave nothing", index[False, True, ...].shape == (0, 2, 3, 4))
     chosen = index[True, [0, 1], True, True, [1], [[2]]]
     lab.same("among lists", chosen)
     lab.holds("True adds nothing among lists", torch.equal(chosen, index[[0, 1], [1], [[2]]]))
-    by_tensors = index[True, ids, True, True, [1], other]
+    by_tensors = index[True, ids, True, True, [1], index_tensor]
     lab.same("among tensors", by_tensors)
     lab.holds("True adds nothing among tensors", torch.equal(by_tensors, chosen))
     lab.raises("False among more than one", lambda: index[False, [0, 1], ...], IndexError)
@@ -109,25 +109,25 @@ def masks_beside_numbers(lab: Lab) -> None:
     target = base.mT
     mask = lab.put([[True, False, True, True]] * 5)
     source = lab.integers(5, 4)
-    due = target.clone().masked_scatter_(mask, source)
+    expected = target.clone().masked_scatter_(mask, source)
     target.masked_scatter_(mask, source)
     lab.same("masked_scatter_ with gaps", base * 1)
-    lab.holds("it is that of a whole tensor", torch.equal(target, due))
+    lab.holds("it is that of a whole tensor", torch.equal(target, expected))
     if lab.dtype is not torch.bool:
         marked, sums = lab.put([0, 1, 0, 1, 1], dtype=torch.uint8), lab.integers(5)
         before = sums.clone()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # masks of bytes are deprecated
+            warnings.simplefilter("ignore")  # uint8 masks are deprecated
             sums.index_put_((marked,), sums[marked], accumulate=True)
         lab.same("a mask of bytes adds up", sums)
-        due = torch.where(marked.bool(), before * 2, before)
-        lab.holds("once in each place", torch.equal(sums, due))
+        expected = torch.where(marked.bool(), before * 2, before)
+        lab.holds("once in each place", torch.equal(sums, expected))
 
 
 @behaviour("tensor", capabilities=("autograd",), sees=("value",))
 def hooks_that_remove_themselves(lab: Lab) -> None:
-    """A hook that removes itself changes the gradient of its first backward alone; one that stays changes
-    each.
+    """A hook that removes itself changes only the gradient of the first backward pass. A hook that is not
+    removed changes every gradient.
     """
     for removed in (True, False):
         leaf: Any = torch.ones(1, 5, device=lab.device, requires_grad=True)
@@ -152,8 +152,9 @@ def hooks_that_remove_themselves(lab: Lab) -> None:
 
 @behaviour("tensor", sees=("shape", "error"))
 def meta_forms_of_rare_calls(lab: Lab) -> None:
-    """On meta, resampling to sizes that no memory holds gives their shape, and refuses out= of another dtype
-    or device; conj_physical keeps strides; a number without data prints; empty storages can be written.
+    """On meta, resampling to sizes that do not fit into memory returns the shape, and refuses an out= of
+    another dtype or device. conj_physical preserves strides. A scalar without data can be printed. Tensors
+    without elements can be written.
     """
     huge = torch.empty(2 * 10**8, 3, 2 * 10**8, device="meta")
     lab.same("one dimension", F.interpolate(huge, scale_factor=2).shape)
@@ -161,24 +162,24 @@ def meta_forms_of_rare_calls(lab: Lab) -> None:
     square = torch.empty(2 * 10**8, 3, 16, 16, device="meta")
     lab.same("two dimensions", F.interpolate(square, scale_factor=2).shape)
     nearest: dict[str, Any] = {
-        "one": lambda out: inner.upsample_nearest1d(huge, (4 * 10**8,), 2, out=out),
-        "two": lambda out: inner.upsample_nearest2d(square, (32, 32), out=out),
+        "one": lambda out: untyped_functions.upsample_nearest1d(huge, (4 * 10**8,), 2, out=out),
+        "two": lambda out: untyped_functions.upsample_nearest2d(square, (32, 32), out=out),
     }
     for name, call in nearest.items():
         out = torch.empty(0, device="meta")
         call(out)
         lab.same(f"out= of {name}", out.shape)
         wrong = {"dtype": torch.empty(0, device="meta", dtype=torch.float16), "device": lab.integers(0)}
-        for word, other in wrong.items():
+        for mismatch, wrong_out in wrong.items():
             lab.raises(
-                f"out= of another {word}, {name}",
-                partial(call, other),
+                f"out= of another {mismatch}, {name}",
+                partial(call, wrong_out),
                 match="Expected out tensor|cross-device",
             )
     real = lab.integers(5, 3, 6, dtype=torch.complex64).permute(2, 0, 1)
-    here, there = torch.conj_physical(real), torch.conj_physical(real.to("meta"))
-    lab.same("strides on meta", [there.shape, there.stride()])
-    lab.holds("they are the real ones", here.stride() == there.stride())
+    on_device, on_meta = torch.conj_physical(real), torch.conj_physical(real.to("meta"))
+    lab.same("strides on meta", [on_meta.shape, on_meta.stride()])
+    lab.holds("they are the real ones", on_device.stride() == on_meta.stride())
     number = torch.empty((), device="meta")
     lab.holds("a number on meta prints", f"{number}" == repr(number))
     none = lab.put(torch.from_numpy(numpy.empty((0, 4))))
@@ -188,16 +189,19 @@ def meta_forms_of_rare_calls(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("int8", "int16", "int32", "int64", "uint8"), sees=("value",))
 def numbers_between_integers(lab: Lab) -> None:
-    """A number between two integers becomes the one nearer to zero in an integer dtype; an item of a slice is
-    that of its place; linspace over all of int64 grows.
+    """A float is truncated toward zero in an integer dtype. A one-element slice converts to its element.
+    linspace over the range of int64 does not overflow.
     """
     numbers = [5.8, 5.2, 0.9] if lab.dtype == torch.uint8 else [5.8, 5.2, -5.8, -0.9, 0.9]
-    due = [int(number) for number in numbers]
-    made = torch.tensor(numbers, dtype=lab.dtype, device=lab.device)
-    lab.expect("made", made * 1, due)
-    lab.expect("converted", lab.put(numbers, dtype=torch.float32).to(lab.dtype), due)
-    one = lab.put([1.0, 2.0, 3.0], dtype=torch.float32)
-    lab.same("an item of a slice", [int(one[2:]), float(one[1:2]), int(one[1:2] * 2)])
+    truncated = [int(number) for number in numbers]
+    created = torch.tensor(numbers, dtype=lab.dtype, device=lab.device)
+    lab.expect("made", created * 1, truncated)
+    lab.expect("converted", lab.put(numbers, dtype=torch.float32).to(lab.dtype), truncated)
+    numbers_tensor = lab.put([1.0, 2.0, 3.0], dtype=torch.float32)
+    lab.same(
+        "an item of a slice",
+        [int(numbers_tensor[2:]), float(numbers_tensor[1:2]), int(numbers_tensor[1:2] * 2)],
+    )
     if lab.dtype == torch.int64:
         start, end, steps = torch.iinfo(torch.int64).min, torch.iinfo(torch.int64).max & ~0xFFF, 15
         line = torch.linspace(start, end, steps, dtype=torch.int64, device=lab.device)
@@ -206,7 +210,7 @@ def numbers_between_integers(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=("float32", "int64"), sees=("value",))
 def sorts_that_may_be_stable(lab: Lab) -> None:
-    """sort takes None for whether it is stable, and sorts as without."""
+    """sort accepts stable=None and sorts as without the argument."""
     x = lab.integers(10)
     sort: Any = x.sort
     lab.same("values", sort(stable=None).values)

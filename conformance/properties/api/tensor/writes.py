@@ -1,4 +1,4 @@
-"""Writes into tensors: fills, expanded sources and targets, resized outputs, and swapped tensors."""
+"""Check writes into tensors: fills, expanded sources and targets, resized outputs, and swapped tensors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("tensor", dtypes=("float32", "int64", "bool"), sees=("value", "error"))
 def filled_diagonals(lab: Lab) -> None:
-    """fill_diagonal_ writes the main diagonal, of a tall matrix again and again with wrap, of a cube the long
-    one.
+    """fill_diagonal_ writes the main diagonal. With wrap, it writes the diagonal of a tall matrix repeatedly.
+    In a cube it writes the space diagonal.
     """
     for shape, wrap in (
         ((3, 3), False),
@@ -45,8 +45,8 @@ def filled_diagonals(lab: Lab) -> None:
 
 @behaviour("tensor", sees=("value",))
 def writes_to_expanded_by_place(lab: Lab) -> None:
-    """Filling by index or mask writes the same number to elements that share one place in memory, with a
-    warning or without.
+    """Filling by index or mask can write one number to elements that share the same memory, with or without a
+    warning.
     """
 
     def folded() -> torch.Tensor:
@@ -66,8 +66,8 @@ def writes_to_expanded_by_place(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=("float32", "int64"), sees=("value", "error"))
 def copies_from_one_to_many(lab: Lab) -> None:
-    """copy_ reads expanded sources any number of times without adding anything up, and indexed sums handle
-    edge cases of sizes.
+    """copy_ reads expanded sources repeatedly without accumulating. index_add handles scalars, no indices and
+    repeated indices.
     """
     base = torch.zeros(3, 4, dtype=lab.dtype, device=lab.device)
     source = lab.integers(1, 4)
@@ -106,8 +106,8 @@ def copies_from_one_to_many(lab: Lab) -> None:
 
 @behaviour("tensor", sees=("value", "warning"))
 def questionable_writes_warn(lab: Lab) -> None:
-    """Writing into an out= that must be resized warns, and so does cutting a complex number to
-    its real part.
+    """Writing into an out= that must be resized gives a warning. So does discarding the imaginary part of a
+    complex number.
     """
     out = torch.ones(2, device=lab.device)
     lab.warns("an out= that is resized", lambda: torch.add(lab.integers(3), 1, out=out), match="(?i)resized")
@@ -120,19 +120,19 @@ def questionable_writes_warn(lab: Lab) -> None:
 
 @behaviour("tensor", sees=("value",))
 def swapped_tensors(lab: Lab) -> None:
-    """swap_tensors exchanges two tensors under their names, attributes and types included; it refuses a
-    tensor with weak references.
+    """swap_tensors exchanges two tensors in place, including attributes and types. The Python objects keep
+    their identity.
     """
     matrix, vector = lab.integers(2, 3), lab.integers(4)
     matrix.note = "first"  # type: ignore[attr-defined]
     first, second = matrix.clone(), vector.clone()
-    held, kept = id(matrix), id(vector)
+    matrix_id, vector_id = id(matrix), id(vector)
     torch.utils.swap_tensors(matrix, vector)
     lab.same("swapped", [matrix, vector])
     lab.holds("values have changed places", torch.equal(matrix, second) and torch.equal(vector, first))
-    lab.holds("objects have not", id(matrix) == held and id(vector) == kept)
+    lab.holds("objects have not", id(matrix) == matrix_id and id(vector) == vector_id)
     lab.expect("an attribute goes along", vector.note, "first")  # type: ignore[attr-defined]
-    parameter, plain = torch.nn.Parameter(lab.integers(3)), lab.integers(2)
-    torch.utils.swap_tensors(parameter, plain)
-    lab.holds("types go along", isinstance(plain, torch.nn.Parameter) and type(parameter) is torch.Tensor)
-    lab.same("they work", [parameter + 1, plain.detach() * 2])
+    parameter, tensor = torch.nn.Parameter(lab.integers(3)), lab.integers(2)
+    torch.utils.swap_tensors(parameter, tensor)
+    lab.holds("types go along", isinstance(tensor, torch.nn.Parameter) and type(parameter) is torch.Tensor)
+    lab.same("they work", [parameter + 1, tensor.detach() * 2])

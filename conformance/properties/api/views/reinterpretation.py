@@ -1,4 +1,4 @@
-"""Views that read the same memory as another dtype, or through a conjugate or a sign."""
+"""Check views of the same memory as another dtype, as a conjugate or as a negative."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import torch
 from conformance.behaviours.behaviour import ALL, COMPLEX, behaviour
 from conformance.behaviours.lab import Lab
 
-_SIZES = {1: ("int8", "uint8", "bool"), 2: ("int16", "float16", "bfloat16"), 4: ("int32", "float32")}
-_ROOMY = {8: ("int64", "float64", "complex64")}
+_NARROW_DTYPES = {1: ("int8", "uint8", "bool"), 2: ("int16", "float16", "bfloat16"), 4: ("int32", "float32")}
+_WIDE_DTYPES = {8: ("int64", "float64", "complex64")}
 
 
 @behaviour("views", dtypes=ALL, level="core", sees=("value", "alias"))
 def views_of_another_dtype(lab: Lab) -> None:
-    """view(dtype) shares the memory: of one size shape and strides stay, a smaller dtype makes the last
-    dimension longer, a larger one shorter; the bytes come back unchanged.
+    """view(dtype) shares the memory. With the same element size, shape and strides stay. A smaller element
+    size lengthens the last dimension, a larger one shortens it. Converting back gives the same bytes.
     """
     base = lab.integers(2, 4, low=0, high=2)
     size = base.element_size()
-    known = {**_SIZES, **_ROOMY}
-    for other_size, names in known.items():
+    dtypes_by_size = {**_NARROW_DTYPES, **_WIDE_DTYPES}
+    for other_size, names in dtypes_by_size.items():
         for name in names:
             if not lab.target.declares(name) or (other_size > size and base.shape[1] * size % other_size):
                 continue
@@ -41,9 +41,8 @@ def views_of_another_dtype(lab: Lab) -> None:
 
 @behaviour("views", sees=("error", "message"))
 def views_of_a_larger_dtype_need_room(lab: Lab) -> None:
-    """view(dtype) to a larger dtype is an error if the last dimension is not contiguous, does not hold a
-    whole number of new elements, or the offset and strides do not divide; so is a smaller one without
-    dimensions.
+    """view(dtype) to a larger dtype raises if the last dimension is not contiguous or its size, the offset or
+    the strides are not divisible. A tensor without dimensions cannot change its element size.
     """
     base = lab.integers(4, 6, dtype=torch.int16)
     lab.raises("5 elements", lambda: base[:, :5].view(torch.int32), match="(?i)divisible")
@@ -63,9 +62,7 @@ def views_of_a_larger_dtype_need_room(lab: Lab) -> None:
 
 @behaviour("views", dtypes=COMPLEX, level="core", capabilities=("conj_neg_views",), sees=("value", "alias"))
 def parts_of_complex_tensors(lab: Lab) -> None:
-    """view_as_real, view_as_complex, real and imag are views: a write to them is seen in the
-    complex tensor.
-    """
+    """view_as_real, view_as_complex, real and imag are views: a write to them changes the complex tensor."""
     base = lab.integers(3, 2)
     pairs = torch.view_as_real(base)
     lab.same("view_as_real", pairs, strides=True)
@@ -87,8 +84,8 @@ def parts_of_complex_tensors(lab: Lab) -> None:
 
 @behaviour("views", dtypes=COMPLEX, capabilities=("conj_neg_views",), sees=("value",))
 def setting_parts_of_complex_tensors(lab: Lab) -> None:
-    """Assigning to real and imag sets that part, also of a lazy conjugate, whose imaginary part is negated in
-    memory.
+    """Assignment to real and imag sets that part. This also holds for a lazy conjugate, whose imaginary part
+    is negated in memory.
     """
     base: Any = lab.integers(4)
     base.real = lab.put([1.0, 2, 3, 4])
@@ -105,8 +102,8 @@ def setting_parts_of_complex_tensors(lab: Lab) -> None:
 
 @behaviour("views", dtypes=COMPLEX, level="core", capabilities=("conj_neg_views",), sees=("value", "alias"))
 def lazy_conjugates(lab: Lab) -> None:
-    """conj is a view with a bit, its imaginary part a negative view; resolve_conj copies; conj twice has no
-    bit; conj_physical is not a view.
+    """conj is a view with the conjugate bit, and its imaginary part is a negative view. resolve_conj copies,
+    conj twice clears the bit, and conj_physical is not a view.
     """
     base = lab.integers(3, 2)
     lazy = base.conj()
@@ -135,8 +132,8 @@ def lazy_conjugates(lab: Lab) -> None:
 
 @behaviour("views", dtypes=("float32", "int64", "bool"), sees=("error",))
 def real_numbers_have_no_imaginary_part(lab: Lab) -> None:
-    """real and conj of a real tensor are the tensor itself; imag and view_as_real of it are errors, and so is
-    view_as_complex of a tensor that does not hold pairs.
+    """real and conj of a real tensor return the tensor itself. imag and view_as_real of a real tensor are
+    errors, and so is view_as_complex of a tensor without pairs.
     """
     base = lab.integers(3, 2)
     lab.holds("real is the tensor", base.real is base)
@@ -160,7 +157,7 @@ def real_numbers_have_no_imaginary_part(lab: Lab) -> None:
 
 @behaviour("views", dtypes=COMPLEX, capabilities=("conj_neg_views",), sees=("error",))
 def lazy_bits_and_numpy(lab: Lab) -> None:
-    """numpy() refuses a lazy conjugate or negative, and takes it once it is resolved."""
+    """numpy() refuses a lazy conjugate or negative tensor and accepts it after it is resolved."""
     base = lab.integers(3)
     host = base.cpu()
     lab.raises("numpy of a conjugate", lambda: host.conj().numpy(), match="(?i)conj")
@@ -187,8 +184,8 @@ _COPIES: dict[str, Callable[..., torch.Tensor]] = {
 
 @behaviour("views", dtypes=("float32", "int64"), level="core", sees=("value",))
 def copying_twins_of_views(lab: Lab) -> None:
-    """The functions called ..._copy give the values of the views in new, contiguous memory; with out= they
-    write there and return it.
+    """The *_copy functions return the values of the views in new, contiguous memory. With out=, they write
+    there and return it.
     """
     base = lab.integers(3, 4)
     for name, function in _COPIES.items():

@@ -1,4 +1,4 @@
-"""Views and the memory that they share with their base."""
+"""Check views and the memory that they share with their base."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _PARTS: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, ...]]] = {
 }
 
 
-def _is_view(lab: Lab, name: str, base: torch.Tensor, view: torch.Tensor) -> None:
+def _check_view(lab: Lab, name: str, base: torch.Tensor, view: torch.Tensor) -> None:
     lab.same(name, view, strides=True)
     lab.shares(f"{name} and its base", base, view)
     if name not in ("detach", "unsafe_split"):
@@ -64,17 +64,17 @@ def _is_view(lab: Lab, name: str, base: torch.Tensor, view: torch.Tensor) -> Non
 
 @behaviour("views", dtypes=ALL, level="core", sees=("value", "alias", "shape"))
 def view_functions_share(lab: Lab) -> None:
-    """Functions that return views give part of the memory of their base, with the right geometry; a write to
-    the view is seen in the base.
+    """Functions that return views return part of the memory of their base, with the correct shape and
+    strides. A write to the view changes the base.
     """
     for name, function in _VIEWS.items():
         base = lab.integers(2, 3, 4, low=2, high=6)
-        _is_view(lab, name, base, function(base))
+        _check_view(lab, name, base, function(base))
 
 
 @behaviour("views", dtypes=("float32", "int64", "complex64", "bool"), level="core", sees=("value", "alias"))
 def views_in_parts(lab: Lab) -> None:
-    """Functions that take a tensor apart give views of it, which together are all of it."""
+    """Functions that split a tensor return views of it that together cover the tensor."""
     for name, function in _PARTS.items():
         base = lab.integers(2, 3, 4, low=2, high=6)
         parts = function(base)
@@ -88,7 +88,7 @@ def views_in_parts(lab: Lab) -> None:
 
 @behaviour("views", dtypes=ALL, level="core", sees=("value", "alias"))
 def two_dimensional_views(lab: Lab) -> None:
-    """t, T, H, adjoint, diag_embed's diagonal and squeeze give views of matrices."""
+    """t, T, H, adjoint, diagonal and squeeze return views of matrices."""
     functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "t": torch.t,
         "T": lambda x: x.T,
@@ -113,7 +113,7 @@ def two_dimensional_views(lab: Lab) -> None:
 
 @behaviour("views", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "alias"))
 def expanded_views(lab: Lab) -> None:
-    """expand, expand_as and broadcast_to repeat elements without copying them: strides of 0."""
+    """expand, expand_as and broadcast_to repeat elements without copying, with strides of 0."""
     base = lab.integers(3, 1, low=2, high=6)
     for name, view in {
         "expand": base.expand(2, 3, 4),
@@ -130,8 +130,8 @@ def expanded_views(lab: Lab) -> None:
 
 @behaviour("views", dtypes=("float32", "int64", "complex64"), level="core", sees=("value",))
 def in_place_view_functions(lab: Lab) -> None:
-    """transpose_, t_, squeeze_, unsqueeze_, as_strided_, swapdims_ and detach_ change how a tensor views its
-    memory, return it, and leave the memory alone.
+    """transpose_, t_, squeeze_, unsqueeze_, as_strided_, swapdims_ and swapaxes_ change the geometry of a
+    tensor, return the tensor, and do not change the memory.
     """
     functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "transpose_": lambda x: x.transpose_(0, 1),
@@ -156,8 +156,8 @@ def in_place_view_functions(lab: Lab) -> None:
 
 @behaviour("views", dtypes=("float32", "int64", "complex64"), level="core", sees=("value",))
 def copies_where_no_view_can_be(lab: Lab) -> None:
-    """contiguous, reshape, flatten and ravel copy what a view cannot express, and return the tensor itself or
-    a view of it if one can.
+    """contiguous, reshape, flatten and ravel copy if a view cannot express the result. Otherwise they return
+    the tensor itself or a view.
     """
     base = lab.integers(3, 4)
     turned = base.t()
@@ -188,9 +188,9 @@ def copies_where_no_view_can_be(lab: Lab) -> None:
 
 @behaviour("views", dtypes=("float32", "int64", "bool"), level="core", sees=("value",))
 def writes_through_indices(lab: Lab) -> None:
-    """Assignments to an index write to the tensor; assignments to what an index returned do not."""
+    """Assignment to an index writes to the tensor. A write to the result of advanced indexing does not."""
     base = lab.integers(4, 3, low=2, high=6)
-    place = base.data_ptr()
+    address = base.data_ptr()
     base[[0, 2]] = lab.integers(2, 3, low=0)
     lab.same("rows", base)
     base[lab.put([3, 1]), lab.put([0, 2])] = lab.put([1, 0]).to(lab.dtype)
@@ -200,13 +200,13 @@ def writes_through_indices(lab: Lab) -> None:
     copied = base[[1, 2]]
     copied.fill_(1)
     lab.same("base after a write to a copy", base)
-    lab.holds("assignments keep the memory", base.data_ptr() == place)
+    lab.holds("assignments keep the memory", base.data_ptr() == address)
 
 
 @behaviour("views", capabilities=("autograd",), level="training", sees=("value", "error"))
 def as_strided_backward(lab: Lab) -> None:
-    """The gradient of as_strided adds up if elements of the memory are seen more than once; as_strided on an
-    offset view returns to the view.
+    """The gradient of as_strided adds the contributions of all positions that read the same element.
+    as_strided of an offset view or a transposed view uses the memory of the base.
     """
     base = lab.integers(12).requires_grad_()
     base.as_strided((3, 4), (2, 1)).sum().backward()

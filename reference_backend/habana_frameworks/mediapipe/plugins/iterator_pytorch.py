@@ -1,4 +1,4 @@
-"""Iterators over pipelines that give tensors of torch."""
+"""Iterators over pipelines that return torch tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..mediapipe import MediaPipe
 
 
 class HPUGenericPytorchIterator:
-    """Batches of a pipeline as lists of tensors on its device."""
+    """Batches of a pipeline as lists of tensors on the pipeline's device."""
 
     def __init__(self, mediapipe: MediaPipe) -> None:
         """Connect the pipeline."""
@@ -26,14 +26,14 @@ class HPUGenericPytorchIterator:
     def __iter__(self) -> Iterator[Any]:
         """Iterate over an epoch."""
         for batch in self.pipe.batches():
-            yield [self._tensor(one) for one in batch]
+            yield [self._tensor(array) for array in batch]
 
     def _tensor(self, array: numpy.ndarray) -> torch.Tensor:
-        # torch computes little with unsigned integers of more than 8 bits: labels are int64.
+        # torch supports few operations on unsigned integers of more than 8 bits, so labels become int64.
         wide = {"uint16": "int32", "uint32": "int64", "uint64": "int64"}.get(array.dtype.name)
         host = torch.from_numpy(numpy.ascontiguousarray(array if wide is None else array.astype(wide)))
         return host.to(self.pipe.getDevice())
 
 
 class HPUResnetPytorchIterator(HPUGenericPytorchIterator):
-    """Images and classes of a pipeline for classification."""
+    """Images and class labels of a classification pipeline."""

@@ -1,4 +1,4 @@
-"""Core of the bridge: steps, inference settings, and the patches to torch; by convention ``htcore``."""
+"""Core of the bridge: steps, inference settings, and patches to torch. Usually imported as ``htcore``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NEED_TORCHAO = ("quantize_pt2e", "quantizer")
 
 
 def __getattr__(name: str) -> Any:
-    """Import the modules of quantization when they are used: they need torchao."""
+    """Import the quantization modules at first use, because they need torchao."""
     if name in _NEED_TORCHAO:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Settings for inference, and the preparation of a model for it. Newer and older names are synonyms."""
+"""Settings for inference, and preparation of a model. Newer and older names are synonyms."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from . import quantization
 
 
 def hpu_set_env(model: torch.nn.Module | None = None) -> torch.nn.Module | None:
-    """Switch inference mode and the matmul reshape on, and fold batch norms of a model into its convolutions.
+    """Enable inference mode and the matmul reshape, and fold batch norms of a model into convolutions.
 
     Args:
-        model: folded if it is in evaluation mode, on the CPU, and traceable by `torch.fx`; otherwise a line
-            of output gives the reason.
+        model: a model in evaluation mode, on the CPU, and traceable by `torch.fx`. Otherwise it is not
+            folded, and the reason is printed.
 
     Returns:
-        The folded model, a new one, or `model` as it is.
+        A new, folded model, or `model` unchanged.
     """
     flags.enable_inference_mode()
     flags.enable_matmul3d_2d_reshape()
@@ -39,26 +39,26 @@ def hpu_initialize(
     """Mark the parameters and buffers of a model as constant.
 
     Args:
-        model: a model on hpu; without one nothing happens.
-        mark_only_scales_as_const: mark the quantization scales only.
+        model: a model on hpu. If it is None, the function does nothing.
+        mark_only_scales_as_const: mark only the quantization scales.
         optimizer, args: accepted, not used.
-        mark_scales, mark_non_scales: mark the quantization scales, and the other tensors, unless
-            `hpu.set_mark_scale_const` or `hpu.set_mark_non_scale_const` has switched that off.
+        mark_scales, mark_non_scales: mark the quantization scales, and all other tensors, unless
+            `hpu.set_mark_scale_const` or `hpu.set_mark_non_scale_const` has disabled it.
 
     Raises:
         RuntimeError: a parameter or buffer is not on hpu.
     """
     if model is not None:
-        scales, others = flags._marked_as_const()
+        scales, non_scales = flags._marked_as_const()
         quantization._mark_params_as_const(
             model,
             scales=mark_scales and scales,
-            non_scales=mark_non_scales and others and not mark_only_scales_as_const,
+            non_scales=mark_non_scales and non_scales and not mark_only_scales_as_const,
         )
 
 
 def hpu_reset_env() -> None:
-    """Switch inference mode and the matmul reshape off."""
+    """Disable inference mode and the matmul reshape."""
     flags.disable_inference_mode()
     flags.disable_matmul3d_2d_reshape()
 

@@ -1,4 +1,4 @@
-"""Marks on parameters and buffers whose values are final."""
+"""Mark parameters and buffers as constant."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ def _mark_params_as_const(model: torch.nn.Module, *, scales: bool = True, non_sc
     """Mark the parameters and buffers of a model as constant.
 
     Args:
-        model: all its parameters and buffers are on hpu.
-        scales: mark the quantization scales, which are those with ``scale`` in their own name.
-        non_scales: mark the others.
+        model: a model whose parameters and buffers are all on hpu.
+        scales: mark the quantization scales, which are the tensors with ``scale`` in their own name.
+        non_scales: mark all other tensors.
 
     Raises:
-        RuntimeError: one of them is not on hpu.
+        RuntimeError: a parameter or buffer is not on hpu.
     """
     for name, tensor in _members(model):
         if tensor.device.type != "hpu":
             raise RuntimeError(
-                f"{name} is on {tensor.device} and only tensors on hpu can be marked as constant: "
-                "move the model with .to('hpu') first"
+                f"{name} is on {tensor.device} but only tensors on hpu can be marked as constant. "
+                "Move the model with .to('hpu') first."
             )
         if scales if _is_scale(name) else non_scales:
             setattr(tensor, _MARK, True)
 
 
 def _check_params_as_const(model: torch.nn.Module) -> None:
-    """Assert that all parameters and buffers of a model are marked.
+    """Raise AssertionError unless all parameters and buffers of a model are marked as constant.
 
     Raises:
         AssertionError: a parameter or buffer is not marked; the message names it.
     """
     for name, tensor in _members(model):
         if not getattr(tensor, _MARK, False):
-            raise AssertionError(f"{name} is not marked as constant: call hpu_initialize on the model first")
+            raise AssertionError(f"{name} is not marked as constant. Call hpu_initialize on the model first.")
 
 
 def _is_scale(name: str) -> bool:

@@ -1,13 +1,13 @@
-"""torchao's pt2e flow, for models that `torch.export` takes whole and for those that break into several.
+"""torchao's pt2e flow, for models that `torch.export` exports as a whole or only in several parts.
 
-`export` makes a program of a model. If `torch.export` cannot, it makes a `PartitionedModel`, whose parts
-between the breaks are programs that come about as the model runs: `prepare_pt2e` and `convert_pt2e` take
+`export` returns the exported program of a model. If `torch.export` fails, it returns a `PartitionedModel`,
+whose parts between graph breaks are exported while the model runs. `prepare_pt2e` and `convert_pt2e` accept
 both.
 
-Scales of `habana_quantizer`, for activations and weights, are written at conversion to the file that
-``PT2E_QUANT_SCALE_DUMP_PATH`` names, and read at preparation from that of ``PT2E_QUANT_SCALE_LOAD_PATH``, so
-that a model need not be calibrated again. ``USE_FX_GRAPH_PATTERN_MATCHING`` and ``USE_FX_GRAPH_FREEZING`` say
-how the hardware's compiler treats the result; here they change nothing.
+At conversion, the scales of `habana_quantizer` (activations and weights) are written to the file
+``PT2E_QUANT_SCALE_DUMP_PATH``. At preparation, they are read from the file ``PT2E_QUANT_SCALE_LOAD_PATH``, so
+that a model does not need to be calibrated again. ``USE_FX_GRAPH_PATTERN_MATCHING`` and
+``USE_FX_GRAPH_FREEZING`` configure the hardware's compiler and have no effect here.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ _LOAD, _DUMP = "PT2E_QUANT_SCALE_LOAD_PATH", "PT2E_QUANT_SCALE_DUMP_PATH"
 
 
 class PartitionedModel(nn.Module):
-    """A model that cannot be one program, with a program for each of the graphs that Dynamo makes of it."""
+    """A model that cannot be exported as one program, with a program for each graph that Dynamo traces."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.parts = nn.ModuleList()
-        #: Parts by what they compute: Dynamo makes a graph anew if a number between two has changed.
+        #: Parts by their code and input shapes: Dynamo retraces a graph if a number between two graphs
+        #: changes.
         self._known: dict[Any, _Part] = {}
         self._quantizer: Any = None
         self._is_converted = False
@@ -50,18 +51,19 @@ class PartitionedModel(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model with its programs."""
-        # Beyond the limit Dynamo would run the model as it is, with nothing rounded and no word.
+        # Above the limit, Dynamo would silently run the model without any rounding.
         limits = {"recompile_limit": _NO_LIMIT, "accumulated_recompile_limit": _NO_LIMIT}
         with torch._dynamo.config.patch(limits), torch.no_grad():
             return self._compiled(*args, **kwargs)
 
     def _part_of(self, graph: fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
-        key = (graph.code, tuple((tuple(one.shape), one.dtype) for one in inputs))
-        if (known := self._known.get(key)) is not None:
-            return lambda *values: known(*values)
+        key = (graph.code, tuple((tuple(tensor.shape), tensor.dtype) for tensor in inputs))
+        if (existing_part := self._known.get(key)) is not None:
+            return lambda *values: existing_part(*values)
         if self._is_converted:
             raise RuntimeError(
-                "the converted model has no program for inputs of this form: calibrate it with such inputs"
+                "the converted model has no program for inputs with these shapes and dtypes. Calibrate it "
+                "with such inputs."
             )
         part = _Part(torch.export.export(graph, tuple(inputs)).module())
         if self._quantizer is not None:
@@ -81,7 +83,7 @@ class _Part(nn.Module):
 
 
 def export(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> nn.Module:
-    """Return the program of a model for such arguments; a `PartitionedModel` if it breaks into several."""
+    """Return the exported program of a model, or a `PartitionedModel` if it has graph breaks."""
     try:
         return torch.export.export(model, args, kwargs).module()
     except (torch._dynamo.exc.Unsupported, torch._dynamo.exc.UserError, GuardOnDataDependentSymNode):
@@ -89,30 +91,30 @@ def export(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | Non
 
 
 def prepare_pt2e(model: nn.Module, quantizer: Any) -> nn.Module:
-    """Put observers at the values that a quantizer rounds.
+    """Insert observers at the values that a quantizer rounds.
 
     Args:
-        model: what `export` returned, before its first call if it is a `PartitionedModel`.
-        quantizer: a `habana_quantizer`, or another of torchao's.
+        model: the result of `export`, before its first call if it is a `PartitionedModel`.
+        quantizer: a `habana_quantizer`, or another quantizer of torchao.
 
     Raises:
-        RuntimeError: a `PartitionedModel` has run already, or a scale of the file to load is missing.
+        RuntimeError: a `PartitionedModel` has already run, or the file to load lacks a scale.
     """
     if not isinstance(model, PartitionedModel):
         return _prepared(model, quantizer, "")
     if len(model.parts):
-        raise RuntimeError("prepare_pt2e was called after the model had run: export it again")
+        raise RuntimeError("prepare_pt2e was called after the model had run. Export it again.")
     model._quantizer = quantizer
     return model
 
 
 def convert_pt2e(model: nn.Module, **options: Any) -> nn.Module:
-    """Replace the observers by roundings to what they have seen; torchao's function takes the ``options``."""
-    parts = [(f"part{i}.", one) for i, one in enumerate(getattr(model, "parts", ()))]
+    """Replace the observers by roundings to the observed ranges; ``options`` are passed to torchao."""
+    parts = [(f"part{i}.", part) for i, part in enumerate(getattr(model, "parts", ()))]
     partitioned = isinstance(model, PartitionedModel)
     if path := os.environ.get(_DUMP):
-        prefixed = [(prefix, one.program) for prefix, one in parts] if partitioned else [("", model)]
-        scales = {name: float(one.amax) for prefix, of in prefixed for name, one in _observers(of, prefix)}
+        prefixed = [(prefix, part.program) for prefix, part in parts] if partitioned else [("", model)]
+        scales = {name: float(part.amax) for prefix, of in prefixed for name, part in _observers(of, prefix)}
         Path(path).write_text(json.dumps(scales, indent=1) + "\n")
     if not partitioned:
         return pt2e.convert_pt2e(model, **options)
@@ -128,11 +130,13 @@ def _prepared(program: nn.Module, quantizer: Any, prefix: str) -> nn.Module:
         scales = json.loads(Path(path).read_text())
         for name, observer in _observers(prepared, prefix):
             if name not in scales:
-                raise RuntimeError(f"{_LOAD}={path} has no scale of {name}: calibrate the model and write it")
+                raise RuntimeError(
+                    f"{_LOAD}={path} has no scale of {name}. Calibrate the model and write the file."
+                )
             observer.amax.fill_(scales[name])
     return prepared
 
 
 def _observers(program: nn.Module, prefix: str) -> list[tuple[str, AbsMaxObserver]]:
-    found = program.named_modules()
-    return [(prefix + name, one) for name, one in found if isinstance(one, AbsMaxObserver)]
+    modules = program.named_modules()
+    return [(prefix + name, module) for name, module in modules if isinstance(module, AbsMaxObserver)]

@@ -1,4 +1,4 @@
-"""A quantizer to 8-bit floats for the pt2e flow of torchao: which values are rounded, and by what scale.
+"""A quantizer to 8-bit floats for torchao's pt2e flow.
 
 from habana_frameworks.torch.core.quantize_pt2e import convert_pt2e, export, prepare_pt2e
 from habana_frameworks.torch.core.quantizer import habana_quant_config_symmetric, habana_quantizer
@@ -37,9 +37,9 @@ _PRODUCTS = frozenset(
 
 
 class AbsMaxObserver(observers.ObserverBase):
-    """The largest magnitude of all tensors that pass; the scale makes it the largest number of the dtype."""
+    """Observes the largest magnitude of all tensors; the scale maps it to the largest number of the dtype."""
 
-    def __init__(self, dtype: torch.dtype, **others: Any) -> None:
+    def __init__(self, dtype: torch.dtype, **unused_options: Any) -> None:
         super().__init__(dtype=dtype)
         self.qscheme = torch.per_tensor_symmetric
         self.quant_min, self.quant_max = (
@@ -49,47 +49,47 @@ class AbsMaxObserver(observers.ObserverBase):
         self.register_buffer("amax", torch.zeros(()))
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
-        """Take note of a tensor, and return it."""
+        """Observe a tensor and return it."""
         if values.numel():
             self.amax = self.combined(values.detach().abs().amax().float())
         return values
 
-    def combined(self, found: torch.Tensor) -> torch.Tensor:
-        """The magnitude after one more tensor."""
-        return torch.maximum(self.amax.to(found.device), found)
+    def combined(self, magnitude: torch.Tensor) -> torch.Tensor:
+        """Return the largest magnitude after a further tensor."""
+        return torch.maximum(self.amax.to(magnitude.device), magnitude)
 
     def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Scale, 1 if only zeros have passed, and the zero point, which is 0."""
+        """Return the scale (1 if only zeros were observed) and the zero point, 0."""
         scale = torch.where(self.amax > 0, self.amax / self.quant_max, torch.ones_like(self.amax))
         return scale, torch.zeros_like(scale, dtype=torch.int64)
 
 
 class SimpleAbsMaxObserver(AbsMaxObserver):
-    """The largest magnitude of the last tensor alone: for weights, which stay."""
+    """Observes the largest magnitude of the last tensor only, for weights, which do not change."""
 
-    def combined(self, found: torch.Tensor) -> torch.Tensor:
-        """The magnitude of that tensor."""
-        return found
+    def combined(self, magnitude: torch.Tensor) -> torch.Tensor:
+        """Return the largest magnitude of the last tensor."""
+        return magnitude
 
 
 @dataclasses.dataclass(frozen=True)
 class QuantConfig:
-    """Rounding of activations and of weights."""
+    """Quantization specifications of activations and weights."""
 
     activation: QuantizationSpec
     weight: QuantizationSpec
 
 
 def habana_quant_config_symmetric(quant_dtype: torch.dtype) -> QuantConfig:
-    """Round activations and weights to an fp8 dtype, symmetrically, with one scale for each tensor.
+    """Return a configuration that rounds symmetrically to an fp8 dtype, with one scale per tensor.
 
     Raises:
-        NotImplementedError: another dtype than float8_e4m3fn and float8_e5m2.
+        NotImplementedError: the dtype is neither float8_e4m3fn nor float8_e5m2.
     """
     if quant_dtype not in low_precision_rounding.FP8:
         raise NotImplementedError(
-            f"habana_quant_config_symmetric rounds to torch.float8_e4m3fn or torch.float8_e5m2, and "
-            f"{quant_dtype} was asked for"
+            f"habana_quant_config_symmetric rounds to torch.float8_e4m3fn or torch.float8_e5m2, but "
+            f"{quant_dtype} was requested"
         )
 
     def specification(observer: type[AbsMaxObserver]) -> QuantizationSpec:
@@ -105,27 +105,27 @@ def habana_quant_config_symmetric(quant_dtype: torch.dtype) -> QuantConfig:
 
 
 class habana_quantizer(Quantizer):
-    """Rounds what products and convolutions multiply, by the configuration of `set_global`."""
+    """Rounds the inputs of matrix products and convolutions, as `set_global` configures."""
 
     def __init__(self) -> None:
         super().__init__()
         self._config: QuantConfig | None = None
 
     def set_global(self, config: QuantConfig) -> habana_quantizer:
-        """Use a configuration for the whole model; return this quantizer."""
+        """Set the configuration for the whole model, and return this quantizer."""
         self._config = config
         return self
 
     def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
-        """Say of each product in a program how its arguments are rounded.
+        """Annotate the arguments of each matrix product and convolution in a program.
 
         Raises:
-            RuntimeError: there is no configuration.
+            RuntimeError: no configuration is set.
         """
         if self._config is None:
             raise RuntimeError(
-                "this habana_quantizer has no configuration: call set_global with one of "
-                "habana_quant_config_symmetric first"
+                "this habana_quantizer has no configuration. Call set_global with the result of "
+                "habana_quant_config_symmetric first."
             )
         for node in model.graph.nodes:
             if node.op != "call_function" or node.target not in _PRODUCTS:
@@ -138,4 +138,4 @@ class habana_quantizer(Quantizer):
         return model
 
     def validate(self, model: torch.fx.GraphModule) -> None:
-        """Take any program."""
+        """Accept any program."""

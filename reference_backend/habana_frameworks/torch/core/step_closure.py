@@ -1,7 +1,8 @@
-"""Ends of steps, which are the ends of graphs in lazy mode. In the other modes they do nothing.
+"""Ends of steps, which end graphs in lazy mode. In other modes these functions do nothing.
 
-The public bridge decorates these functions with `utils.internal.lazy_only`, which logs a warning for each at
-import outside lazy mode. Here there is no warning, since ``import torch`` alone imports the backend.
+The public bridge decorates these functions with `utils.internal.lazy_only`, which logs a warning for each
+function at
+import outside lazy mode. This device does not warn, because ``import torch`` alone imports the backend.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ _closures: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
 
 
 def mark_step(device_str: str = "", sync: bool = False) -> None:
-    """End the current graph of lazy mode and run it, then call the closures of `add_step_closure`.
+    """End and run the current graph of lazy mode, then call the closures of `add_step_closure`.
 
-    Does nothing in the other modes.
+    Does nothing in other modes.
 
     Args:
         device_str: not used.
@@ -35,29 +36,29 @@ def mark_step(device_str: str = "", sync: bool = False) -> None:
     _C.lazy_flush(sync)
     fusion_policy.look_at_recipes(_C)
     EventDispatcher.instance().publish(EventId.MARK_STEP)
-    # Closures that a closure adds are for the next step.
+    # Closures that are added by a closure belong to the next step.
     for _ in range(len(_closures)):
         closure, args = _closures.popleft()
         closure(*args)
 
 
 def iter_mark_step(device_str: str = "") -> None:
-    """`mark_step` at the end of an iteration. Does nothing outside lazy mode."""
+    """Call `mark_step` at the end of an iteration. Does nothing outside lazy mode."""
     mark_step(device_str)
 
 
 def add_step_closure(closure: Callable[..., Any], args: Sequence[Any] = ()) -> None:
-    """Call ``closure(*args)`` after the next `mark_step`, once. Does nothing outside lazy mode.
+    """Call ``closure(*args)`` once, after the next `mark_step`. Does nothing outside lazy mode.
 
     Args:
-        closure: the function to call; its result is dropped.
-        args: kept until then. At the call, tensors among them have been handed to the device, so that reading
-            them starts no graph.
+        closure: the function to call; its result is ignored.
+        args: arguments, stored until the call. At the call, their tensors have been computed, so that reading
+            them does not launch a graph.
     """
     if is_lazy():
         _closures.append((closure, tuple(args)))
 
 
 def _mark_step_if_lazy() -> None:
-    """`mark_step` in lazy mode, for optimizers that serve all modes."""
+    """Call `mark_step` in lazy mode, for optimizers that support all modes."""
     mark_step()

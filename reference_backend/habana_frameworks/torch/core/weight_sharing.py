@@ -1,8 +1,8 @@
-"""Tied weights stay tied when a model moves to hpu.
+"""Keep tied weights tied when a model moves to hpu.
 
-The bridge for hardware wraps parameters for that in lazy mode. Here `torch.nn.Module.to` keeps one parameter
-for all of its names, as it does for cuda: hpu is a device of torch's own, whose tensors take the place of the
-CPU's in a parameter. So there is nothing to switch on, and the two variables have no effect.
+In lazy mode, the bridge for hardware wraps parameters for this purpose. Here, `torch.nn.Module.to` keeps one
+parameter for all of its names, as for cuda, because hpu tensors can replace CPU tensors in a parameter.
+Therefore nothing needs to be enabled, and the two variables have no effect.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ _VARIABLES = ("PT_HPU_WEIGHT_SHARING", "EXPERIMENTAL_WEIGHT_SHARING")
 
 
 def is_enabled() -> bool:
-    """Say whether both variables are on, as they are when unset."""
+    """Return whether both variables are on, which is the default."""
     return all(os.environ.get(name, "1").lower() in _TRUE for name in _VARIABLES)

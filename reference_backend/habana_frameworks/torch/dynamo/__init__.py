@@ -1,4 +1,4 @@
-"""Registration of the device with torch.compile. Nothing of it is imported before Dynamo is."""
+"""Register the device with torch.compile. Nothing is imported before Dynamo is imported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from habana_frameworks.torch.internal.patches.import_hooks import when_imported
 
-#: Imported at their first use, as torch's own modules are.
+#: Imported at first use, like torch's own modules.
 _SUBPACKAGES = ("compile_backend", "debug_utils")
 
 
@@ -19,14 +19,14 @@ def __getattr__(name: str) -> ModuleType:
 
 
 def _hpu_backend(graph_module: Any, example_inputs: Any, **arguments: Any) -> Any:
-    """Entry of ``torch.compile(backend="hpu_backend")``; see `compile_backend.backends.hpu_backend`."""
+    """Compile a Dynamo graph for ``torch.compile(backend="hpu_backend")``; see `backends.hpu_backend`."""
     from .compile_backend.backends import hpu_backend
 
     return hpu_backend(graph_module, example_inputs, **arguments)
 
 
-#: Modules that call the core, and handle real tensors or the state of a thread: Dynamo must call their
-#: functions, not trace them.
+#: Modules that call the core and handle real tensors or the state of a thread. Dynamo must call their
+#: functions and not trace them.
 _NOT_TRACED = ("random", "initialization", "memory", "stream_state")
 
 

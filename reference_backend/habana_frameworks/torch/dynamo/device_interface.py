@@ -1,4 +1,4 @@
-"""The device as Dynamo sees it. Importing this module imports Dynamo's device interface."""
+"""The device interface for Dynamo. Importing this module imports Dynamo."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class HpuInterface(DeviceInterface):
     Stream = hpu.Stream
 
     class Worker:
-        """Answers for compile workers, which must not acquire the device: it is always the one at index 0."""
+        """Replies to compile workers, which must not acquire the device. The device index is always 0."""
 
         @staticmethod
         def set_device(device: int) -> None:
-            """Do nothing: a process has one device."""
+            """Do nothing, because a process has one device."""
             return None
 
         @staticmethod
         def current_device() -> int:
-            """Index of the device, 0."""
+            """Return the index of the device, 0."""
             return 0
 
         @staticmethod
         def get_device_properties(device: Any = None) -> str:
-            """Properties of the device; see `torch.hpu.get_device_properties`."""
+            """Return the properties of the device; see `torch.hpu.get_device_properties`."""
             return hpu.get_device_properties(device)
 
     current_device = staticmethod(hpu.current_device)
@@ -52,15 +52,15 @@ class HpuInterface(DeviceInterface):
 
     @staticmethod
     def get_raw_stream(device_idx: int) -> int:
-        """Id of this thread's current stream."""
+        """Return the id of this thread's current stream."""
         return hpu.current_stream(device_idx).stream_id
 
     @staticmethod
     def is_bf16_supported(including_emulation: bool = False) -> bool:
-        """True: bfloat16 is always supported."""
+        """Return True: bfloat16 is always supported."""
         return hpu.is_bf16_supported()
 
     @classmethod
     def is_dtype_supported(cls, dtype: torch.dtype, including_emulation: bool = False) -> bool:
-        """True: the reference device has every dtype that the CPU has."""
+        """Return True: the reference device supports every dtype of the CPU."""
         return True

@@ -1,9 +1,10 @@
-"""Runs programs that were written for ``torch.cuda`` on hpu: importing this package changes torch.
+"""Run programs that were written for ``torch.cuda`` on hpu. Importing this package changes torch.
 
-After the import, functions of ``torch.cuda`` are those of ``torch.hpu`` (see `cuda_module`), and functions
-of torch that take a device take hpu when a program says cuda (see `torch_calls`). ``torch.device("cuda")``
-itself stays as it is, so that ``device.type == "cuda"`` holds as the program expects; a tensor that is made
-with it is on hpu, and says so. ``PT_HPU_GPU_MIGRATION=1`` imports the package at start.
+After the import, functions of ``torch.cuda`` are replaced by functions of ``torch.hpu`` (see `cuda_module`).
+Functions of torch with a device argument use hpu if a program passes cuda (see `torch_calls`).
+``torch.device("cuda")`` itself is unchanged, so that ``device.type == "cuda"`` holds as the program expects.
+A tensor that is created on this device is on hpu, and its ``device`` is hpu. ``PT_HPU_GPU_MIGRATION=1``
+imports the package at start.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""``torch.cuda`` by means of ``torch.hpu``.
+"""Implement ``torch.cuda`` with ``torch.hpu``.
 
-A public function of ``torch.cuda`` either is the one of ``torch.hpu`` with the same meaning, or raises one
-sentence that says that hpu has none. Names that are no functions (classes of errors and storages, submodules)
-stay torch's, but for the functions in them.
+A public function of ``torch.cuda`` is replaced by the function of ``torch.hpu`` with the same meaning, or
+raises an error if hpu has no counterpart. Names that are not functions (error classes, storages, submodules)
+stay torch's, except for the functions in submodules.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from .devices import mapped
 
 @dataclasses.dataclass(frozen=True)
 class DeviceProperties:
-    """Properties of the device under the names that CUDA's have.
+    """Properties of the device with the field names of CUDA.
 
     Attributes:
         name: name of the device.
         total_memory: bytes that tensors may use.
-        major: first number of the capability, as torch.cuda.get_device_capability has it.
+        major: first number of the capability, as in torch.cuda.get_device_capability.
         minor: second number.
-        multi_processor_count: 1, as the device runs one kernel of a stream at a time.
-        gcnArchName: the name too; Inductor asks builds of torch without CUDA for it.
+        multi_processor_count: 1, because the device runs one kernel of a stream at a time.
+        gcnArchName: "hpu"; Inductor reads this field in builds of torch without CUDA.
     """
 
     name: str
@@ -43,34 +43,34 @@ class DeviceProperties:
 
 
 def device_properties(device: Any = None) -> DeviceProperties:
-    """Properties of a device, by default the current one."""
+    """Return the properties of a device, by default the current device."""
     total = hpu.mem_get_info()[1]
     return DeviceProperties(hpu.get_device_name(mapped(device)), total, *device_capability(device))
 
 
 def device_capability(device: Any = None) -> tuple[int, int]:
-    """First two numbers of the device's capability, which is a version: they are not those of a GPU."""
+    """Return the first two numbers of the device's capability, a version and not a GPU capability."""
     major, minor = hpu.get_device_capability(mapped(device)).split(".")[:2]
     return int(major), int(minor)
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """Statistics of the allocator under the names that CUDA's have, bytes and counts."""
+    """Return the statistics of the allocator with the names of CUDA, in bytes and counts."""
     index = _utils._get_device_index(device, optional=True)
     if hasattr(torch.accelerator, "memory_stats"):
-        # It asks the device's allocator in the form that torch gives CUDA's.
+        # This function queries the device's allocator in the format of CUDA's statistics.
         return dict(torch.accelerator.memory_stats(index))
-    found = hpu.memory_stats(index)
+    stats = hpu.memory_stats(index)
     now = {
-        "allocated_bytes": found["InUse"],
-        "active_bytes": found["InUse"],
-        "reserved_bytes": found["Limit"],
+        "allocated_bytes": stats["InUse"],
+        "active_bytes": stats["InUse"],
+        "reserved_bytes": stats["Limit"],
     }
-    most = now | {"allocated_bytes": found["MaxInUse"], "active_bytes": found["MaxInUse"]}
+    most = now | {"allocated_bytes": stats["MaxInUse"], "active_bytes": stats["MaxInUse"]}
     return {f"{name}.all.{end}": of[name] for end, of in (("current", now), ("peak", most)) for name in of}
 
 
-#: Names of ``torch.cuda`` whose counterpart has another name, is another function, or is a plain answer.
+#: Names of ``torch.cuda`` whose counterpart has another name, is another function, or is a constant result.
 COUNTERPARTS: dict[str, Any] = {
     "CUDAGraph": hpu.HPUGraph,
     "get_device_capability": device_capability,
@@ -84,40 +84,40 @@ COUNTERPARTS: dict[str, Any] = {
 }
 #: Private names that torch itself or many programs call.
 PRIVATE = ("_is_in_bad_fork", "_lazy_init", "_exchange_device", "_maybe_exchange_device", "_set_stream_by_id")
-#: Submodules whose functions are replaced, or refused, like those of ``torch.cuda``.
+#: Submodules whose functions are replaced, or raise errors, like the functions of ``torch.cuda``.
 SUBMODULES = ("memory", "random", "streams", "graphs", "nvtx", "nccl", "profiler", "comm")
 
 
 def counterpart(name: str) -> Any | None:
-    """Counterpart on hpu of a name of ``torch.cuda``, None if there is none."""
+    """Return the counterpart on hpu of a name of ``torch.cuda``, or None if it does not exist."""
     if name in COUNTERPARTS:
         return COUNTERPARTS[name]
-    found = getattr(hpu, name, None)
-    return None if isinstance(found, ModuleType) else found
+    function = getattr(hpu, name, None)
+    return None if isinstance(function, ModuleType) else function
 
 
 def refused(name: str) -> bool:
-    """Say whether a public name of ``torch.cuda`` is a function that hpu has no counterpart for."""
-    # Once replaced, the name holds the function that refuses, which is a function too.
+    """Return whether a public name of ``torch.cuda`` is a function without a counterpart on hpu."""
+    # After the replacement, the name is bound to the function that raises the error, which is a function too.
     return counterpart(name) is None and inspect.isfunction(getattr(torch.cuda, name))
 
 
 def replace_functions() -> None:
-    """Replace the functions of ``torch.cuda`` and of its submodules; a second call changes nothing more.
+    """Replace the functions of ``torch.cuda`` and its submodules. A second call has no further effect.
 
-    From then on, functions of ``torch.hpu`` take a device of cuda for the one of hpu with its index.
+    Afterwards, functions of ``torch.hpu`` accept a cuda device as the hpu device with the same index.
     """
     _utils._DEVICE_TYPES.add("cuda")
     for name in [*torch.cuda.__all__, *PRIVATE]:
-        if (found := counterpart(name)) is not None:
-            setattr(torch.cuda, name, found)
+        if (replacement := counterpart(name)) is not None:
+            setattr(torch.cuda, name, replacement)
         elif refused(name):
             setattr(torch.cuda, name, refusing(f"torch.cuda.{name}"))
     for part in SUBMODULES:
         module = getattr(torch.cuda, part, None)
         for name, function in _own_functions(module) if module is not None else ():
-            found = COUNTERPARTS.get(name) or getattr(getattr(hpu, part, None), name, None)
-            setattr(module, name, found or refusing(f"torch.cuda.{part}.{name}"))
+            replacement = COUNTERPARTS.get(name) or getattr(getattr(hpu, part, None), name, None)
+            setattr(module, name, replacement or refusing(f"torch.cuda.{part}.{name}"))
             if function is getattr(torch.cuda, name, None):
                 setattr(torch.cuda, name, getattr(module, name))
 
@@ -131,15 +131,15 @@ def _own_functions(module: ModuleType) -> list[tuple[str, Callable[..., Any]]]:
 
 
 def refusing(name: str) -> Callable[..., Any]:
-    """Make the function that stands for one without a counterpart.
+    """Return a function that replaces a function without a counterpart.
 
-    It raises:
+    The returned function raises:
         NotImplementedError: always, with the name.
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            f"{name} has no counterpart on hpu: remove the call, or guard it by a check of the device"
+            f"{name} has no counterpart on hpu. Remove the call, or guard it by a check of the device."
         )
 
     call.__name__ = call.__qualname__ = name.rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""Names and objects of devices: hpu for cuda."""
+"""Map cuda devices and their names to hpu."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 
 def mapped(value: Any) -> Any:
-    """Give hpu for a name or device of cuda, with the same index; anything else as it is."""
+    """Return hpu for a cuda device or its name, with the same index; any other value unchanged."""
     if isinstance(value, str):
         if value == "cuda" or value.startswith("cuda:"):
             return "hpu" + value[len("cuda") :]
@@ -20,7 +20,7 @@ def mapped(value: Any) -> Any:
 
 
 def migrating(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function that calls the original with hpu for every cuda among its arguments."""
+    """Return a function that calls the original with hpu for every cuda argument."""
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -1,6 +1,6 @@
-"""The page of the documentation about GPU migration.
+"""Generate ``docs/gpu-migration.md``, the documentation of GPU migration.
 
-``python -m habana_frameworks.torch.gpu_migration.page > docs/gpu-migration.md`` writes it.
+To write the file, run ``python -m habana_frameworks.torch.gpu_migration.page > docs/gpu-migration.md``.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ torch.cuda.synchronize()
 print(loss.device)
 ```
 
-`torch.device("cuda")` itself stays a device of cuda, so that `device.type == "cuda"` holds as the program
-expects. A tensor that is made with it is on hpu: `tensor.is_cuda` is true, and `tensor.device` is `hpu:0`.
-Code in C++ that names cuda is not migrated. Autocast without a dtype is bfloat16, as hpu has it."""
+`torch.device("cuda")` itself stays a cuda device, so that `device.type == "cuda"` holds as the program
+expects. A tensor created on this device is on hpu: `tensor.is_cuda` is true, and `tensor.device` is `hpu:0`.
+C++ code that names cuda is not migrated. Autocast without a dtype uses bfloat16, the default of hpu."""
 
 
 def page() -> Iterator[str]:
@@ -42,12 +42,12 @@ def page() -> Iterator[str]:
     yield ""
     yield "## torch.cuda"
     yield ""
-    yield "These are the ones of `torch.hpu`, or do the same by other means:"
+    yield "These functions are the functions of `torch.hpu`, or have the same effect:"
     yield ""
     yield ", ".join(f"`torch.cuda.{name}`" for name in names if counterpart(name) is not None) + "."
     yield ""
     yield (
-        "These raise one sentence, as hpu has no counterpart, and so do the functions of "
+        "These functions raise an error, because hpu has no counterpart. So do the functions of "
         + ", ".join(f"`torch.cuda.{part}`" for part in SUBMODULES)
         + " that are not listed above:"
     )
@@ -59,12 +59,12 @@ def page() -> Iterator[str]:
     yield ""
     yield "## Functions of torch that take a device"
     yield ""
-    yield "They take hpu if an argument is a name or a device of cuda:"
+    yield "These functions use hpu if an argument is a cuda device or its name:"
     yield ""
-    made = sorted(f"{module.__name__}.{name}" for module, name in CONSTRUCTORS)
-    yield ", ".join(f"`{name}`" for name in made) + "."
+    constructors = sorted(f"{module.__name__}.{name}" for module, name in CONSTRUCTORS)
+    yield ", ".join(f"`{name}`" for name in constructors) + "."
     yield ""
-    yield "| of | functions |"
+    yield "| owner | functions |"
     yield "|---|---|"
     for owner, functions in MAPPED.items():
         yield f"| `{owner}` | " + ", ".join(f"`{owner}.{name}`" for name in sorted(functions)) + " |"

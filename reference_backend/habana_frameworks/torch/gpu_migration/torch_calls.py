@@ -1,4 +1,4 @@
-"""Functions of torch that take a device: hpu when the program says cuda."""
+"""Make functions of torch with a device argument use hpu if the program passes cuda."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAPPED: dict[str, tuple[str, ...]] = {
     "torch.distributed.device_mesh": ("init_device_mesh",),
     "torch.distributed.device_mesh.DeviceMesh": ("__init__",),
 }
-#: Functions that are replaced for another reason than a device among their arguments, and by which.
+#: Other replaced functions, and their behaviour on hpu.
 OTHERS = {
     "torch.Tensor.cuda": "Tensor.hpu",
     "torch.Tensor.is_cuda": "true for tensors on hpu",
@@ -59,20 +59,20 @@ OTHERS = {
 
 
 def _constructors() -> Iterator[tuple[ModuleType, str]]:
-    known = torch.utils._device._device_constructors()
+    constructors = torch.utils._device._device_constructors()
     for module in (torch, torch.fft, torch.nested):
         for name, value in list(vars(module).items()):
-            if callable(value) and getattr(value, "__hash__", None) and value in known:
+            if callable(value) and getattr(value, "__hash__", None) and value in constructors:
                 yield module, name
 
 
-#: The functions that make tensors on a device, as torch lists them, by module and name.
+#: The functions that create tensors on a device, as torch lists them, by module and name.
 CONSTRUCTORS = tuple(_constructors())
 _replaced = False
 
 
 def replace_functions() -> None:
-    """Replace the functions of `MAPPED`, `CONSTRUCTORS` and `OTHERS`, once."""
+    """Replace the functions of `MAPPED`, `CONSTRUCTORS` and `OTHERS`. A second call does nothing."""
     global _replaced
     if _replaced:
         return
@@ -101,7 +101,8 @@ def replace_functions() -> None:
     ):
         replace(owner, name, make)
     torch.distributed.is_nccl_available = lambda: True
-    # With torch.cuda available, it asks for the type of the device whose tensors it copies beside the writes.
+    # If torch.cuda is available, this function returns the device type whose tensors are copied while others
+    # are written.
     torch.distributed.checkpoint.filesystem._get_available_device_type = lambda: "hpu"
 
 
@@ -110,35 +111,36 @@ def _found(path: str) -> Any:
 
 
 def _moving(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Copy, or move, to hpu."""
+    """Copy a tensor, or move a module, to hpu."""
     return self.hpu(mapped(device), *args, **kwargs)
 
 
 class _AnyGenerator(type(torch._C.Generator)):  # type: ignore[misc]
-    """Makes every generator an instance of the class that programs find as ``torch.Generator``."""
+    """Makes every generator an instance of the class ``torch.Generator`` that programs see."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, torch._C.Generator)
 
 
 class _Generator(torch._C.Generator, metaclass=_AnyGenerator):
-    """A generator; one for cuda is one for hpu."""
+    """A generator. A generator for cuda is a generator for hpu."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
         return super().__new__(cls, device=mapped(device))
 
 
 def _restored(storage: Any, location: str) -> Any:
-    """Put a storage that was saved on cuda on hpu; None for any other."""
+    """Move a storage that was saved on cuda to hpu. Return None for other locations."""
     return storage.to(device=torch.device("hpu")) if location.startswith("cuda") else None
 
 
 def _loading(original: Callable[..., Any]) -> Callable[..., Any]:
     def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(map_location, dict):
-            places = {source: mapped(target) for source, target in map_location.items()}
-            # A file that was written after the migration has hpu for what the program knows as cuda.
-            map_location = {mapped(source): target for source, target in places.items()} | places
+            locations = {source: mapped(target) for source, target in map_location.items()}
+            # In a file written after the migration, hpu is the location of tensors that the program places on
+            # cuda.
+            map_location = {mapped(source): target for source, target in locations.items()} | locations
         return original(f, mapped(map_location), *args, **kwargs)
 
     return load
@@ -152,7 +154,7 @@ def _setting_type(original: Callable[..., Any]) -> Callable[..., Any]:
             return
         dtype = getattr(torch, _DTYPES.get(name.rpartition(".")[2], ""), None)
         if dtype is None:
-            raise TypeError(f"{name} is no type of floating-point tensors: use torch.set_default_dtype")
+            raise TypeError(f"{name} is not a floating-point tensor type. Use torch.set_default_dtype.")
         torch.set_default_dtype(dtype)
         torch.set_default_device("hpu")
 
@@ -170,7 +172,7 @@ _DTYPES = {
 def _compiling(original: Callable[..., Any]) -> Callable[..., Any]:
     def compile(model: Any = None, **kwargs: Any) -> Any:
         if kwargs.get("backend", "inductor") == "inductor":
-            # Inductor's modes and options mean nothing to the backend.
+            # Inductor's modes and options have no meaning for the backend.
             kwargs = {k: v for k, v in kwargs.items() if k not in ("mode", "options")}
             kwargs["backend"] = "hpu_backend"
         return original(model, **kwargs)
@@ -187,7 +189,7 @@ def _asking_hpu(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _with_hccl(original: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        values = [_hccl(one) for one in args]
+        values = [_hccl(argument) for argument in args]
         return original(*values, **{name: _hccl(mapped(value)) for name, value in kwargs.items()})
 
     return call
@@ -204,8 +206,8 @@ def _hccl(value: Any) -> Any:
 def _refusing_replicas(original: Callable[..., Any]) -> Callable[..., Any]:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(
-            "torch.nn.DataParallel needs several devices in one process, which has one hpu: "
-            "use torch.nn.parallel.DistributedDataParallel, with a process for each"
+            "torch.nn.DataParallel needs several devices in one process, but a process has one hpu. "
+            "Use torch.nn.parallel.DistributedDataParallel with one process per device."
         )
 
     return init

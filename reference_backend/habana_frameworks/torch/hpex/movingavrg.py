@@ -12,7 +12,7 @@ import torch
 
 
 class FusedEMA:
-    """Keeps the moving average of all floating-point entries of a model's ``state_dict``.
+    """Maintains the moving average of all floating-point entries of a model's ``state_dict``.
 
     `ema` is a copy of the model, in eval mode and without gradients.
     """
@@ -22,14 +22,14 @@ class FusedEMA:
 
         Args:
             model: the model.
-            decay: part of the average that stays in a step, after many of them.
-            updates: number of steps that were done before.
+            decay: share of the average that is retained in a step, after many steps.
+            updates: number of earlier steps.
 
         Raises:
             ValueError: the decay is negative.
         """
         if decay < 0:
-            raise ValueError(f"the decay of FusedEMA is a number from 0 to 1, and decay is {decay}")
+            raise ValueError(f"the decay of FusedEMA must be from 0 to 1, but is {decay}")
         self.ema = copy.deepcopy(model).eval()
         for parameter in self.ema.parameters():
             parameter.requires_grad_(False)
@@ -37,11 +37,11 @@ class FusedEMA:
         self.base_decay = decay
 
     def decay(self, updates: int) -> float:
-        """Decay in step ``updates``: it grows from 0, so that the first steps count."""
+        """Return the decay in step ``updates``. It grows from 0, so that the first steps have an effect."""
         return self.base_decay * (1 - math.exp(-updates / 2000))
 
     def update(self, model: torch.nn.Module) -> None:
-        """Take a step of the model into the average."""
+        """Add a step of the model to the average."""
         _mark_step_if_lazy()
         self.updates += 1
         pairs = [
@@ -63,8 +63,8 @@ class FusedEMA:
         """Copy attributes of the model that have no leading underscore.
 
         Args:
-            model: the model that has them.
-            include: names that are copied alone; none for all.
+            model: the model.
+            include: names to copy; empty for all names.
             exclude: names that are not copied.
         """
         wanted, unwanted = set(include), set(exclude)

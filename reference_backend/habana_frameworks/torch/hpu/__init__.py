@@ -1,6 +1,6 @@
-"""The device module: the same object as ``torch.hpu``.
+"""The device module, which is the same object as ``torch.hpu``.
 
-This module has the public interface of the device; the modules of the package document their parts.
+This module contains the public interface of the device; the submodules document their parts.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ from .tensors import (
 from .utilization import memory_usage, utilization
 
 version = __version__
-# Programs reach the module as `hpu.hpu` too, through a star import in the public bridge.
+# Programs also access this module as `hpu.hpu`, which a star import in the public bridge makes available.
 hpu = _sys.modules[__name__]
 
 _autocast.register_lists()
@@ -279,8 +279,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> bool:
-    # Activation checkpointing saves the generator's state only if this is true. The generator exists before
-    # the device is acquired, so it must be true even before a forward that is the device's first use.
+    # Activation checkpointing saves the state of the generator only if `_initialized` is true. The generator
+    # exists before the device is acquired. Therefore the attribute is true even before the first use of the
+    # device.
     if name == "_initialized":
         return not _is_in_bad_fork()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Conversion of the device arguments that users pass to an index."""
+"""Convert device arguments to an index."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from habana_frameworks.torch import _C
 
 import torch
 
-#: Types of the devices that an argument may name; `habana_frameworks.torch.gpu_migration` adds cuda.
+#: Device types that an argument may have; `habana_frameworks.torch.gpu_migration` adds cuda.
 _DEVICE_TYPES = {"hpu"}
 
 
 def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
-    """Index of an hpu device.
+    """Return the index of an hpu device.
 
     Args:
         device: a `torch.device`, a string such as ``"hpu:0"``, an integer, or None.
-        optional: accept None and a device without index, and return the current device, 0.
-        allow_cpu: accept a cpu device, and return -1 for it.
+        optional: for None and for a device without index, return the current device, 0.
+        allow_cpu: return -1 for a cpu device.
 
     Raises:
-        ValueError: the device is of another type, or has no index although `optional` is false.
+        ValueError: the device has another type, or has no index although `optional` is false.
     """
     if isinstance(device, str):
         device = torch.device(device)
@@ -45,10 +45,10 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
 
 
 def _checked_device_id(device: Any) -> int:
-    """Index of a device of this node, the current one for None.
+    """Return the index of a device of this node; None denotes the current device.
 
     Raises:
-        AssertionError: there is no such device.
+        AssertionError: the device does not exist.
         ValueError: as for `_get_device_index`.
     """
     index = _get_device_index(device, optional=True)

@@ -1,4 +1,4 @@
-"""Automatic mixed precision: older spellings of torch's switches, and files with operator lists."""
+"""Automatic mixed precision: older names of torch's functions, and files with operator lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def set_autocast_hpu_enabled(enabled: bool) -> None:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """The dtypes that ``torch.autocast("hpu")`` accepts (contract 1.10)."""
+    """Return the dtypes that ``torch.autocast("hpu")`` accepts (contract 1.10)."""
     return [torch.bfloat16, torch.float16]
 
 
@@ -31,18 +31,20 @@ def set_autocast_hpu_dtype(dtype: torch.dtype) -> None:
 
 
 def get_autocast_hpu_dtype() -> torch.dtype:
-    """Same as ``torch.get_autocast_dtype("hpu")``; bfloat16 at start."""
+    """Same as ``torch.get_autocast_dtype("hpu")``; initially bfloat16."""
     return torch.get_autocast_dtype("hpu")
 
 
 def register_lists() -> None:
-    """Set the operator lists of autocast in the core: the default ones, or those in files.
+    """Set the operator lists of autocast in the core, from files if the environment names any.
 
-    ``PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST`` and ``PT_HPU_AUTOCAST_FP32_OPS_LIST`` name files with one
-    operator per line; ``LOWER_LIST`` and ``FP32_LIST`` are older names of these. For a file that cannot be
-    read there is a warning, and the default list.
+    ``PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST`` and ``PT_HPU_AUTOCAST_FP32_OPS_LIST`` are paths of files with
+    one operator
+    per line; ``LOWER_LIST`` and ``FP32_LIST`` are their older names. If a file cannot be read, a warning is
+    given and the
+    default list is used.
     """
-    # The core takes the lists once; None stands for its default list.
+    # The core accepts the lists once; None selects its default list.
     if not _C.autocast_lists():
         _C.set_autocast_lists(
             _operators("PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST", "LOWER_LIST"),
@@ -60,7 +62,7 @@ def _operators(name: str, older: str) -> list[str] | None:
             lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         warnings.warn(
-            f"{variable}={path!r} cannot be read ({error}) and the default list is used: name a text file",
+            f"{variable}={path!r} could not be read ({error}), so the default list is used. Use a text file.",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""Devices: counting, choosing, synchronising. One process has one device, and its index is 0."""
+"""Count, select and synchronise devices. A process has one device, and its index is 0."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _count: int | None = None
 
 
 def device_count() -> int:
-    """Number of modules of the node that this process may choose from, as of the first call.
+    """Return the number of modules of the node that this process may choose from.
 
-    The simulated node has eight; ``HABANA_VISIBLE_MODULES`` lists those that are visible. Does not acquire
-    the device.
+    The first call determines the number. The simulated node has eight modules; ``HABANA_VISIBLE_MODULES``
+    lists the visible
+    ones. This function does not acquire the device.
     """
     global _count
     if _count is None:
@@ -32,7 +33,7 @@ def device_count() -> int:
 
 
 def is_available() -> bool:
-    """Say whether there is a device. Never raises and does not acquire it."""
+    """Return whether a device exists. Never raises and does not acquire the device."""
     try:
         return device_count() > 0
     except Exception:
@@ -40,28 +41,31 @@ def is_available() -> bool:
 
 
 def current_device() -> int:
-    """Index of the current device: always 0."""
+    """Return the index of the current device, which is always 0."""
     return 0
 
 
 def set_device(device: Any) -> None:
-    """Choose the module of this process, before the device is acquired.
+    """Select the module of this process, before the device is acquired.
 
     Args:
-        device: an index (integer, string or `torch.device`) into ``HABANA_VISIBLE_MODULES``, by default 0
-            to 7. None and ``"hpu"`` mean the device that the process has or will get, index 0.
+        device: an index (integer, string or `torch.device`) into ``HABANA_VISIBLE_MODULES``, by default 0 to
+            7. None
+            and ``"hpu"`` denote the current or future device of the process, index 0.
 
-    The id of the module is written to ``HLS_MODULE_ID``. If that is set already, the process has its module,
-    and any index means it: launchers give each rank a module, and programs then pass ``"hpu:0"`` in every
-    rank, or the rank. The index of the device stays 0.
+    The id of the module is written to ``HLS_MODULE_ID``. If the variable is already set, the process already
+    has its
+    module, and every index denotes it: launchers assign a module to each rank, and programs then pass
+    ``"hpu:0"`` or the
+    rank. The device index stays 0.
 
     Raises:
-        AssertionError: the index is negative, or the process has no module yet and there is no such index.
+        AssertionError: the index is negative, or the process has no module yet and the index does not exist.
         ValueError: `device` is not an hpu device.
     """
     index = _index_to_set(device)
     if index < 0:
-        raise AssertionError(f"Invalid device id {index}: indices begin at 0, so use 0 or 'hpu'")
+        raise AssertionError(f"Invalid device id {index}: indices start at 0, so use 0 or 'hpu'")
     modules = visible_modules()
     if own_module() is not None:
         return
@@ -73,8 +77,9 @@ def set_device(device: Any) -> None:
     is_unguided = not os.environ.get("HABANA_VISIBLE_MODULES")
     if is_unguided and index != 0 and device_count() < NODE_SIZE:
         raise AssertionError(
-            f"Invalid device id {index}: with fewer than {NODE_SIZE} modules in the node, name the module of "
-            "this process in HLS_MODULE_ID, or use 0"
+            f"Invalid device id {index}: the node has fewer than {NODE_SIZE} modules. Set HLS_MODULE_ID to "
+            "the module of "
+            "this process, or use 0."
         )
     os.environ["HLS_MODULE_ID"] = str(modules[index])
 
@@ -82,21 +87,22 @@ def set_device(device: Any) -> None:
 def _index_to_set(device: Any) -> int:
     try:
         return _get_device_index(device, optional=True)
-    except (ValueError, RuntimeError):  # torch has a longer text for a string that names no device
+    except (ValueError, RuntimeError):  # torch's own error message is longer
         raise ValueError(
             f"Expected a hpu device, but got: {device!r}; use an index, 'hpu', 'hpu:0' or None"
         ) from None
 
 
 class device:
-    """Context manager for code that selects a device; there is only one, so nothing is switched.
+    """Context manager for code that selects a device. A process has one device, so nothing is switched.
 
     Args:
-        device: an hpu device, an index, or None. None, a negative index and 0 are always accepted; another
-            index only if it is the module id in ``HLS_MODULE_ID``.
+        device: an hpu device, an index, or None. None, negative indices and 0 are always accepted; another
+            index only
+            if it is the module id in ``HLS_MODULE_ID``.
 
     Raises:
-        AssertionError: the index belongs to another process's module.
+        AssertionError: the index is the module of another process.
         ValueError: `device` is not an hpu device.
     """
 
@@ -116,10 +122,10 @@ class device:
 
 
 class device_of(device):
-    """Context manager that selects the device of a tensor or storage if that is on hpu.
+    """Context manager that selects the device of a tensor or storage if the device is hpu.
 
     Args:
-        obj: anything with the attribute ``is_hpu``.
+        obj: an object with the attribute ``is_hpu``.
     """
 
     def __init__(self, obj: Any) -> None:
@@ -127,10 +133,11 @@ class device_of(device):
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait until everything that was queued on any stream of the device has run.
+    """Wait until all work on all streams of the device has run.
 
     Raises:
-        RuntimeError: an operator failed while it ran; or the process was forked from one that has the device.
+        RuntimeError: an operator failed while it ran; or the process was forked from a process that has the
+            device.
         AssertionError: `device` is not the device of this process.
     """
     if device is not None:

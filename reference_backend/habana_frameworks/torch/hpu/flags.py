@@ -1,4 +1,4 @@
-"""Switches of the process, for the modes and kernels that support them."""
+"""Process-wide switches for the modes and kernels that support them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SYNC_WORDS = {"default": False, "warn": True, "error": True}
 
 
 class ConstSectionSerialization(NamedTuple):
-    """Folder and form of the files that constants of graphs are written to."""
+    """Folder and options of the files to which constants of graphs are written."""
 
     path: str
     clear_path: bool
@@ -29,9 +29,10 @@ _const_section_serialization: ConstSectionSerialization | None = None
 
 
 def apply_environment() -> None:
-    """Make the host wait for each operator and compile backward passes, as flags say.
+    """Apply the flags for synchronous execution and compiled autograd.
 
-    ``PT_ENABLE_HABANA_STREAMASYNC`` false and ``PT_HPU_SYNC_LAUNCH`` true make the host wait.
+    The host waits for each operator if ``PT_ENABLE_HABANA_STREAMASYNC`` is false or ``PT_HPU_SYNC_LAUNCH`` is
+    true.
     """
     if bridge_config.value_of("PT_HPU_SYNC_LAUNCH"):
         bridge_config.assign("PT_ENABLE_HABANA_STREAMASYNC", False)
@@ -43,17 +44,17 @@ def apply_environment() -> None:
 
 
 def enable_dynamic_shape() -> None:
-    """Let graphs cover ranges of shapes. Sets ``PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES``."""
+    """Allow one graph for a range of shapes. Sets ``PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES``."""
     bridge_config.assign("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES", True)
 
 
 def disable_dynamic_shape() -> None:
-    """Make a graph for each shape."""
+    """Use a separate graph for each shape."""
     bridge_config.assign("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES", False)
 
 
 def get_dynamic_shape_status() -> bool:
-    """Say whether `enable_dynamic_shape` is in effect; false at start unless the variable is set."""
+    """Return whether `enable_dynamic_shape` is in effect. Initially false unless the variable is set."""
     return bool(bridge_config.value_of("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES"))
 
 
@@ -63,7 +64,7 @@ def enable_optim_output_sif() -> None:
 
 
 def disable_optim_output_sif() -> None:
-    """Undo `enable_optim_output_sif`, which is in effect at start."""
+    """Undo `enable_optim_output_sif`, which is initially in effect."""
     bridge_config.assign("PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF", False)
 
 
@@ -80,7 +81,7 @@ def disable_inference_mode() -> None:
 
 
 def is_inference_mode_enabled() -> bool:
-    """Say whether `enable_inference_mode` is in effect; ``PT_HPU_INFERENCE_MODE`` (false) at start."""
+    """Return whether `enable_inference_mode` is in effect; ``PT_HPU_INFERENCE_MODE`` is the initial value."""
     return _inference_mode
 
 
@@ -97,7 +98,7 @@ def disable_quantization() -> None:
 
 
 def enable_matmul3d_2d_reshape() -> None:
-    """Allow the product of a 3-d and a 2-d matrix to be computed as one of 2-d matrices."""
+    """Allow the product of a 3-d and a 2-d tensor to be computed as a product of 2-d tensors."""
     global _matmul3d_2d_reshape
     _matmul3d_2d_reshape = True
 
@@ -109,12 +110,12 @@ def disable_matmul3d_2d_reshape() -> None:
 
 
 def is_matmul3d_2d_reshape_enabled() -> bool:
-    """Say whether `enable_matmul3d_2d_reshape` is in effect; see ``PT_HPU_MATMUL3D_2D_RESHAPE``."""
+    """Return whether `enable_matmul3d_2d_reshape` is in effect; see ``PT_HPU_MATMUL3D_2D_RESHAPE``."""
     return _matmul3d_2d_reshape
 
 
 def enable_const_section_serialization(path: str, clear_path: bool, use_compression: bool) -> None:
-    """Keep constants of graphs in files.
+    """Store constants of graphs in files.
 
     Args:
         path: folder of the files.
@@ -132,43 +133,43 @@ def disable_const_section_serialization() -> None:
 
 
 def set_mark_scale_const(value: bool) -> None:
-    """Set whether `core.hpu_initialize` marks quantization scales as constant; true at start."""
+    """Set whether `core.hpu_initialize` marks quantization scales as constant (initially true)."""
     global _mark_scales
     _mark_scales = bool(value)
 
 
 def set_mark_non_scale_const(value: bool) -> None:
-    """Set whether `core.hpu_initialize` marks tensors that are no scales as constant; true at start."""
+    """Set whether `core.hpu_initialize` marks tensors other than scales as constant (initially true)."""
     global _mark_non_scales
     _mark_non_scales = bool(value)
 
 
 def _marked_as_const() -> tuple[bool, bool]:
-    """Return whether scales are marked, and whether other tensors are."""
+    """Return whether scales are marked as constant, and whether other tensors are."""
     return _mark_scales, _mark_non_scales
 
 
 def set_sync_debug_mode(debug_mode: bool | int | str) -> None:
-    """Make the host wait for each operator, so that the call that causes an error raises it.
+    """Make the host wait for each operator, so that errors are raised by the call that causes them.
 
     Args:
-        debug_mode: true, 1, 2, "warn" or "error" to wait; false, 0 or "default" not to.
+        debug_mode: true, 1, 2, "warn" or "error" to wait; false, 0 or "default" not to wait.
 
     Raises:
-        RuntimeError: any other value.
+        RuntimeError: the value is none of these.
     """
     wait = _SYNC_WORDS.get(debug_mode) if isinstance(debug_mode, str) else bool(debug_mode)
     if wait is None or (not isinstance(debug_mode, str) and debug_mode not in (0, 1, 2)):
         raise RuntimeError(
-            f"{debug_mode!r} is not a mode of synchronisation: use 0 or 'default' for off, or 1, 2, 'warn' "
-            "or 'error' for on"
+            f"{debug_mode!r} is not a synchronisation mode. Use 0 or 'default' for off, or 1, 2, 'warn' "
+            "or 'error' for on."
         )
     bridge_config.assign("PT_ENABLE_HABANA_STREAMASYNC", not wait)
     _C.set_sync_debug_mode(wait)
 
 
 def get_sync_debug_mode() -> bool:
-    """Say whether the host waits for each operator."""
+    """Return whether the host waits for each operator."""
     return bool(_C.get_sync_debug_mode())
 
 

@@ -1,4 +1,4 @@
-"""Initialization of the device, once, at its first use."""
+"""Initialise the device once, at its first use."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _ready = False
 
 
 def init() -> None:
-    """Acquire the device. Does nothing if it is acquired already.
+    """Acquire the device. Do nothing if it is already acquired.
 
     Raises:
-        RuntimeError: the process was forked from one that had acquired the device.
+        RuntimeError: the process was forked from a process that had acquired the device.
     """
     _lazy_init()
 
 
 def is_initialized() -> bool:
-    """Say whether this process has acquired the device."""
+    """Return whether this process has acquired the device."""
     return _C.is_initialized() and not _C.is_in_bad_fork()
 
 
 def _finish_work() -> None:
-    """Wait for all work, queued or recorded; errors that it meets stay for the next reader of data."""
+    """Wait for all queued and recorded work. Errors stay pending for the next call that reads data."""
     _C.finish_work()
 
 
@@ -39,17 +39,18 @@ def _is_in_bad_fork() -> bool:
 
 
 def _lazy_init() -> None:
-    """Acquire the device if that has not happened; torch calls this before each first use of hpu."""
+    """Acquire the device if needed. torch calls this function before each first use of hpu."""
     global _ready
     if _ready and not _C.is_in_bad_fork():
         return
-    # The core may ask for the device while it starts; only the outermost call does the work.
+    # The core may request the device while it starts; only the outermost call does the work.
     if getattr(_this_thread, "starting", False):
         return
     if _C.is_in_bad_fork():
         raise RuntimeError(
-            "Cannot re-initialize the hpu device in a forked subprocess, which has no part in its memory: "
-            "start the process with the 'spawn' or 'forkserver' method of multiprocessing"
+            "Cannot re-initialize the hpu device in a forked subprocess, which cannot use the device memory "
+            "of its parent. "
+            "Start the process with the 'spawn' or 'forkserver' method of multiprocessing."
         )
     with _lock:
         if _ready:
@@ -69,7 +70,7 @@ def _make_checkpoint_default(checkpoint: ModuleType) -> None:
 
 
 def _forget_parent() -> None:
-    # A lock that another thread of the parent held would never be released here.
+    # In the child, a lock that another thread of the parent held would never be released.
     global _lock
     _lock = threading.Lock()
 

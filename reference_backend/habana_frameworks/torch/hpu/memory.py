@@ -1,7 +1,8 @@
 """Statistics of device memory. All sizes are in bytes.
 
-Every function takes the device of this process: None, ``"hpu"``, ``"hpu:0"`` or 0. For another device it
-raises an `AssertionError` "Invalid device id": the memory of other modules belongs to other processes.
+Every function takes the device of this process: None, ``"hpu"``, ``"hpu:0"`` or 0. For any other device it
+raises an
+`AssertionError` "Invalid device id", because the memory of other modules belongs to other processes.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ _FIGURES = (
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """Ten statistics of the allocator.
+    """Return ten statistics of the allocator.
 
-    ``Limit`` is the memory that it may use; ``InUse`` and ``MaxInUse`` are the bytes of tensors now and at
-    most; ``NumAllocs`` and ``NumFrees`` count requests; ``ActiveAllocs`` counts live allocations;
-    ``MaxAllocSize`` is the largest request in bytes; ``TotalSystemAllocs``, ``TotalSystemFrees`` and
-    ``TotalActiveAllocs`` count since the start.
+    ``Limit`` is the memory that the allocator may use. ``InUse`` and ``MaxInUse`` are the current and the
+    maximum bytes of
+    tensors. ``NumAllocs`` and ``NumFrees`` count requests; ``ActiveAllocs`` counts live allocations.
+    ``MaxAllocSize`` is
+    the largest request in bytes. ``TotalSystemAllocs``, ``TotalSystemFrees`` and ``TotalActiveAllocs`` count
+    since the
+    start.
     """
     _check(device)
     stats = _C.memory_stats()
@@ -43,17 +47,17 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Bytes in use by tensors now (``InUse``)."""
+    """Return the bytes that tensors currently use (``InUse``)."""
     return memory_stats(device)["InUse"]
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """Peak of the bytes in use by tensors (``MaxInUse``) since the start or the last reset."""
+    """Return the maximum of the bytes used by tensors (``MaxInUse``) since the start or the last reset."""
     return memory_stats(device)["MaxInUse"]
 
 
 def memory_reserved(device: Any = None) -> int:
-    """Bytes that the allocator may use: the device takes all its memory at once, so this is ``Limit``."""
+    """Return the bytes that the allocator may use. The device reserves all memory at once (``Limit``)."""
     return memory_stats(device)["Limit"]
 
 
@@ -75,13 +79,13 @@ def max_memory_cached(device: Any = None) -> int:
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Free and total bytes: (``Limit`` - ``InUse``, ``Limit``)."""
+    """Return free and total bytes: (``Limit`` - ``InUse``, ``Limit``)."""
     stats = memory_stats(device)
     return stats["Limit"] - stats["InUse"], stats["Limit"]
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Set ``MaxInUse`` to ``InUse``, as `torch.cuda` does; it grows again with the next allocation."""
+    """Set ``MaxInUse`` to ``InUse``, like `torch.cuda`. It grows again with the next allocation."""
     _check(device)
     _C.reset_peak_memory_stats()
 
@@ -94,19 +98,19 @@ def reset_max_memory_allocated(device: Any = None) -> None:
 def reset_accumulated_memory_stats(device: Any = None) -> None:
     """Set ``NumAllocs``, ``NumFrees`` and ``MaxAllocSize`` to 0 and ``MaxInUse`` to ``InUse``.
 
-    The sums of torch.accelerator's table are 0 afterwards as well.
+    The sums in torch.accelerator's table are set to 0 as well.
     """
     _check(device)
     _C.reset_accumulated_memory_stats()
 
 
 def empty_cache() -> None:
-    """Return unused memory to the system. Tensors are not touched."""
+    """Return unused memory to the system. Tensors are not affected."""
     _C.empty_cache()
 
 
 def memory_summary(device: Any = None) -> str:
-    """The figures of `memory_stats` and `_extended_memory_summary_dict` as a text table."""
+    """Return the figures of `memory_stats` and `_extended_memory_summary_dict` as a text table."""
     stats = memory_stats(device)
     extended = _extended_memory_summary_dict(device)
     rows = [*stats.items(), ("Workspace", extended["workspace"]), ("Persistent", extended["persistent"])]
@@ -119,11 +123,11 @@ def memory_summary(device: Any = None) -> str:
 
 
 def _extended_memory_summary_dict(device: Any = None) -> dict[str, int]:
-    """Twelve statistics, under the names of the public contract.
+    """Return twelve statistics, with the names of the public contract.
 
-    ``persistent`` is the memory of tensors; ``workspace``, ``last_workspace`` and ``future`` (memory of
-    queued work) are 0 if the allocator does not count them; ``max_cntgs_chunk`` is the size of the largest
-    free block.
+    ``persistent`` is the memory of tensors. ``workspace``, ``last_workspace`` and ``future`` (memory of
+    queued work) are 0 if
+    the allocator does not count them. ``max_cntgs_chunk`` is the size of the largest free block.
     """
     stats = memory_stats(device)
     figures = {
@@ -145,9 +149,9 @@ def _extended_memory_summary_dict(device: Any = None) -> dict[str, int]:
 
 
 def _get_hlml_shared_object_name() -> str:
-    """Name of the shared memory object of this process's module in the management library.
+    """Return the name of the shared memory object of this process's module in the management library.
 
-    The reference device has no management driver, so no object has this name.
+    The reference device has no management driver, so no object with this name exists.
     """
     module = own_module()
     return f"/hlml_hpu_{0 if module is None else module}_{os.getpid()}"

@@ -1,9 +1,10 @@
-"""The history of device memory, in the form that ``torch.cuda._memory_viz`` and torch's page for it read.
+"""The history of device memory, in the format of ``torch.cuda._memory_viz`` and pytorch.org/memory_viz.
 
-The pool has one segment: its blocks from the first to the last that is in use. An event that frees is there
-twice, as torch's viewers want it: ``free_requested`` and ``free_completed``. A block that work still uses
-after its tensor has died is ``active_pending_free`` in the segment. Sizes are bytes, and those of blocks are
-rounded up to 64.
+The pool has one segment, which ends at the last block in use. As torch's viewers require, a free is reported
+as two
+events: ``free_requested`` and ``free_completed``. A block that pending work uses after its tensor was freed
+is
+``active_pending_free``. Sizes are in bytes; block sizes are rounded up to multiples of 64.
 """
 
 from __future__ import annotations
@@ -29,28 +30,34 @@ def _record_memory_history(
     device: Any = None,
     clear_history: bool = False,
 ) -> None:
-    """Start or stop to record allocations; the arguments are those of ``torch.cuda.memory``.
+    """Start or stop recording allocations. The arguments are from ``torch.cuda.memory``.
 
     Args:
-        enabled: None stops; ``"state"`` keeps the allocations of live blocks; ``"all"`` each event too.
-        context: whose stacks are kept: None, ``"state"`` (live blocks), ``"alloc"`` (allocations), ``"all"``.
-        stacks: ``"python"``, or ``"all"`` for the C++ functions as well.
-        max_entries: the most events that are kept, the latest; None for all.
+        enabled: None stops; ``"state"`` records the allocations of live blocks; ``"all"`` records all events
+            too.
+        context: which events have stacks: None, ``"state"`` (live blocks), ``"alloc"`` (allocations),
+            ``"all"``.
+        stacks: ``"python"``, or ``"all"`` to include C++ functions.
+        max_entries: maximum number of events; the latest are kept. None means no limit.
         device: the device of this process.
-        clear_history: forget the events so far.
+        clear_history: remove the events recorded so far.
 
     Raises:
         ValueError: an argument has another value.
     """
-    for name, value, known in (
+    for name, value, choices in (
         ("enabled", enabled, (None, "state", "all")),
         ("context", context, (None, "state", "alloc", "all")),
         ("stacks", stacks, ("python", "all")),
     ):
-        if value not in known:
-            raise ValueError(f"{name}={value!r} is not known: use one of {', '.join(map(repr, known))}")
+        if value not in choices:
+            raise ValueError(
+                f"{name}={value!r} is not supported. Use one of {', '.join(map(repr, choices))}."
+            )
     if max_entries is not None and max_entries < 1:
-        raise ValueError(f"max_entries={max_entries} keeps no event: give a positive number, or None for all")
+        raise ValueError(
+            f"max_entries={max_entries} is not positive. Use a positive number, or None for no limit."
+        )
     _C.set_memory_history(
         blocks=enabled is not None,
         events=enabled == "all",
@@ -63,17 +70,17 @@ def _record_memory_history(
 
 
 def _snapshot(device: Any = None, augment_with_fx_traces: bool = False) -> dict[str, Any]:
-    """Take a snapshot: ``segments``, ``device_traces``, ``allocator_settings`` and ``external_annotations``.
+    """Return a snapshot: ``segments``, ``device_traces``, ``allocator_settings``, ``external_annotations``.
 
     Args:
         device: the device of this process.
-        augment_with_fx_traces: accepted; frames of compiled code are as they are.
+        augment_with_fx_traces: accepted and ignored; frames of compiled code are unchanged.
     """
-    taken = _C.memory_snapshot()
+    snapshot = _C.memory_snapshot()
     return {
-        "segments": _segments(taken["blocks"]),
-        "device_traces": [[event for row in taken["events"] for event in _events(*row)]],
-        "allocator_settings": {"expandable_segments": False, "dropped_events": taken["dropped"]},
+        "segments": _segments(snapshot["blocks"]),
+        "device_traces": [[event for row in snapshot["events"] for event in _events(*row)]],
+        "allocator_settings": {"expandable_segments": False, "dropped_events": snapshot["dropped"]},
         "external_annotations": [],
     }
 
@@ -81,7 +88,7 @@ def _snapshot(device: Any = None, augment_with_fx_traces: bool = False) -> dict[
 def _dump_snapshot(
     filename: str | Path = "dump_snapshot.pickle", augment_with_fx_traces: bool = False
 ) -> None:
-    """Pickle `_snapshot` to a file, for ``python -m torch.cuda._memory_viz`` or torch's page.
+    """Pickle the result of `_snapshot` to a file, for ``python -m torch.cuda._memory_viz`` or torch's page.
 
     Raises:
         OSError: the file cannot be written.
@@ -91,21 +98,22 @@ def _dump_snapshot(
 
 
 def _attach_out_of_memory_observer(observer: Observer | None) -> None:
-    """Call a function when memory is short, before the error is raised; None stops that.
+    """Call a function on each memory shortage, before the error is raised. None removes the function.
 
-    The function gets three numbers of bytes: asked for, in use and of the limit. What it raises is reported
-    as unraisable. Work in queues that meets a shortage does not call it.
+    The function receives three sizes in bytes: requested, in use, and the limit. An exception in the function
+    is reported as
+    unraisable. Shortages in queued work do not call the function.
     """
     _C.set_out_of_memory_observer(observer)
 
 
 def _count_profilers(change: int) -> None:
-    """Count a profiler of torch's that asks for memory (1), or one less (-1)."""
+    """Count a torch profiler that records memory: 1 when it starts, -1 when it stops."""
     _C.count_memory_profilers(change)
 
 
 def dump_shortages_if_requested() -> None:
-    """Record events and dump a snapshot at each shortage into the folder ``HPU_REFERENCE_OOM_SNAPSHOT``."""
+    """Record events, and dump a snapshot at each shortage to the folder ``HPU_REFERENCE_OOM_SNAPSHOT``."""
     folder = os.environ.get("HPU_REFERENCE_OOM_SNAPSHOT", "")
     if not folder:
         return
@@ -118,8 +126,8 @@ def dump_shortages_if_requested() -> None:
             _dump_snapshot(path)
         except OSError as error:
             warnings.warn(
-                f"the snapshot of memory cannot be written to {path} ({error}): give "
-                "HPU_REFERENCE_OOM_SNAPSHOT a folder that can be written, with space left",
+                f"the memory snapshot could not be written to {path} ({error}). Set "
+                "HPU_REFERENCE_OOM_SNAPSHOT to a writable folder with free space.",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -129,27 +137,27 @@ def dump_shortages_if_requested() -> None:
 
 
 def _set_memory_metadata(metadata: str) -> None:
-    """Give the events from now on a text, ``user_metadata``; an empty one ends that."""
+    """Set the text ``user_metadata`` of all later events. An empty string removes it."""
     _C.set_memory_metadata(metadata)
 
 
 def _get_memory_metadata() -> str:
-    """Return the text that `_set_memory_metadata` has given."""
+    """Return the text that `_set_memory_metadata` has set."""
     return str(_C.memory_metadata())
 
 
 def _segments(blocks: list[tuple[int, int, int, str, list[Any]]]) -> list[dict[str, Any]]:
     last = max((number for number, block in enumerate(blocks) if block[3] != "inactive"), default=-1)
-    shown = blocks[: last + 1]
-    if not shown:
+    segment_blocks = blocks[: last + 1]
+    if not segment_blocks:
         return []
-    allocated = sum(size for _, size, _, state, _ in shown if state == "active_allocated")
-    active = sum(size for _, size, _, state, _ in shown if state != "inactive")
+    allocated = sum(size for _, size, _, state, _ in segment_blocks if state == "active_allocated")
+    active = sum(size for _, size, _, state, _ in segment_blocks if state != "inactive")
     return [
         {
             "device": 0,
-            "address": shown[0][0],
-            "total_size": sum(size for _, size, *_ in shown),
+            "address": segment_blocks[0][0],
+            "total_size": sum(size for _, size, *_ in segment_blocks),
             "allocated_size": allocated,
             "active_size": active,
             "requested_size": allocated,
@@ -167,7 +175,7 @@ def _segments(blocks: list[tuple[int, int, int, str, list[Any]]]) -> list[dict[s
                     "state": state,
                     "frames": frames,
                 }
-                for address, size, stream, state, frames in shown
+                for address, size, stream, state, frames in segment_blocks
             ],
         }
     ]

@@ -1,9 +1,10 @@
-"""Files of metrics: their two formats, and writing one while a process runs.
+"""Write metrics to files in two formats, while a process runs.
 
-``PT_HPU_METRICS_FILE`` (or ``HABANA_PT_METRICS_FILE``) names a file. If ``RANK`` or ``OMPI_COMM_WORLD_RANK``
-is set, ``-rank{N}`` goes before its last extension; if that file exists, a number does. The file is created
-when the device is acquired. ``PT_HPU_METRICS_FILE_FORMAT`` is json or text,
-``PT_HPU_METRICS_DUMP_TRIGGERS`` a comma list:
+``PT_HPU_METRICS_FILE`` (or ``HABANA_PT_METRICS_FILE``) is the path of the file. If ``RANK`` or
+``OMPI_COMM_WORLD_RANK`` is set, ``-rank{N}`` is inserted before the last extension. If the file exists, a
+number is
+inserted too. The file is created when the device is acquired. ``PT_HPU_METRICS_FILE_FORMAT`` is json or text.
+``PT_HPU_METRICS_DUMP_TRIGGERS`` is a comma-separated list:
 
     process_exit   all metrics at the end of the process (default)
     mark_step      all metrics at each end of a step
@@ -39,11 +40,11 @@ class MetricFile:
         self._records = 0
 
     def write(self, metric: Metric, trigger: str) -> None:
-        """Add a record of a metric's present values.
+        """Add a record of a metric's current values.
 
         Args:
             metric: the metric.
-            trigger: the event that causes the record, for the record.
+            trigger: the trigger of the record.
         """
         stats = dict(metric.values())
         moment = datetime.datetime.now().astimezone().isoformat(timespec="milliseconds")
@@ -65,7 +66,7 @@ class MetricFile:
         self._stream.flush()
 
     def close(self) -> None:
-        """Write the end of the JSON array; the stream stays open."""
+        """Write the end of the JSON array. The stream stays open."""
         if self._form is MetricDumpFormat.json:
             self._stream.write("\n]\n" if self._records else "[]\n")
         self._stream.flush()
@@ -88,7 +89,7 @@ class MetricDumper:
         self._process = os.getpid()
 
     def start(self) -> None:
-        """Subscribe to the events; open the file now if the device is acquired already."""
+        """Subscribe to the events. Open the file immediately if the device is already acquired."""
         dispatcher = EventDispatcher.instance()
         dispatcher.subscribe(EventId.DEVICE_ACQUIRED, lambda timestamp, params: self._open())
         if "mark_step" in self._triggers:
@@ -111,8 +112,8 @@ class MetricDumper:
         return lambda timestamp, params: self._write(self._metrics, trigger)
 
     def _write(self, metrics: Sequence[Metric], trigger: str) -> None:
-        # Events can arrive between any two bytecodes, even of this function: the call that is writing then
-        # writes what arrived meanwhile.
+        # Events can arrive between any two bytecodes, also of this function. The call that is currently
+        # writing then also writes the records that arrived meanwhile.
         self._waiting.append((metrics, trigger))
         while self._waiting and self._lock.acquire(blocking=False):
             try:
@@ -123,7 +124,7 @@ class MetricDumper:
     def _write_waiting(self) -> None:
         while self._waiting:
             metrics, trigger = self._waiting.popleft()
-            # A forked child has the parent's file open and must leave it alone.
+            # A forked child inherits the parent's open file and must not write to it.
             if self._file is not None and os.getpid() == self._process:
                 for metric in metrics:
                     self._file.write(metric, trigger)
@@ -138,43 +139,43 @@ class MetricDumper:
 
 
 def parse_format(text: str) -> MetricDumpFormat:
-    """Convert the name of a file format.
+    """Return the file format with the given name.
 
     Raises:
-        InvalidMetricDumpFileFormat: there is no such format.
+        InvalidMetricDumpFileFormat: the format does not exist.
     """
     try:
         return MetricDumpFormat(text.strip().lower())
     except ValueError:
         raise InvalidMetricDumpFileFormat(
-            f"{text!r} is not a format of metric files: use json or text"
+            f"{text!r} is not a format of metric files. Use json or text."
         ) from None
 
 
 def parse_triggers(text: str) -> tuple[str, ...]:
-    """Convert a comma list of triggers to a tuple.
+    """Return the triggers of a comma-separated list as a tuple.
 
     Raises:
         InvalidMetricDumpTrigger: a trigger is unknown.
     """
-    triggers = tuple(word.strip().lower() for word in text.split(",") if word.strip())
+    triggers = tuple(name.strip().lower() for name in text.split(",") if name.strip())
     for trigger in triggers:
         if trigger not in _TRIGGERS:
             raise InvalidMetricDumpTrigger(
-                f"{trigger!r} in PT_HPU_METRICS_DUMP_TRIGGERS={text!r} is not a trigger: use "
-                f"{', '.join(_TRIGGERS)}, separated by commas"
+                f"{trigger!r} in PT_HPU_METRICS_DUMP_TRIGGERS={text!r} is not a trigger. Use "
+                f"{', '.join(_TRIGGERS)}, separated by commas."
             )
     return triggers
 
 
 def with_rank(path: Path) -> Path:
-    """The path with ``-rank{N}`` before its last extension if the environment has a rank, else the path."""
+    """Return the path with ``-rank{N}`` before its last extension if the environment defines a rank."""
     rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK")
     return path if not rank else path.with_name(f"{path.stem}-rank{rank}{path.suffix}")
 
 
 def dump_as_the_environment_says(metrics: Sequence[Metric]) -> None:
-    """Start a `MetricDumper` from the variables named above, of which one for the file must be set.
+    """Start a `MetricDumper` as configured by the environment variables; the file must be set.
 
     Raises:
         InvalidMetricDumpFileFormat: the format is unknown.
@@ -187,7 +188,7 @@ def dump_as_the_environment_says(metrics: Sequence[Metric]) -> None:
 
 
 def _open_numbered(path: Path) -> TextIO:
-    """Open a new file: the path, or the path with the first free number before its last extension."""
+    """Open a new file: the path, or the path with the first unused number before its last extension."""
     candidate, number = path, 0
     while True:
         try:

@@ -1,7 +1,8 @@
-"""Kinds of metrics, their errors, and the file formats in which they are written.
+"""Kinds of metrics, their errors and their file formats.
 
-A metric collects events of the device (`habana_frameworks.torch.internal.events`). The functions of
-`metrics` create metrics.
+A metric collects events of the device (`habana_frameworks.torch.internal.events`). The functions of `metrics`
+create
+metrics.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ Stats = list[tuple[str, Any]]
 
 
 class MetricNotFound(Exception):
-    """There is no metric of that name."""
+    """The metric does not exist."""
 
 
 class InvalidMetricDumpFileFormat(Exception):
-    """``PT_HPU_METRICS_FILE_FORMAT`` or the argument `format` is not a file format."""
+    """The format in ``PT_HPU_METRICS_FILE_FORMAT`` or in the argument `format` does not exist."""
 
 
 class InvalidMetricDumpTrigger(Exception):
@@ -31,7 +32,7 @@ class InvalidMetricDumpTrigger(Exception):
 
 
 class MetricDumpFormat(enum.Enum):
-    """File formats that `metrics_dump` writes."""
+    """File formats of `metrics_dump`."""
 
     json = "json"
     text = "text"
@@ -49,11 +50,11 @@ class Metric:
         self.clear()
 
     def name(self) -> str:
-        """Name of the metric."""
+        """Return the name of the metric."""
         return self.metric_name
 
     def stats(self) -> Stats:
-        """The counters as a list of (key, value), with all events up to now."""
+        """Return the counters as a list of (key, value), including all events until now."""
         EventDispatcher.instance().flush()
         return self.values()
 
@@ -63,7 +64,7 @@ class Metric:
         self.clear()
 
     def values(self) -> Stats:
-        """The counters as a list of (key, value), with the events that were delivered so far."""
+        """Return the counters as a list of (key, value), including only delivered events."""
         raise NotImplementedError
 
     def clear(self) -> None:
@@ -71,14 +72,14 @@ class Metric:
         raise NotImplementedError
 
     def start(self) -> None:
-        """Begin, or continue, to collect. Does nothing if the metric collects already."""
+        """Start or continue collecting. Do nothing if the metric is already collecting."""
         if self._handles:
             return
         dispatcher = EventDispatcher.instance()
         self._handles = [dispatcher.subscribe(event, self._listener(event)) for event in self.events]
 
     def stop(self) -> None:
-        """Stop collecting; the counters stay."""
+        """Stop collecting; the counters keep their values."""
         handles, self._handles = self._handles, []
         for handle in handles:
             EventDispatcher.instance().unsubscribe(handle)
@@ -88,7 +89,7 @@ class Metric:
         self._observers.append(callback)
 
     def count(self, event: EventId, params: dict[str, str]) -> None:
-        """Count one event, by a single call that no other event can interrupt."""
+        """Count one event, in a single call that other events cannot interrupt."""
         raise NotImplementedError
 
     def _listener(self, event: EventId) -> Callable[[int, EventParams], None]:
@@ -101,13 +102,13 @@ class Metric:
 
 
 class GraphCompilation(Metric):
-    """Recipes that were compiled; times in µs. ``PT_HPU_METRICS_GC_DETAILS`` adds one entry per recipe."""
+    """Compiled recipes; times in µs. ``PT_HPU_METRICS_GC_DETAILS`` adds one entry per recipe."""
 
     metric_name = "graph_compilation"
     events = (EventId.GRAPH_COMPILATION,)
 
     def clear(self) -> None:
-        """Drop all compilations."""
+        """Remove all compilations."""
         self._durations: list[tuple[str, int]] = []
 
     def count(self, event: EventId, params: dict[str, str]) -> None:
@@ -115,7 +116,7 @@ class GraphCompilation(Metric):
         self._durations.append((params.get("recipe", ""), int(float(params.get("duration", 0)))))
 
     def values(self) -> Stats:
-        """Number, total time and average time of compilations."""
+        """Return the number, total time and average time of compilations."""
         number, total = len(self._durations), sum(duration for _, duration in self._durations)
         stats: Stats = [
             ("TotalNumber", number),
@@ -128,13 +129,13 @@ class GraphCompilation(Metric):
 
 
 class CpuFallback(Metric):
-    """Operators that ran on the CPU with copies out and back."""
+    """Operators that ran on the CPU with copies from and to the device."""
 
     metric_name = "cpu_fallback"
     events = (EventId.CPU_FALLBACK,)
 
     def clear(self) -> None:
-        """Drop all fallbacks."""
+        """Remove all fallbacks."""
         self._operators: Counter[str] = Counter()
 
     def count(self, event: EventId, params: dict[str, str]) -> None:
@@ -142,7 +143,7 @@ class CpuFallback(Metric):
         self._operators.update((params.get("op_name", ""),))
 
     def values(self) -> Stats:
-        """Number of fallbacks, in total and by operator."""
+        """Return the number of fallbacks, in total and by operator."""
         return [("TotalNumber", sum(self._operators.values())), ("FallbackOps", dict(self._operators))]
 
 
@@ -153,7 +154,7 @@ class MemoryDefragmentation(Metric):
     events = (EventId.MEMORY_DEFRAGMENTATION,)
 
     def clear(self) -> None:
-        """Drop all attempts."""
+        """Remove all attempts."""
         self._attempts: list[tuple[bool, float]] = []
 
     def count(self, event: EventId, params: dict[str, str]) -> None:
@@ -162,7 +163,7 @@ class MemoryDefragmentation(Metric):
         self._attempts.append((success, float(params.get("milliseconds", 0))))
 
     def values(self) -> Stats:
-        """Number of attempts and of successes, average and longest time."""
+        """Return the number of attempts and of successes, and the average and longest time."""
         times = [time for _, time in self._attempts]
         return [
             ("TotalNumber", len(times)),
@@ -173,13 +174,13 @@ class MemoryDefragmentation(Metric):
 
 
 class RecipeCache(Metric):
-    """Lookups in the recipe cache, with the ids of the recipes. Registered by PT_HPU_ENABLE_CACHE_METRICS."""
+    """Lookups in the recipe cache by recipe id. Registered by PT_HPU_ENABLE_CACHE_METRICS."""
 
     metric_name = "recipe_cache"
     events = (EventId.CACHE_HIT, EventId.CACHE_MISS)
 
     def clear(self) -> None:
-        """Drop all lookups."""
+        """Remove all lookups."""
         self._lookups = {event: Counter[str]() for event in self.events}
 
     def count(self, event: EventId, params: dict[str, str]) -> None:
@@ -187,7 +188,7 @@ class RecipeCache(Metric):
         self._lookups[event].update((params.get("recipe_id", ""),))
 
     def values(self) -> Stats:
-        """Numbers of hits and misses, in total and by recipe."""
+        """Return the numbers of hits and misses, in total and by recipe."""
         hit, miss = self._lookups[EventId.CACHE_HIT], self._lookups[EventId.CACHE_MISS]
         return [
             ("TotalHit", sum(hit.values())),
@@ -198,18 +199,18 @@ class RecipeCache(Metric):
 
 
 class DeviceMemory(Metric):
-    """The figures of `torch.hpu.memory_stats`, all zero before the device is acquired; read, not counted.
+    """Figures of `torch.hpu.memory_stats`, read at each call; zero before the device is acquired.
 
-    The contract names this metric but not its keys.
+    The contract lists this metric without its keys.
     """
 
     metric_name = "device_memory"
     _keys = ("Limit", "InUse", "MaxInUse", "NumAllocs", "NumFrees", "ActiveAllocs", "MaxAllocSize")
 
     def clear(self) -> None:
-        """Do nothing: `torch.hpu.reset_peak_memory_stats` and the like reset the figures for all readers."""
+        """Do nothing, because `torch.hpu.reset_peak_memory_stats` and similar functions reset the figures."""
 
     def values(self) -> Stats:
-        """Seven statistics of the allocator, sizes in bytes."""
+        """Return seven statistics of the allocator; sizes in bytes."""
         values = _C.memory_stats() if _C.is_initialized() else {}
         return [(key, values.get(key, 0)) for key in self._keys]

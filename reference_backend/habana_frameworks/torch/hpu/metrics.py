@@ -1,10 +1,12 @@
-"""Counters of events on the device: compilations, fallbacks, cache lookups, memory.
+"""Counters of device events: compilations, fallbacks, cache lookups, memory.
 
 Each metric exists once per process, started at import (`metric_global`), and any number of times for parts of
-a program (`metric_localcontext`). Metrics collect events (`utils.event_dispatcher`), so that an operator on
-the fast path costs nothing more. `metric_files` writes them to files.
+a program
+(`metric_localcontext`). Metrics collect events (`utils.event_dispatcher`), so they add no cost to operators
+on the fast
+path. `metric_files` writes them to files.
 
-Names, keys and variables are those of the public bridge's Metric APIs.
+Names, keys and variables are from the public bridge's Metric APIs.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ _globals = {name: kind() for name, kind in _KINDS.items()}
 
 
 def metric_global(name: str) -> Metric | None:
-    """The metric of that name that has collected since the start of the process; None for an unknown name.
+    """Return the metric of that name that has collected since the process started, or None if unknown.
 
     Names: ``graph_compilation``, ``cpu_fallback``, ``memory_defragmentation``, ``device_memory`` and, with
     ``PT_HPU_ENABLE_CACHE_METRICS=1`` at import, ``recipe_cache``.
@@ -63,13 +65,13 @@ def metric_global(name: str) -> Metric | None:
 
 @contextlib.contextmanager
 def metric_localcontext(name: str) -> Iterator[Metric]:
-    """Context manager: a new metric that collects inside the block only.
+    """Context manager that returns a new metric, which collects inside the block only.
 
     Raises:
-        MetricNotFound: there is no metric of that name.
+        MetricNotFound: the metric does not exist.
     """
     if name not in _KINDS:
-        raise MetricNotFound(f"{name!r} is not a metric: use one of {', '.join(_KINDS)}")
+        raise MetricNotFound(f"{name!r} is not a metric. Use one of {', '.join(_KINDS)}.")
     metric = _KINDS[name]()
     metric.start()
     try:
@@ -79,7 +81,7 @@ def metric_localcontext(name: str) -> Iterator[Metric]:
 
 
 def metrics_dump(file_name: str | os.PathLike[str], format: MetricDumpFormat = MetricDumpFormat.json) -> None:
-    """Write all global metrics to a file; an existing file is replaced.
+    """Write all global metrics to a file. An existing file is replaced.
 
     Args:
         file_name: path; no rank is added.

@@ -1,9 +1,12 @@
-"""The generator's state as a (seed, offset) pair, 16 bytes, for programs that do arithmetic on offsets.
+"""The generator's state as a (seed, offset) pair, 16 bytes, for programs that compute offsets.
 
 `torch.distributed.tensor` gives each shard of a random tensor its own offset and advances all ranks by the
-same amount. The generator underneath has no offset, so each pair maps to one seed of it: offset 0 to the seed
-itself, others to a mix of both. Programs can rely on this: equal pairs give equal values, different pairs
-unrelated ones, and ranks that do the same stay equal.
+same amount.
+The underlying generator has no offset, so each pair maps to one of its seeds: offset 0 to the seed itself,
+other offsets
+to a mix of both. Equal pairs give equal values, different pairs give unrelated values, and ranks that run the
+same calls
+stay equal.
 """
 
 from __future__ import annotations
@@ -14,15 +17,16 @@ import torch
 
 _WORD = 2**64
 
-# The last pair that was set, and the bytes of the generator's state right after.
+# The last pair that was set, and the bytes of the generator's state directly afterwards.
 _pair: tuple[int, int] | None = None
 _state_at_pair: bytes = b""
 
 
 def get_state(generator: torch.Generator) -> torch.Tensor:
-    """The pair that describes the generator, as uint8[16] on the CPU: seed, then offset, little-endian.
+    """Return the pair that describes the generator, as uint8[16] on the CPU: seed, offset, little-endian.
 
-    A generator that has been used since a pair was set gets a later offset, derived from its state, so that
+    If the generator was used after a pair was set, the result has a later offset that is derived from its
+    state. Therefore
     values drawn inside and outside of the context do not repeat each other.
     """
     state = bytes(generator.get_state().numpy())
@@ -35,7 +39,7 @@ def get_state(generator: torch.Generator) -> torch.Tensor:
         offset = 0
         if state == bytes(torch.Generator().manual_seed(seed).get_state().numpy()):
             return _pack(seed, 0)
-    # Offsets are multiples of 4, as those of philox generators.
+    # Offsets are multiples of 4, as for philox generators.
     return _pack(seed, (offset + 4 * (1 + zlib.crc32(state))) % 2**63)
 
 
@@ -47,13 +51,13 @@ def set_state(generator: torch.Generator, state: torch.Tensor) -> None:
         state: uint8[16] on the CPU, as `get_state` returns.
 
     Raises:
-        RuntimeError: the tensor has another number of elements or another dtype.
+        RuntimeError: the tensor has a different number of elements or a different dtype.
     """
     global _pair, _state_at_pair
     if state.dtype != torch.uint8 or state.numel() != 16:
         raise RuntimeError(
-            f"an RNG state of {state.numel()} elements of {state.dtype} is no seed and offset: inside the "
-            "philox context use 16 bytes of uint8, as get_rng_state returns there"
+            f"an RNG state of {state.numel()} elements of {state.dtype} is not a seed and offset. Inside the "
+            "philox context use 16 bytes of uint8, as get_rng_state returns there."
         )
     raw = bytes(state.contiguous().numpy())
     pair = int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")

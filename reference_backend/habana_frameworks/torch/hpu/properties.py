@@ -1,8 +1,10 @@
-"""Properties of the device: its name, its size, its driver.
+"""Properties of the device: name, sizes, driver version.
 
 The reference device is simulated, so its name can be chosen: ``HPU_REFERENCE_DEVICE_NAME`` may be GAUDI,
-GAUDI2 (the default) or GAUDI3; a profile (`settings.profile`) brings its own. Programs branch on the name;
-the numbers below only fill the fields.
+GAUDI2 (the
+default) or GAUDI3. Hardware limits (`settings.hardware_limits`) determine the name themselves. Programs
+branch on the
+name; the numbers below only fill the fields.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from .devices import is_available
 
 
 class synDeviceType(enum.IntEnum):
-    """Generations of the device. Compare members; the numbers are not part of the contract."""
+    """Generations of the device. Compare members; their numbers are not part of the contract."""
 
     synDeviceGaudi = 1
     synDeviceGaudi2 = 2
@@ -44,26 +46,30 @@ _MODELS = {
 
 
 def simulated_name() -> str:
-    """Name in ``HPU_REFERENCE_DEVICE_NAME``, by default GAUDI2.
+    """Return the name in ``HPU_REFERENCE_DEVICE_NAME`` or of the hardware limits, by default GAUDI2.
 
     Raises:
-        ValueError: the variable has another name than those above.
+        ValueError: the name is not GAUDI, GAUDI2 or GAUDI3.
     """
     named = os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip() or hardware_limits.name()
     name = named.upper() or "GAUDI2"
     if name not in _MODELS:
         raise ValueError(
-            f"HPU_REFERENCE_DEVICE_NAME={os.environ['HPU_REFERENCE_DEVICE_NAME']!r} is no device that can be "
-            f"simulated: use {', '.join(_MODELS)}"
+            f"HPU_REFERENCE_DEVICE_NAME={os.environ['HPU_REFERENCE_DEVICE_NAME']!r} is not a device that can "
+            "be "
+            f"simulated. Use one of {', '.join(_MODELS)}."
         )
     return name
 
 
 def limit_streams() -> None:
-    """Limit the streams that a program makes, as flags say.
+    """Limit the number of streams that a program can create, as the flags request.
 
-    ``PT_HPU_FORCE_USE_DEFAULT_STREAM`` leaves the default one; without ``PT_HPU_ENABLE_GENERIC_STREAM`` they
-    are those of the model, in turn. Errors as in `simulated_name`.
+    With ``PT_HPU_FORCE_USE_DEFAULT_STREAM``, all streams are the default stream. Without
+    ``PT_HPU_ENABLE_GENERIC_STREAM``, streams are taken in turn from the compute streams of the model.
+
+    Raises:
+        ValueError: as for `simulated_name`.
     """
     if bridge_config.value_of("PT_HPU_FORCE_USE_DEFAULT_STREAM"):
         _C.set_most_streams(0)
@@ -72,15 +78,19 @@ def limit_streams() -> None:
 
 
 def simulated_type() -> synDeviceType:
-    """Generation that belongs to `simulated_name`. Errors as there."""
+    """Return the generation of `simulated_name`.
+
+    Raises:
+        ValueError: as for `simulated_name`.
+    """
     return _MODELS[simulated_name()].device_type
 
 
 def get_device_name(device: Any = None) -> str:
-    """Name of a device: "GAUDI", "GAUDI2" or "GAUDI3"; "" with a warning if there is no device.
+    """Return the name of a device: "GAUDI", "GAUDI2" or "GAUDI3"; "" with a warning if no device exists.
 
     Raises:
-        AssertionError: there is no device with this index.
+        AssertionError: the device index does not exist.
     """
     if not is_available():
         warnings.warn("no hpu device is visible, so it has no name", UserWarning, stacklevel=2)
@@ -90,20 +100,20 @@ def get_device_name(device: Any = None) -> str:
 
 
 def get_device_capability(device: Any = None) -> str:
-    """Driver version, as a string (the public contract has no pair of numbers here).
+    """Return the driver version as a string (the public contract does not return a pair of numbers).
 
     Raises:
-        AssertionError: there is no device with this index.
+        AssertionError: the device index does not exist.
     """
     _checked_device_id(device)
     return __version__
 
 
 def get_device_properties(device: Any = None) -> str:
-    """Sizes (bytes), addresses and ids of a device, as one string of ``name=value`` pairs in brackets.
+    """Return sizes (bytes), addresses and ids of a device as one string of ``name=value`` pairs.
 
     Raises:
-        AssertionError: there is no device with this index.
+        AssertionError: the device index does not exist.
     """
     index = _checked_device_id(device)
     model = _MODELS[simulated_name()]
@@ -115,7 +125,7 @@ def get_device_properties(device: Any = None) -> str:
         "dramSize": _C.memory_stats()["Limit"],
         "tpcEnabledMask": (1 << model.tensor_cores) - 1,
         "dramEnabled": 1,
-        "fd": -1,  # there is no device file
+        "fd": -1,  # a device file does not exist
         "device_id": visible_modules()[index] if module is None else module,
         "device_type": int(model.device_type),
     }
@@ -123,24 +133,24 @@ def get_device_properties(device: Any = None) -> str:
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
-    """Say whether one device can read another's memory: only its own, since a process has one device.
+    """Return whether one device can read the memory of another: only if both are the same device.
 
     Raises:
-        AssertionError: there is no device with one of the indices.
+        AssertionError: a device index does not exist.
     """
     return _checked_device_id(device) == _checked_device_id(peer_device)
 
 
 def get_arch_list() -> list[str]:
-    """Names of the devices that this build supports in this process: one."""
+    """Return the names of the devices that this build supports in this process: one name."""
     return [simulated_name()]
 
 
 def get_gencode_flags() -> str:
-    """Compiler flags for device code: none, so the empty string."""
+    """Return the compiler flags for device code, an empty string."""
     return ""
 
 
 def is_bf16_supported() -> bool:
-    """Say whether bfloat16 is supported: always."""
+    """Return True: bfloat16 is always supported."""
     return True

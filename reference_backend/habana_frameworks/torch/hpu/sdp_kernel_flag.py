@@ -1,4 +1,4 @@
-"""The choice between two variants of fused attention; one recomputes in the backward pass."""
+"""Select a variant of fused attention. One variant recomputes the attention matrix in the backward pass."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ _recompute = True
 
 
 def enable_recompute_sdp(enabled: bool) -> None:
-    """Choose the variant whose backward pass computes the attention matrix again (true at start)."""
+    """Select the variant whose backward pass recomputes the attention matrix (initially true)."""
     global _recompute
     _recompute = bool(enabled)
 
 
 def recompute_sdp_enabled() -> bool:
-    """Say whether `enable_recompute_sdp` is in effect."""
+    """Return whether `enable_recompute_sdp` is in effect."""
     return _recompute
 
 
 @contextlib.contextmanager
 def sdp_kernel(enable_recompute: bool = True) -> Iterator[None]:
-    """Choose the variant for the length of a ``with`` block."""
+    """Select the variant for the duration of a ``with`` block."""
     before = recompute_sdp_enabled()
     enable_recompute_sdp(enable_recompute)
     try:

@@ -1,4 +1,4 @@
-"""Functions that read and change the current stream of a thread, which Dynamo must call and not trace."""
+"""Functions that read and change the current stream of a thread. Dynamo must call and not trace them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .stream_types import Stream
 
 
 class StreamContext:
-    """Context manager: inside, the stream is the current one of this thread. None changes nothing."""
+    """Context manager that makes a stream the current stream of this thread. None changes nothing."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
         self.stream = stream
@@ -30,16 +30,16 @@ class StreamContext:
 
 
 def _current_stream(device: Any = None) -> Stream:
-    """As `streams.current_stream`."""
+    """Return the current stream, like `streams.current_stream`."""
     index = _get_device_index(device, optional=True)
     _lazy_init()
     return _as_hpu(torch._C._accelerator_getStream(index))
 
 
 def set_stream(stream: torch.Stream | None) -> None:
-    """Make a stream the current one of this thread. None changes nothing.
+    """Make a stream the current stream of this thread. None changes nothing.
 
-    On a switch away from the default stream the new stream waits for the work that is in the default stream.
+    On a switch away from the default stream, the new stream waits for the work that is in the default stream.
     """
     if stream is None:
         return

@@ -1,4 +1,4 @@
-"""`Event` and `Stream`: torch's own classes, bound to hpu."""
+"""`Event` and `Stream`: subclasses of torch's classes, bound to hpu."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _HPU = int(torch._C._autograd.DeviceType.HPU)
 
 
 class Event(torch.Event):
-    """A marker in a stream's work, to wait for or to measure time with.
+    """A marker in a stream's work, for waiting and for measuring time.
 
     Args:
         enable_timing: allow `elapsed_time`.
-        blocking: a thread that waits for the event sleeps, if the device makes that distinction.
+        blocking: a thread that waits for the event sleeps, if the device supports this.
         interprocess: not supported by the device; passed on to torch.
-        device: the device of this process, by default the current one.
+        device: the device of this process, by default the current device.
 
-    An event that was never recorded counts as complete: `query` is true and `synchronize` returns.
+    An event that was never recorded is treated as complete: `query` returns True and `synchronize` returns.
     """
 
     _clock: torch.Event | None
@@ -38,26 +38,28 @@ class Event(torch.Event):
         _lazy_init()
         options = {"enable_timing": enable_timing, "blocking": blocking, "interprocess": interprocess}
         self = super().__new__(cls, device="hpu", **options)
-        # torch measures time only between events of exactly its own class, so this event has one of those.
+        # torch measures time only between events of exactly its own class, so this event contains a
+        # torch.Event.
         self._clock = torch.Event(device="hpu", enable_timing=True) if enable_timing else None
         return self
 
     def record(self, stream: torch.Stream | None = None) -> None:
-        """Put the marker behind the work that is in a stream, by default the current stream."""
+        """Record the event after the work that is currently in a stream, by default the current stream."""
         if self._clock is not None:
-            self._clock.record(stream)  # first: complete when the event is
+            self._clock.record(stream)  # recorded first, so that it is complete when the event is complete
         super().record(stream)
 
     def elapsed_time(self, end_event: torch.Event) -> float:
-        """Milliseconds between this event and a later one.
+        """Return the milliseconds between this event and a later event.
 
         Raises:
-            RuntimeError: one of them was never recorded or is not complete, or they are on different devices.
-            ValueError: one of them was made without ``enable_timing=True``.
+            RuntimeError: an event was never recorded or is not complete, or the events are on different
+                devices.
+            ValueError: an event was created without ``enable_timing=True``.
         """
         if end_event.device.type != "hpu":
             raise RuntimeError(
-                f"an event on hpu and one on {end_event.device} share no clock: use two events of one device"
+                f"events on hpu and on {end_event.device} do not share a clock. Use two events of one device."
             )
         if not (self.event_id and end_event.event_id):
             raise RuntimeError("Both events must be recorded before calculating elapsed time.")
@@ -71,16 +73,16 @@ class Stream(torch.Stream):
     """A queue of work on the device.
 
     Args:
-        device: the device of this process, by default the current one.
+        device: the device of this process, by default the current device.
         priority: accepted; the device has one priority, 0.
-        stream_id, device_index, device_type: together they name an existing stream instead of making one.
+        stream_id, device_index, device_type: together they identify an existing stream; no stream is created.
         stream_ptr: id of an existing stream.
-        is_default_stream: name the default stream.
+        is_default_stream: use the default stream.
 
     Attributes:
-        stream_id, hpu_stream: id of the stream; 0 is the default one.
-        device: its `torch.device`.
-        device_index: an integer, as of every `torch.Stream`.
+        stream_id, hpu_stream: id of the stream; the default stream has the id 0.
+        device: `torch.device` of the stream.
+        device_index: integer index of the device, as in every `torch.Stream`.
         priority: 0.
     """
 
@@ -97,7 +99,7 @@ class Stream(torch.Stream):
         stream_ptr: int | None = None,
         is_default_stream: bool = False,
     ) -> Stream:
-        """Create a stream, or name an existing one, and acquire the device."""
+        """Create a stream or refer to an existing stream, and acquire the device."""
         _lazy_init()
         if is_default_stream:
             stream_id = 0
@@ -115,31 +117,31 @@ class Stream(torch.Stream):
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
-        """Lowest and highest priority in the form of the public contract, (0, -1); both mean 0."""
+        """Return lowest and highest priority as the public contract defines them, (0, -1). Both mean 0."""
         return 0, -1
 
     @property
     def hpu_stream(self) -> int:
-        """Id of the stream."""
+        """Return the id of the stream."""
         return self.stream_id
 
     def id(self) -> int:
-        """Id of the stream."""
+        """Return the id of the stream."""
         return self.stream_id
 
     def record_event(self, event: torch.Event | None = None) -> torch.Event:
-        """Record an event, a new one by default, behind the work that is in the stream; returns it."""
+        """Record an event (default: a new event) after the work currently in the stream, and return it."""
         if event is None:
             event = Event()
         event.record(self)
         return event
 
     def wait_event(self, event: torch.Event) -> None:
-        """Hold later work of this stream back until the event is complete."""
+        """Make later work of this stream wait until the event is complete."""
         event.wait(self)
 
     def wait_stream(self, stream: torch.Stream) -> None:
-        """Hold later work of this stream back until the work that is now in `stream` has run."""
+        """Make later work of this stream wait until the work that is currently in `stream` has run."""
         self.wait_event(stream.record_event())
 
     def __repr__(self) -> str:

@@ -1,14 +1,18 @@
-"""Streams and events: torch's own classes, bound to hpu.
+"""Functions for streams and events of hpu.
 
-Both derive from `torch.Stream` and `torch.Event`, so that everything that takes those takes these. Work on
-one stream runs in order; work on different streams is ordered by events only, apart from one rule of
+`Stream` and `Event` derive from `torch.Stream` and `torch.Event`, so all functions that accept those types
+accept
+them. Work on one stream runs in order. Work on different streams is ordered by events only, with one
+exception in
 `set_stream`.
 
-Under ``torch.compile`` streams and events are part of the graph. Dynamo knows the current stream and the
-blocks that enter a stream in torch's own form only, so functions of this module lead it there; what a
-compiled function gets is therefore a `torch.Stream`, equal to the `Stream` of eager mode. torch lacks such a
-form for `set_stream`, `StreamContext` and `Event.elapsed_time`, which end the graph, and for the target of
-``with stream(s) as target``, which is None in a graph.
+Under ``torch.compile``, streams and events are part of the graph. Dynamo supports the current stream, and
+blocks
+that enter a stream, only with torch's own types. Therefore a compiled function receives a `torch.Stream`,
+which
+equals the `Stream` of eager mode. Dynamo has no support for `set_stream`, `StreamContext` and
+`Event.elapsed_time`,
+which break the graph. In a graph, the target of ``with stream(s) as target`` is None.
 """
 
 from __future__ import annotations
@@ -26,36 +30,36 @@ from .stream_state import set_stream as set_stream
 from .stream_types import _HPU, Stream
 from .stream_types import Event as Event
 
-# Older releases cannot enter a stream, and their Dynamo ends the graph here in any case.
+# In older releases a stream cannot be entered, and Dynamo breaks the graph here anyway.
 _IS_TRACED = hasattr(torch.Stream, "__enter__")
 
 
 def stream(stream: torch.Stream | None) -> contextlib.AbstractContextManager[Any]:
-    """`StreamContext` of a stream."""
+    """Return the `StreamContext` of a stream."""
     if _IS_TRACED and torch.compiler.is_dynamo_compiling():
         return contextlib.nullcontext() if stream is None else stream
     return StreamContext(stream)
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The current stream of this thread."""
+    """Return the current stream of this thread."""
     if _IS_TRACED and torch.compiler.is_dynamo_compiling():
         return torch.accelerator.current_stream()  # type: ignore[return-value]
     return _current_stream(device)
 
 
 def default_stream(device: Any = None) -> Stream:
-    """The stream that is current if none was set; its id is 0."""
+    """Return the default stream, which is current if no stream was set. Its id is 0."""
     if _IS_TRACED and torch.compiler.is_dynamo_compiling():
         return torch.Stream(stream_id=0, device_index=0, device_type=_HPU)  # type: ignore[return-value]
     return Stream(device_index=_get_device_index(device, optional=True), is_default_stream=True)
 
 
 def get_stream_info(stream: torch.Stream) -> tuple[torch.device, int]:
-    """Device and id of a stream."""
+    """Return the device and the id of a stream."""
     return stream.device, stream.stream_id
 
 
 def record_stream(tensor: torch.Tensor, stream: torch.Stream) -> None:
-    """Keep the memory of a tensor from being reused before the work that is now in the stream has run."""
+    """Prevent reuse of a tensor's memory until the work that is currently in the stream has run."""
     tensor.record_stream(stream)

@@ -1,4 +1,4 @@
-"""Legacy tensor types: ``torch.hpu.FloatTensor(2, 3)`` and the like."""
+"""Legacy tensor types such as ``torch.hpu.FloatTensor``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ import torch
 
 
 class _TypedTensor(type):
-    """Metaclass: a call makes a plain `torch.Tensor`; ``isinstance`` checks dtype and device."""
+    """Metaclass: a call returns a `torch.Tensor`; ``isinstance`` checks dtype and device."""
 
     dtype: torch.dtype
 
     def __call__(cls, *args: Any, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
         if dtype not in (None, cls.dtype):
             raise RuntimeError(
-                f"torch.hpu.{cls.__name__} holds {cls.dtype} and got dtype={dtype}: leave dtype out"
+                f"torch.hpu.{cls.__name__} has the dtype {cls.dtype} and got dtype={dtype}. Omit dtype."
             )
         if device is not None and torch.device(device).type != "hpu":
-            raise RuntimeError(
-                f"torch.hpu.{cls.__name__} is on hpu and got device={device}: leave device out"
-            )
+            raise RuntimeError(f"torch.hpu.{cls.__name__} is on hpu and got device={device}. Omit device.")
         if len(args) == 1 and isinstance(args[0], torch.Tensor):
             return cls._alias(args[0])
         if not args:
@@ -32,15 +30,15 @@ class _TypedTensor(type):
         if len(args) == 1:
             return torch.tensor(args[0], dtype=cls.dtype, device="hpu")
         raise TypeError(
-            f"torch.hpu.{cls.__name__} takes sizes, one sequence or one tensor, and got {len(args)} "
-            "arguments of other types"
+            f"torch.hpu.{cls.__name__} accepts sizes, one sequence or one tensor, but got {len(args)} "
+            "other arguments"
         )
 
     def _alias(cls, tensor: torch.Tensor) -> torch.Tensor:
         if not isinstance(tensor, cls):
             raise RuntimeError(
-                f"torch.hpu.{cls.__name__} got a tensor of {tensor.dtype} on {tensor.device}: convert it "
-                f"with tensor.to('hpu', {cls.dtype})"
+                f"torch.hpu.{cls.__name__} got a tensor of {tensor.dtype} on {tensor.device}. Convert it "
+                f"with tensor.to('hpu', {cls.dtype})."
             )
         return tensor.detach()
 

@@ -1,7 +1,8 @@
-"""Load figures of the device, from the management library `pyhlml`.
+"""Memory usage and load of the device, from the management library `pyhlml`.
 
-With `libhlml.so` of hpu-reference-tools they are those of the simulator: the memory of all processes that use
-the module, and their share of a processor.
+With `libhlml.so` of hpu-reference-tools, the library reports figures of the simulator: the memory of all
+processes
+that use the module, and their share of a processor.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from ._utils import _checked_device_id
 
 
 def memory_usage(device: Any = None) -> int:
-    """Used device memory in percent of all device memory.
+    """Return the used device memory in percent of all device memory.
 
     Raises:
         ImportError: `pyhlml` is not installed.
-        AssertionError: there is no device with this index.
+        AssertionError: the device index does not exist.
     """
     with _library(device) as (pyhlml, handle):
         memory = pyhlml.hlmlDeviceGetMemoryInfo(handle)
@@ -29,15 +30,15 @@ def memory_usage(device: Any = None) -> int:
 
 
 def utilization(device: Any = None) -> int:
-    """Share of the last second in which the device was busy, in percent.
+    """Return the share of the last second in which the device was busy, in percent.
 
     Raises:
         ImportError: `pyhlml` is not installed.
-        AssertionError: there is no device with this index.
+        AssertionError: the device index does not exist.
     """
     with _library(device) as (pyhlml, handle):
         rates = pyhlml.hlmlDeviceGetUtilizationRates(handle)
-        return int(getattr(rates, "aip", rates))  # a number in older releases
+        return int(getattr(rates, "aip", rates))  # older releases return a number
 
 
 @contextlib.contextmanager
@@ -46,12 +47,12 @@ def _library(device: Any) -> Iterator[tuple[ModuleType, Any]]:
     try:
         import pyhlml
 
-        if not hasattr(pyhlml, "hlmlInit"):  # newer releases have their functions in a module
+        if not hasattr(pyhlml, "hlmlInit"):  # newer releases define the functions in a submodule
             import pyhlml.main as pyhlml
     except ImportError as error:
         raise ImportError(
-            "memory_usage and utilization need the management library, and pyhlml is not installed: "
-            "install habana-pyhlml"
+            "memory_usage and utilization need the management library, but pyhlml is not installed. "
+            "Install habana-pyhlml."
         ) from error
     module = own_module() if index == 0 else None
     pyhlml.hlmlInit()

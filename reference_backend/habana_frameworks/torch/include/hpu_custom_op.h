@@ -1,9 +1,10 @@
-// Operators of a program's own, in C++, by the older interface: descriptions of inputs and outputs.
+// User-defined operators in C++, through the older interface: descriptions of inputs and outputs.
 //
 //   REGISTER_CUSTOM_OP_ATTRIBUTES("my::add", "my_add_f32", inputs, outputs, params)
 //   HabanaCustomOpDescriptor::getCustomOpDescriptor("my::add").execute(inputs)
 //
-// It is a layer over hpu_custom_op_pt2.h: registerKernel of it gives the GUID a function on CPU tensors.
+// This is a layer over hpu_custom_op_pt2.h, whose registerKernel assigns a function on CPU tensors to the
+// GUID.
 #pragma once
 
 #include "hpu_custom_op_pt2.h"
@@ -14,18 +15,18 @@ namespace custom_op {
 // Kinds of inputs: tensors, and numbers that only the parameters of the kernel need.
 enum class input_type { TENSOR, USER_PARAMS, SCALAR, SCALAR_TYPE };
 
-// An input: its kind, and its position among the values that execute() takes.
+// An input: its kind, and its index among the values that execute() takes.
 struct InputDesc {
   input_type type;
   unsigned index;
 };
 
-// Gives the sizes of a result for inputs.
+// Returns the sizes of a result for the inputs.
 using compute_output_shape_function = std::function<std::vector<std::int64_t>(const at::Stack& inputs)>;
-// Gives the parameters of the kernel as bytes, and their number.
+// Returns the parameters of the kernel as bytes, and their number.
 using compute_user_params_function = FillParamsFn;
 
-// A result: its position, its dtype, and its sizes; without a function those of the first input.
+// A result: index, dtype and sizes. Without a function, the sizes are those of the first input.
 struct OutputDesc {
   unsigned index;
   c10::ScalarType dtype;
@@ -35,7 +36,7 @@ struct OutputDesc {
 // A registered operator.
 class HabanaCustomOpDescriptor {
  public:
-  // Throws if no operator has this name.
+  // Throws if an operator with this name does not exist.
   static HabanaCustomOpDescriptor getCustomOpDescriptor(const std::string& schema) {
     return HabanaCustomOpDescriptor(schema);
   }
@@ -53,21 +54,21 @@ class HabanaCustomOpDescriptor {
     return layout_.outputs;
   }
 
-  // Runs the operator, as UserCustomOpDescriptor::execute does. Throws if an input that was described as a
-  // tensor is not one, or is missing.
+  // Runs the operator like UserCustomOpDescriptor::execute. Throws if an input that is described as a tensor
+  // is missing or is not a tensor.
   std::vector<at::Tensor> execute(const at::Stack& inputs) const {
     for (const InputDesc& input : layout_.inputs) {
       TORCH_CHECK(input.index < inputs.size(),
                   getSchemaName(),
                   " describes an input ",
                   input.index,
-                  ", and was given ",
+                  ", but the number of inputs is ",
                   inputs.size());
       TORCH_CHECK(input.type != input_type::TENSOR || inputs[input.index].isTensor(),
                   getSchemaName(),
                   ": input ",
                   input.index,
-                  " is described as a tensor, and is a ",
+                  " is described as a tensor, but is a ",
                   inputs[input.index].tagKind());
     }
     return descriptor_.execute(inputs);
@@ -80,7 +81,7 @@ class HabanaCustomOpDescriptor {
                   std::vector<OutputDesc> outputs,
                   FillParamsFn params) {
     for (std::size_t i = 0; i < outputs.size(); i++) {
-      TORCH_CHECK(outputs[i].index == i, schema, ": describe the outputs in their order, from 0");
+      TORCH_CHECK(outputs[i].index == i, schema, ": describe the outputs in order, starting at index 0");
     }
     registerUserCustomOp(
         schema,

@@ -1,12 +1,13 @@
-// Operators of a program's own, in C++, for eager mode and torch.compile.
+// User-defined operators in C++, for eager mode and torch.compile.
 //
 //   registerUserCustomOp("my::add", "my_add_f32", output_meta, fill_params)    the operator and its GUID
 //   registerKernel("my_add_f32", function)                                     what the GUID computes
 //   UserCustomOpDescriptor::getUserCustomOpDescriptor("my::add").execute(inputs)
 //
-// On hardware a GUID names a kernel that was compiled for it. This device has no such kernels: the program
-// gives a function on CPU tensors for each GUID, and that is the one addition to the hardware's interface.
-// execute() waits for the inputs, so a custom operator cannot be part of a captured graph.
+// On hardware, a GUID identifies a kernel that was compiled for the hardware. This device has no such
+// kernels. Instead, the program registers a function on CPU tensors for each GUID, which is the only addition
+// to the hardware's interface. execute() waits for the inputs, so a custom operator cannot be part of a
+// captured graph.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -21,7 +22,8 @@
 #include <utility>
 #include <vector>
 
-// Makes `params`, a shared pointer to zeroed parameters of a type, and sets `size`, both for fill_params.
+// Creates `params`, a shared pointer to zeroed parameters of a type, and sets `size`. Both are for
+// fill_params.
 #define HPU_PARAMS_STUB(type)             \
   size = sizeof(type);                    \
   auto params = std::make_shared<type>(); \
@@ -38,9 +40,9 @@ using PartialOutputMetaDataVector = std::vector<PartialOutputMetaData>;
 
 namespace custom_op {
 
-// Gives dtype and sizes of the results for inputs.
+// Returns dtypes and sizes of the results for the inputs.
 using OutputMetaFn = std::function<PartialOutputMetaDataVector(const at::Stack& inputs)>;
-// Gives the parameters of the kernel as bytes, and their number.
+// Returns the parameters of the kernel as bytes, and their number.
 using FillParamsFn = std::function<std::shared_ptr<void>(const at::Stack& inputs, std::size_t& size)>;
 // Computes the results: `inputs` are on the CPU, `outputs` are CPU tensors to write, `params` may be null.
 using Kernel = std::function<void(
@@ -54,19 +56,19 @@ struct Description {
   FillParamsFn params;
 };
 
-// What is registered by name.
+// A thread-safe map of registered values by name.
 template <class Value>
 class Registry {
  public:
   void add(const char* what, const std::string& name, Value value) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    TORCH_CHECK(!name.empty(), what, " without a name cannot be registered: give one");
-    TORCH_CHECK(values_.emplace(name, std::move(value)).second, what, " ", name, " is registered already");
+    TORCH_CHECK(!name.empty(), what, " cannot be registered without a name");
+    TORCH_CHECK(values_.emplace(name, std::move(value)).second, what, " ", name, " is already registered");
   }
   Value get(const char* what, const std::string& name, const char* function) const {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = values_.find(name);
-    TORCH_CHECK(found != values_.end(), what, " ", name, " is not registered: call ", function, " first");
+    TORCH_CHECK(found != values_.end(), what, " ", name, " is not registered. Call ", function, " first");
     return found->second;
   }
 
@@ -87,25 +89,25 @@ inline Registry<Kernel>& kernels() {
 
 }  // namespace detail
 
-// Registers the function that stands for the kernel of a GUID. Throws if the GUID has one.
+// Registers the function that implements the kernel of a GUID. Throws if the GUID already has a kernel.
 inline void registerKernel(const std::string& guid, Kernel kernel) {
-  TORCH_CHECK(kernel != nullptr, "the kernel ", guid, " has no function: give one");
+  TORCH_CHECK(kernel != nullptr, "the kernel ", guid, " has no function");
   detail::kernels().add("the kernel", guid, std::move(kernel));
 }
 
-// Registers an operator by its schema's name. Throws if it is registered already.
+// Registers an operator by its schema's name. Throws if the operator is already registered.
 inline void registerUserCustomOp(const std::string& schema,
                                  const std::string& guid,
                                  OutputMetaFn output_meta,
                                  FillParamsFn fill_params) {
-  TORCH_CHECK(output_meta != nullptr, "the operator ", schema, " has no function for its results' sizes");
+  TORCH_CHECK(output_meta != nullptr, "the operator ", schema, " has no function for the sizes of its results");
   detail::operators().add("the operator", schema, {guid, std::move(output_meta), std::move(fill_params)});
 }
 
 // A registered operator.
 class UserCustomOpDescriptor {
  public:
-  // Throws if no operator has this name.
+  // Throws if an operator with this name does not exist.
   static UserCustomOpDescriptor getUserCustomOpDescriptor(const std::string& schema) {
     return UserCustomOpDescriptor(schema,
                                   detail::operators().get("the operator", schema, "registerUserCustomOp"));
@@ -118,8 +120,8 @@ class UserCustomOpDescriptor {
     return description_.guid;
   }
 
-  // Runs the operator: inputs on hpu, numbers and lists; results on hpu. Throws if the GUID has no kernel, or
-  // if the kernel has changed the dtype or the sizes of a result.
+  // Runs the operator. Inputs are hpu tensors, numbers and lists; results are on hpu. Throws if the GUID has
+  // no kernel, or if the kernel changed the dtype or the sizes of a result.
   std::vector<at::Tensor> execute(const at::Stack& inputs) const {
     const Kernel kernel = detail::kernels().get("the kernel", description_.guid, "registerKernel");
     const PartialOutputMetaDataVector metas = description_.meta(inputs);
@@ -136,16 +138,16 @@ class UserCustomOpDescriptor {
       outputs.push_back(at::empty(meta.shape, at::TensorOptions().dtype(meta.dtype)));
     }
     kernel(host, params.get(), size, outputs);
-    TORCH_CHECK(outputs.size() == metas.size(), schema_, ": the kernel has changed the number of results");
+    TORCH_CHECK(outputs.size() == metas.size(), schema_, ": the kernel changed the number of results");
     std::vector<at::Tensor> results;
     for (std::size_t i = 0; i < outputs.size(); i++) {
       TORCH_CHECK(outputs[i].sizes() == metas[i].shape && outputs[i].scalar_type() == metas[i].dtype,
                   schema_,
-                  ": the kernel made result ",
+                  ": the kernel returned result ",
                   i,
-                  " of sizes ",
+                  " with sizes ",
                   outputs[i].sizes(),
-                  ", and its operator promised ",
+                  ", but the operator declared ",
                   at::IntArrayRef(metas[i].shape));
       results.push_back(outputs[i].to(at::Device(at::kHPU, 0)));
     }

@@ -1,1 +1,1 @@
-"""Internals of the package: settings, patches, fusion, events; `bridge_config`, `fuse_conv_bn` are public."""
+"""Internals: settings, patches, fusion, events. `bridge_config` and `fuse_conv_bn` are public."""

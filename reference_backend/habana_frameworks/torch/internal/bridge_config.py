@@ -1,4 +1,4 @@
-"""Public path of `settings.bridge_config`."""
+"""Public import path of `settings.bridge_config`."""
 
 from __future__ import annotations
 

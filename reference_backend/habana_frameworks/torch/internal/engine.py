@@ -1,12 +1,17 @@
-"""Settings of the engine from the environment, read once, when the package is imported.
+"""Configure the engine from environment variables, once, when the package is imported.
 
-Beside the flags of the public contract the reference device has its own:
-``HPU_REFERENCE_QUEUE_ALL=MICROSECONDS[,SEED]`` sends every operator through its stream's queue, behind a
-pause of up to that time; ``HPU_REFERENCE_RECORD_LINES=1`` makes errors of queued work name the program's
-line; ``HPU_REFERENCE_LAZY_SEED`` seeds the random flushes of lazy mode 3; ``HPU_REFERENCE_LAZY_STRICT=1``,
-which the core reads itself, makes lazy mode refuse CPU tensors and CPU generators;
-``HPU_REFERENCE_STREAM_ORDER=events``, which the core reads itself, orders streams by events alone, and names
-missing waits; ``HPU_REFERENCE_POISON=1`` fills fresh and freed memory with 0xFF.
+Besides the flags of the public contract, the reference device has its own variables:
+
+    HPU_REFERENCE_QUEUE_ALL=MICROSECONDS[,SEED]  queue every operator on its stream, after a random pause of
+    up
+                                                 to this time
+    HPU_REFERENCE_RECORD_LINES=1                 errors of queued work name the line of the program
+    HPU_REFERENCE_LAZY_SEED                      seed of the random flushes of lazy mode 3
+    HPU_REFERENCE_LAZY_STRICT=1                  lazy mode rejects CPU tensors and CPU generators (read by the
+                                                 core)
+    HPU_REFERENCE_STREAM_ORDER=events            streams are ordered by events alone, and missing waits are
+                                                 reported (read by the core)
+    HPU_REFERENCE_POISON=1                       new and freed memory is filled with 0xFF
 """
 
 from __future__ import annotations
@@ -22,14 +27,14 @@ from .settings.environment import read
 
 
 def start(core: ModuleType, lazy_mode: int) -> None:
-    """Configure the engine from the environment, and start lazy mode if it is on.
+    """Configure the engine from the environment, and start lazy mode if it is requested.
 
     Args:
         core: the compiled core.
-        lazy_mode: 0 for none, otherwise as ``PT_HPU_LAZY_MODE``.
+        lazy_mode: value of ``PT_HPU_LAZY_MODE``; 0 means not lazy.
 
     Raises:
-        ValueError: a variable has a value that it does not accept.
+        ValueError: a variable has a value that is not accepted.
     """
     core.set_pipeline(
         bool(read("PT_HPU_EAGER_PIPELINE_ENABLE", "bool", True))
@@ -40,7 +45,7 @@ def start(core: ModuleType, lazy_mode: int) -> None:
     core.recipe_cache_set_enabled(bool(read("PT_HPU_PGM_ENABLE_CACHE", "bool", True)))
     core.set_record_lines(bool(read("HPU_REFERENCE_RECORD_LINES", "bool", False)))
     core.set_queue_all(*_queue_all())
-    hardware_limits.name()  # reports a bad one
+    hardware_limits.name()  # raises if the value is invalid
     bridge_config.follow("PT_ENABLE_INT64_SUPPORT", core.set_wide_integers)
     core.set_tanh_gelu(bool(read("PT_HPU_FORCE_TANH_FOR_GELU", "bool", True)))
     core.set_copy_queue(
@@ -49,17 +54,17 @@ def start(core: ModuleType, lazy_mode: int) -> None:
         int(read("PT_HPU_H2D_COPY_MIN_TENSOR_SIZE", "u32", 1 << 20)),
     )
     core.set_defragmentation(bool(read("PT_ENABLE_MEMORY_DEFRAGMENTATION", "bool", True)))
-    # Lazy mode records calls, whose results it must know.
+    # Lazy mode records a call instead of running it, so it needs the cached metadata of the call's outputs.
     core.set_keeps_learned(lazy_mode != 0 or bool(read("PT_HPU_ENABLE_EAGER_JIT_CACHE", "bool", True)))
     core.set_range_check(bool(read("PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK", "bool", True)))
-    cache_config.from_environment()  # reports a bad value now, not when the first graph is hot
+    cache_config.from_environment()  # raises now for an invalid value, not when the first graph is compiled
     if read("PT_HPU_PRINT_BACKTRACE_ON_SIGNAL", "bool", False):
-        import faulthandler  # the package imports no module that it does not need
+        import faulthandler  # imported here to keep the import of the package fast
 
         faulthandler.enable()
     if lazy_mode:
         _start_lazy(core, lazy_mode)
-    # Before the interpreter ends: queued work may own Python objects.
+    # Runs before the interpreter exits, because queued work may own Python objects.
     atexit.register(core.shutdown)
 
 
@@ -74,8 +79,9 @@ def _start_lazy(core: ModuleType, mode: int) -> None:
     )
     if most < 1:
         raise ValueError(
-            f"PT_HPU_MAX_COMPOUND_OP_SIZE or PT_HPU_MAX_ACCUM_SIZE is {most}: a lazy graph holds at least "
-            "one operator, so use 1 or more"
+            f"PT_HPU_MAX_COMPOUND_OP_SIZE or PT_HPU_MAX_ACCUM_SIZE is {most}, but a lazy graph holds at "
+            "least "
+            "one operator. Use 1 or more."
         )
     core.lazy_set_limits(most, bool(read("PT_HPU_MAX_COMPOUND_OP_SYNC", "bool", False)))
 
@@ -87,6 +93,6 @@ def _queue_all() -> tuple[int, int]:
     parts = text.split(",")
     if len(parts) > 2 or not all(part.strip().isdigit() for part in parts):
         raise ValueError(
-            f"HPU_REFERENCE_QUEUE_ALL={text!r} is not MICROSECONDS[,SEED]: use two whole numbers, e.g. 200,1"
+            f"HPU_REFERENCE_QUEUE_ALL={text!r} is not MICROSECONDS[,SEED]. Use whole numbers, e.g. 200,1."
         )
     return int(parts[0]), int(parts[1]) if len(parts) > 1 else 0

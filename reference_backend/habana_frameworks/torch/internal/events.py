@@ -1,13 +1,15 @@
-"""Events of the device, for listeners that count or log them.
+"""Report telemetry events of the device to listeners.
 
-The compiled core reports rare events (a compilation, a fallback, a cache lookup, a defragmentation); it has a
-function to call only while there are listeners. The other events are published from Python.
+The compiled core reports rare events: a compilation, a fallback, a cache lookup, a defragmentation. Its
+callback
+is set only while listeners exist. All other events are published from Python.
 
-Events of the core are delivered on the main thread, between two of its bytecodes: the thread that causes one
-may hold locks, or not run Python. `EventDispatcher.flush` delivers them at once.
+Events of the core are delivered on the main thread, between two Python bytecodes, because the thread that
+causes
+an event may hold locks or may not run Python. `EventDispatcher.flush` delivers pending events immediately.
 
-Names and meaning are those of the public bridge's ``habana_frameworks.torch.utils.event_dispatcher``, which
-is the public path of this module.
+Names and meanings are from the public bridge. The public import path of this module is
+``habana_frameworks.torch.utils.event_dispatcher``.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _logger = logging.getLogger(__name__)
 
 
 class EventId(enum.Enum):
-    """Kinds of events; the comments list their parameters."""
+    """Kinds of events. The comment after each kind lists its parameters."""
 
     GRAPH_COMPILATION = "GRAPH_COMPILATION"  # duration (µs), recipe
     CPU_FALLBACK = "CPU_FALLBACK"  # op_name
@@ -41,18 +43,18 @@ class EventId(enum.Enum):
     MARK_STEP = "MARK_STEP"
     PROCESS_EXIT = "PROCESS_EXIT"
     DEVICE_ACQUIRED = "DEVICE_ACQUIRED"
-    CUSTOM_EVENT = "CUSTOM_EVENT"  # what the publisher gives
+    CUSTOM_EVENT = "CUSTOM_EVENT"  # parameters chosen by the publisher
 
 
 class EventDispatcher:
-    """Delivers events to their listeners. There is one dispatcher, `EventDispatcher.instance()`."""
+    """Deliver events to listeners. Each process has one dispatcher, `EventDispatcher.instance()`."""
 
     _instance: EventDispatcher | None = None
     _creation = threading.Lock()
 
     @classmethod
     def instance(cls) -> EventDispatcher:
-        """The dispatcher of this process."""
+        """Return the dispatcher of this process."""
         with cls._creation:
             if cls._instance is None:
                 cls._instance = cls()
@@ -60,19 +62,21 @@ class EventDispatcher:
             return cls._instance
 
     def __init__(self) -> None:
-        # Reentrant: a listener may be called while this thread has the lock, and subscribe.
+        # Reentrant, because a listener may subscribe while its own thread holds the lock.
         self._lock = threading.RLock()
         self._handles = itertools.count(1)
-        # Replaced as a whole on each change, so that a publisher walks it without the lock.
+        # Each change replaces the whole dict, so that `_deliver` can iterate over it without the lock.
         self._listeners: dict[int, tuple[EventId, EventCallback]] = {}
 
     def subscribe(self, event: EventId, callback: EventCallback) -> int:
-        """Call ``callback(timestamp, params)`` at each event of one kind from here on.
+        """Call ``callback(timestamp, params)`` for each later event of one kind.
 
         Args:
             event: the kind.
-            callback: gets microseconds since the epoch and a list of (key, value), both strings. An exception
-                in it is logged; the operation that caused the event continues.
+            callback: receives the time in microseconds since the epoch and a list of (key, value) pairs of
+                strings.
+                If the callback raises, the exception is logged and the operation that caused the event
+                continues.
 
         Returns:
             A handle for `unsubscribe`.
@@ -81,7 +85,7 @@ class EventDispatcher:
             TypeError: `event` is not an `EventId`.
         """
         if not isinstance(event, EventId):
-            raise TypeError(f"{event!r} is no event: use a member of EventId")
+            raise TypeError(f"{event!r} is not an event. Use a member of EventId.")
         self.flush()
         with self._lock:
             handle = next(self._handles)
@@ -91,10 +95,10 @@ class EventDispatcher:
         return handle
 
     def unsubscribe(self, handle: int) -> None:
-        """End a subscription; earlier events are delivered first.
+        """End a subscription, after pending events are delivered.
 
         Raises:
-            KeyError: the handle is unknown, or its subscription has ended.
+            KeyError: the handle is unknown, or its subscription has already ended.
         """
         self.flush()
         with self._lock:
@@ -105,16 +109,16 @@ class EventDispatcher:
                 _C.set_event_callback(None)
 
     def publish(self, event: EventId, params: Iterable[tuple[str, object]] = ()) -> None:
-        """Deliver an event to its listeners, now and on this thread; values are converted to strings."""
+        """Deliver an event to its listeners immediately, on this thread. Values are converted to strings."""
         self.flush()
         self._deliver(event, time.time_ns() // 1000, params)
 
     def flush(self) -> None:
-        """Deliver the events that the core has reported so far."""
+        """Deliver the events that the core has reported and that are still pending."""
         _C.take_events()
 
     def _receive(self, name: str, microseconds: int, params: Iterable[tuple[str, object]]) -> None:
-        """Deliver an event; the compiled core calls this."""
+        """Deliver an event of the compiled core, which calls this method."""
         event = EventId.__members__.get(name)
         if event is not None:
             self._deliver(event, microseconds, params)
@@ -133,5 +137,5 @@ class EventDispatcher:
 
     def _exit(self) -> None:
         self.publish(EventId.PROCESS_EXIT)
-        # The core outlives the interpreter's ability to call into Python.
+        # The core outlives the interpreter, so it must not call Python after this point.
         _C.set_event_callback(None)

@@ -1,10 +1,12 @@
-"""A clean exit after a backward pass.
+"""Prevent a crash at exit after a backward pass.
 
-torch's backward thread of a device drops the last references to a graph after the caller has continued, and
-needs the interpreter's lock to do so. An interpreter that finalises at that moment kills the thread inside
-C++ code, which aborts the process. A short wait without the lock, before finalisation, lets the thread finish
-(20 ms: always enough in trials on a quiet machine, no guarantee on a loaded one). A process in which no
-backward pass has run on such a thread ends at once.
+After a backward pass, torch's backward thread of the device drops the last references to the graph, while the
+caller already continues. The thread needs the GIL to drop them. If the interpreter finalises at this moment,
+it
+kills the thread inside C++ code, and the process aborts. A wait of 20 ms without the GIL, before
+finalisation,
+lets the thread finish. (20 ms was always enough on an idle machine; it is not guaranteed on a loaded one.) A
+process without a backward thread does not wait.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ _SECONDS = 0.02
 
 
 def let_backward_finish(core: ModuleType) -> None:
-    """Wait at exit, in processes in which a backward pass has run."""
+    """Register a wait at exit. The wait is skipped if no backward pass has run."""
 
     def wait() -> None:
         if core.has_backward_threads():

@@ -1,4 +1,4 @@
-"""Public path of `patches.fuse_conv_bn`."""
+"""Public import path of `patches.fuse_conv_bn`."""
 
 from __future__ import annotations
 

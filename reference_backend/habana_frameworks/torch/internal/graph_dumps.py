@@ -1,14 +1,16 @@
-"""Files that show graphs, written when the environment asks for them.
+"""Write graphs to files if environment variables request them.
 
     GRAPH_VISUALIZATION=1            every graph, as text and as DOT, and as SVG if Graphviz is installed
-    PT_HPU_GRAPH_DUMP_MODE=all       the same; `eager`: captured graphs only; `compile`, `compile_fx`: those
-                                     of torch.compile only. `bridge_config` can set it in mid-run
-                                     (`compile`: each cluster; `compile_fx`: the graph before it is divided)
-    PT_HPU_DUMP_IR_DOT_GRAPH=1       captured graphs and those of lazy mode, as DOT
-    PT_HPU_GRAPH_DUMP_PREFIX         the folder, ``.graph_dumps`` in the current one by default
+    PT_HPU_GRAPH_DUMP_MODE           `all`: like GRAPH_VISUALIZATION=1; `eager`: captured graphs only;
+                                     `compile`: each cluster of torch.compile; `compile_fx`: the graphs of
+                                     torch.compile before they are divided. `bridge_config` can change it
+                                     later
+    PT_HPU_DUMP_IR_DOT_GRAPH=1       captured graphs and graphs of lazy mode, as DOT
+    PT_HPU_GRAPH_DUMP_PREFIX         the folder, by default ``.graph_dumps`` in the current folder
 
-A file is called ``{name}_{process id}.txt``, ``.dot`` or ``.svg``. A graph of lazy mode is written once, when
-its recipe is made, which is at its second launch.
+A file name is ``{name}_{process id}.txt``, ``.dot`` or ``.svg``. A graph of lazy mode is written once, when
+its
+recipe is built. The recipe is built at the second launch of the graph.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ from typing import Any
 from .settings import bridge_config, environment
 
 _SUFFIXES = {"text": ".txt", "dot": ".dot"}
-#: The first file that could not be written, of which a warning has been given.
+#: The first error of a write. It was reported by a warning; later errors are not reported.
 _refused: list[OSError] = []
 
 
 def requested_forms(kind: str) -> tuple[str, ...]:
-    """Forms (``text``, ``dot``) in which the environment requests graphs of a kind.
+    """Return the formats (``text``, ``dot``) that the environment requests for a kind of graph.
 
     Args:
         kind: ``eager`` for captured graphs, ``lazy``, ``compile`` or ``compile_fx``.
@@ -45,15 +47,17 @@ def requested_forms(kind: str) -> tuple[str, ...]:
 
 
 def dump_if_requested(graph: Any, name: str, kind: str = "eager") -> list[Path]:
-    """Write a graph in the requested forms.
+    """Write a graph in the requested formats.
 
     Args:
-        graph: has ``dump("text" | "dot")``, as `_C.Graph`.
+        graph: an object with ``dump("text" | "dot")``, such as `_C.Graph`.
         name: first part of the file names.
         kind: see `requested_forms`.
 
     Returns:
-        The files; none if no form is requested, or none can be written, of which one warning speaks.
+        The written files. The list is empty if no format is requested or a write failed; the first failure of
+        the
+        process is reported by a warning.
     """
     try:
         return _write(graph, name, requested_forms(kind))
@@ -63,7 +67,7 @@ def dump_if_requested(graph: Any, name: str, kind: str = "eager") -> list[Path]:
 
 
 def dump_lazy_graphs(core: ModuleType) -> None:
-    """Make the core write the graphs of lazy mode, if the environment asks for them; drawn at exit."""
+    """Make the core write the graphs of lazy mode if requested. The SVG files are drawn at exit."""
     forms = requested_forms("lazy")
     if not forms:
         return
@@ -83,7 +87,7 @@ def dump_lazy_graphs(core: ModuleType) -> None:
 
 
 def dump_graph(graph: Any, name: str) -> list[Path]:
-    """Write a graph as text and as DOT, regardless of the environment. Returns the files."""
+    """Write a graph as text and as DOT, regardless of the environment, and return the files."""
     return _write(graph, name, tuple(_SUFFIXES))
 
 
@@ -92,8 +96,8 @@ def _warn_once(error: OSError) -> None:
         return
     _refused.append(error)
     warnings.warn(
-        f"graphs cannot be written ({error}); the program goes on without: give PT_HPU_GRAPH_DUMP_PREFIX a "
-        "folder that can be written to",
+        f"graphs could not be written ({error}); the program continues. Set PT_HPU_GRAPH_DUMP_PREFIX to a "
+        "writable folder.",
         RuntimeWarning,
         stacklevel=3,
     )
@@ -113,7 +117,7 @@ def _write(graph: Any, name: str, forms: Iterable[str]) -> list[Path]:
 
 
 def _draw(path: Path) -> Path | None:
-    """Draw a DOT file with Graphviz; None if that is not installed, or fails (a warning names the reason)."""
+    """Draw a DOT file with Graphviz. Return None if Graphviz is not installed or fails (with a warning)."""
     program = shutil.which("dot")
     if program is None:
         return None
@@ -121,6 +125,6 @@ def _draw(path: Path) -> Path | None:
     command = [program, "-Tsvg", "-o", str(picture), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        warnings.warn(f"Graphviz cannot draw {path}: {done.stderr.strip()}", stacklevel=2)
+        warnings.warn(f"Graphviz could not draw {path}: {done.stderr.strip()}", stacklevel=2)
         return None
     return picture

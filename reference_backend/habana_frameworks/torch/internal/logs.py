@@ -1,9 +1,11 @@
-"""The log: C++ and Python write one, with one form of line, into one file per rank.
+"""Write the log of C++ and Python: one format of lines, one file per rank.
 
-A line is ``[date time][module][level][process:thread] text``. Lines of Python's loggers below
-``habana_frameworks.torch`` go there too, each under the module of its logger, and `torch._logging` knows the
-log ``hpu_backend`` and the artifact ``hpu_recipes`` (``TORCH_LOGS="+hpu_backend,hpu_recipes"``). Lines of C++
-are not in ``TORCH_LOGS``: they come from threads that must not wait for the interpreter.
+A line is ``[date time][module][level][process:thread] text``. Lines of Python loggers below
+``habana_frameworks.torch`` are written to the same file, under the log module that belongs to the logger.
+`torch._logging` has the log ``hpu_backend`` and the artifact ``hpu_recipes``
+(``TORCH_LOGS="+hpu_backend,hpu_recipes"``). Lines of C++ do not appear in ``TORCH_LOGS``, because they come
+from
+threads that must not wait for the GIL.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from .settings import log_settings
 from .settings.log_settings import LEVELS, LogSettings
 
 ROOT = "habana_frameworks.torch"
-#: Logger of the compile backend, which torch registers; its lines come from `COMPILE_LINES` below it, since
-#: torch resets the level of what it registers.
+#: Logger of the compile backend, which is registered with torch. Its lines come from the child logger
+#: `COMPILE_LINES`, because torch resets the level of registered loggers.
 COMPILE = f"{ROOT}.dynamo"
 COMPILE_LINES = f"{COMPILE}.lines"
 RECIPES = "hpu_recipes"
-#: Module of the log for each logger of Python and those below it; others are lines of PT_BRIDGE.
+#: Log module of each Python logger and its children. Other loggers belong to PT_BRIDGE.
 _MODULES = {
     COMPILE_LINES: "PT_COMPILE",
     f"{ROOT}.internal.fusion.service": "PT_COMPILE",
@@ -38,15 +40,15 @@ _MODULES = {
     f"{ROOT}.internal.events": "PT_BRIDGE",
     f"{ROOT}.profiler": "PT_BRIDGE",
 }
-#: Levels of Python's loggers, in the order of `LEVELS`.
+#: Numeric levels of Python's `logging` for each level of `LEVELS`.
 PYTHON_LEVELS = (5, logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
 
 
 def start(core: ModuleType) -> None:
-    """Set the log up as the environment has it.
+    """Configure the log from environment variables.
 
     Raises:
-        ValueError: a variable is not of its kind.
+        ValueError: a variable has an invalid value.
     """
     settings = log_settings.read(core.log_modules())
     apply(core, settings)
@@ -56,25 +58,25 @@ def start(core: ModuleType) -> None:
 
 
 def apply(core: ModuleType, settings: LogSettings) -> None:
-    """Apply settings to C++ and to the loggers of Python."""
+    """Apply the settings to C++ and to the Python loggers."""
     _HANDLER.core = core
     _set_core(settings)
     for name, module in _MODULES.items():
         lowest = _lowest(settings.levels.get(module, 0))
-        # Otherwise what the program or TORCH_LOGS has set counts, and the log takes what it wants of that.
+        # Otherwise the level set by the program or by TORCH_LOGS stays, and the log selects from those lines.
         if lowest < logging.WARNING:
             logging.getLogger(name).setLevel(lowest)
 
 
 def set_level(module: str, number: int) -> bool:
-    """Let lines of a module through from a level on, in the log and to the handlers of Python's loggers.
+    """Let lines of a log module through from a level upwards, in the log and in its Python loggers.
 
     Args:
-        module: as in ``PT_KERNEL``.
-        number: a level of Python's `logging`; one above CRITICAL lets nothing through.
+        module: name of a log module, such as ``PT_KERNEL``.
+        number: a level of Python's `logging`. A level above CRITICAL lets nothing through.
 
     Returns:
-        False if the log has no such module.
+        False if the log module does not exist.
     """
     if module not in _HANDLER.core.log_modules():
         return False
@@ -97,7 +99,8 @@ def _set_core(settings: LogSettings) -> None:
         settings.to_errors,
     )
     for name, module in _MODULES.items():
-        # Not further up: torch keeps what it registers from its parents.
+        # The handler is not added to a parent logger, because torch does not propagate lines of registered
+        # loggers.
         logger = logging.getLogger(name)
         if settings.lets_through(module):
             logger.addHandler(_HANDLER)
@@ -106,18 +109,18 @@ def _set_core(settings: LogSettings) -> None:
 
 
 def module_of(logger: str) -> str:
-    """Module of the log for a logger of Python."""
+    """Return the log module of a Python logger."""
     if logger.startswith(COMPILE):
         return "PT_COMPILE"
     return next((module for name, module in _MODULES.items() if logger.startswith(name)), "PT_BRIDGE")
 
 
 def log_recipe(name: str, text: Callable[[], str]) -> None:
-    """Write a compiled graph if settings of torch ask for it: ``TORCH_LOGS=hpu_recipes``, ``TORCH_TRACE``.
+    """Write the text of a compiled graph if ``TORCH_LOGS=hpu_recipes`` or ``TORCH_TRACE`` requests it.
 
     Args:
-        name: of the graph.
-        text: makes its text; called only if it goes somewhere.
+        name: name of the graph.
+        text: returns the text of the graph; called only if the text is written.
     """
     if torch_logging.log_registry.is_artifact(RECIPES):
         recipes = _recipes()
@@ -132,23 +135,27 @@ def log_recipe(name: str, text: Callable[[], str]) -> None:
 
 
 class _Handler(logging.Handler):
-    """Hands lines of Python's loggers to the log."""
+    """Forwards lines of Python loggers to the log."""
 
     core: ModuleType
     settings: LogSettings
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line; one that the module's level does not let through is dropped by the core."""
+        """Write a line. The core drops the line if the level of the log module does not let it through."""
         try:
             level = max((i for i, number in enumerate(PYTHON_LEVELS) if number <= record.levelno), default=0)
             module = module_of(record.name)
             self.core.write_log(module, level, self.format(record).removeprefix(f"[{module}] "))
         except Exception:
             self.handleError(record)
-        shown = logging.lastResort
-        # Without this handler Python would have shown it.
-        if shown and record.levelno >= shown.level and not _has_another_handler(record.name, self):
-            shown.handle(record)
+        last_resort = logging.lastResort
+        # Python would have printed this line if this handler did not exist.
+        if (
+            last_resort
+            and record.levelno >= last_resort.level
+            and not _has_another_handler(record.name, self)
+        ):
+            last_resort.handle(record)
 
 
 _HANDLER = _Handler()
@@ -157,7 +164,7 @@ _HANDLER = _Handler()
 def _has_another_handler(name: str, handler: logging.Handler) -> bool:
     logger: logging.Logger | None = logging.getLogger(name)
     while logger is not None:
-        if any(one is not handler for one in logger.handlers):
+        if any(candidate is not handler for candidate in logger.handlers):
             return True
         logger = logger.parent if logger.propagate else None
     return False
@@ -168,7 +175,8 @@ def _lowest(bits: int) -> int:
 
 
 def _register_with_torch() -> None:
-    # torch takes the lines of what it registers from the program's own handlers, so only if it is asked to.
+    # torch takes lines of registered loggers away from the program's own handlers, so register on request
+    # only.
     if os.environ.get(torch_logging.LOG_ENV_VAR) and not torch_logging.log_registry.is_log("hpu_backend"):
         torch_logging.register_log("hpu_backend", [COMPILE, f"{ROOT}.internal.fusion"])
         torch_logging.register_artifact(
@@ -184,6 +192,6 @@ def _recipes() -> logging.Logger:
 def _sum_up_fallbacks(core: ModuleType) -> None:
     counts = core.fallback_counts()
     if counts:
-        lines = [f"{count}\t{name}" for name, count in sorted(counts.items(), key=lambda one: -one[1])]
+        lines = [f"{count}\t{name}" for name, count in sorted(counts.items(), key=lambda item: -item[1])]
         text = "\n".join(["Frequency of op and op name that were executed on CPU:", *lines])
         core.write_log("PT_FALLBACK", LEVELS.index("debug"), text)

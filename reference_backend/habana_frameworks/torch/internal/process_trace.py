@@ -1,13 +1,15 @@
-"""The trace of a whole process that ``HABANA_PROFILE`` asks for, and the profile that a program drives.
+"""Record the trace of a whole process (``HABANA_PROFILE``), or of the part that the program selects.
 
 ``HABANA_PROFILE=1``, or the name of a template, records the device from the import of the bridge to the end
-of the process, into ``default_profiling[_rankR]_PID.json``, a Chrome trace, and a copy with the suffix
-``.hltv``. With ``profile_api`` and ``profile_api_light`` the program starts and stops (`utils.profiler`);
-``0`` switches the device's rows off, those of `torch.profiler` included (contract, 1.11).
+of
+the process. The trace is written to ``default_profiling[_rankR]_PID.json`` in Chrome's format, with a copy
+whose
+suffix is ``.hltv``. With ``profile_api`` or ``profile_api_light``, the program starts and stops the recording
+(`utils.profiler`). With ``0``, the device reports no rows, not even to `torch.profiler` (contract, 1.11).
 
-``HABANA_PROF_CONFIG`` names a JSON file. No public document describes the fields of the real one, so these
-are the simulator's own, and others are passed over: ``folder`` and ``name`` for the files, and ``rows``, the
-most rows that are kept.
+``HABANA_PROF_CONFIG`` is the path of a JSON file. The format of the real file is not public, so the simulator
+defines its own fields and ignores all others: ``folder`` and ``name`` of the files, and ``rows``, the maximum
+number of recorded rows.
 """
 
 from __future__ import annotations
@@ -29,49 +31,50 @@ _BY_PROGRAM = ("profile_api", "profile_api_light")
 
 @dataclass(frozen=True)
 class Files:
-    """The files for the traces of this process."""
+    """Folder and name of this process's trace files."""
 
     folder: Path
     name: str
 
     def paths(self) -> list[Path]:
-        """Name the files: of this process, and of its rank if it has one."""
+        """Return the paths of the JSON and hltv files, which contain the process id and, if set, the rank."""
         rank = os.environ.get("RANK", "")
         stem = f"{self.name}_rank{rank}_{os.getpid()}" if rank else f"{self.name}_{os.getpid()}"
         return [self.folder / f"{stem}.json", self.folder / f"{stem}.hltv"]
 
 
 class Profile:
-    """The profile of the process: one at a time."""
+    """The trace of this process. At most one recording runs at a time."""
 
     def __init__(self) -> None:
         self._recording: Recording | None = None
         self._files: Files | None = None
 
     def set_up(self) -> Files:
-        """Read ``HABANA_PROF_CONFIG``; a file that cannot be read costs a warning."""
+        """Read ``HABANA_PROF_CONFIG`` at the first call. Warn if the file cannot be read."""
         self._files = self._files or _configured()
         return self._files
 
     @property
     def is_running(self) -> bool:
-        """True while this process records."""
+        """Return whether this process is recording."""
         return self._recording is not None and self._recording.is_own
 
     def start(self) -> None:
-        """Start to record; if it records already, that goes on."""
+        """Start recording. If a recording is running, it continues."""
         self.set_up()
         if not self.is_running:
             self._recording = Recording()
 
     def stop(self, at_exit: bool = False) -> list[Path]:
-        """Stop, and write the files; without a start, or in a forked child, nothing happens.
+        """Stop recording and write the files. Do nothing if no recording runs or in a forked child.
 
         Args:
-            at_exit: do not wait for work that may never end, as a collective that no rank answers.
+            at_exit: wait a limited time only, because work may never finish (a collective that other ranks do
+                not join).
 
         Returns:
-            The files that were written.
+            The written files.
         """
         recording, self._recording = self._recording, None
         if recording is None or not recording.is_own:
@@ -87,12 +90,12 @@ PROFILE = Profile()
 
 
 def mode() -> str:
-    """``HABANA_PROFILE``, or ``profile_api_light`` if it is not set."""
+    """Return ``HABANA_PROFILE``, or ``profile_api_light`` if it is not set."""
     return os.environ.get("HABANA_PROFILE", "") or "profile_api_light"
 
 
 def start_if_requested() -> None:
-    """Set ``HABANA_PROFILE`` if it is not set, and record the whole process if it asks for that."""
+    """Set ``HABANA_PROFILE`` if it is not set, and start recording if it requests the whole process."""
     os.environ["HABANA_PROFILE"] = mode()
     if mode() not in ("0", *_BY_PROGRAM):
         PROFILE.start()
@@ -110,16 +113,17 @@ def _configured() -> Files:
     fields: dict[str, object] = {}
     if path:
         try:
-            found = json.loads(Path(path).read_text())
-            if not isinstance(found, dict):
-                raise ValueError("it holds no object")
-            fields = found
+            document = json.loads(Path(path).read_text())
+            if not isinstance(document, dict):
+                raise ValueError("the file does not contain a JSON object")
+            fields = document
             if "rows" in fields:
                 _C.set_trace_limit(fields["rows"])
         except (OSError, ValueError, TypeError) as error:
             warnings.warn(
-                f"HABANA_PROF_CONFIG={path!r} is not used ({error}): name a JSON file with folder, name "
-                "and rows",
+                f"HABANA_PROF_CONFIG={path!r} was ignored ({error}). Use a JSON file with the fields folder, "
+                "name "
+                "and rows.",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -1,4 +1,4 @@
-"""A stand-in for the recorder of the hardware's graph compiler, which a software device does not have."""
+"""Replacement of the recorder of the hardware's graph compiler, which a simulated device does not have."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """Refuse every name.
+    """Raise AttributeError for every name.
 
     Raises:
-        AttributeError: always; the message says which means there are instead.
+        AttributeError: always; the message names the replacement.
     """
     raise AttributeError(
         f"{__name__}.{name} would record calls of the hardware's graph compiler, which this device does not "

@@ -1,6 +1,6 @@
-"""Identity of a build of torch, as far as a core depends on it.
+"""Identify a build of torch, to choose a compiled core that fits it.
 
-setup.py loads this file by its path, so it imports the standard library only.
+setup.py loads this file by its path, so this file imports the standard library only.
 """
 
 from __future__ import annotations
@@ -13,23 +13,26 @@ _BINARIES = ("torch/include/", "torch/lib/")
 
 
 def key(version: str, cxx11_abi: bool, fork: bool) -> str:
-    """Name of the folder with the core for a build, also a Python name: ``torch2_13_abi1_fork``."""
+    """Return the folder name of the core for a torch build, for example ``torch2_13_abi1_fork``.
+
+    The name is also a valid Python identifier.
+    """
     major, minor = version.partition("+")[0].split(".")[:2]
     return f"torch{major}_{minor}_abi{int(cxx11_abi)}_{'fork' if fork else 'public'}"
 
 
 def binaries(torch_file: str, version: str) -> str | None:
-    """Digest of torch's headers and libraries, from the record of its wheel.
+    """Return a digest of torch's headers and libraries, computed from the RECORD file of its wheel.
 
     Args:
         torch_file: ``torch.__file__``.
         version: ``torch.__version__``.
 
     Returns:
-        The digest, or None if there is no record (torch built in its source tree).
+        The digest, or None if RECORD does not exist (torch was built in its source tree).
     """
     site = Path(torch_file).parent.parent
-    # PyPI's wheels have a local label in the version that torch gives and none in the metadata.
+    # On PyPI's wheels, ``torch.__version__`` has a local label that the metadata does not have.
     names = [f"torch-{name}.dist-info" for name in (version, version.partition("+")[0])]
     record = next((site / name / "RECORD" for name in names if (site / name / "RECORD").is_file()), None)
     if record is None:

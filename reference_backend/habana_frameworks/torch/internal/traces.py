@@ -1,4 +1,4 @@
-"""Traces of what the device did, in files that readers of Chrome traces open."""
+"""Record the work of the device and write it as Chrome trace files."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from typing import Any
 
 from habana_frameworks.torch import _C
 
-_PROCESS = 0  # of the device's rows; the program's own rows have its process id
+_PROCESS = 0  # process id of the device's rows; rows of the program have its real process id
 
 
 @dataclass(frozen=True)
 class Row:
-    """One piece of work of the device. Times are nanoseconds since 1970."""
+    """One piece of work that the device ran. Times are nanoseconds since 1970."""
 
     kind: str  # "kernel", "recipe", "copy", "collective", "event" or "wait"
     name: str
     stream: int
     start: int
     end: int
-    correlation: int  # number of the host's operator in torch's profiler, or 0
-    bytes: int | None  # read and written, if known
+    correlation: int  # number of the operator on the host in torch's profiler, or 0
+    bytes: int | None  # bytes read and written, or None if unknown
 
 
 @dataclass(frozen=True)
 class Trace:
-    """The rows of a recording in the order of their ends, and how many there were too many to keep."""
+    """The rows of a recording, in the order of their ends, and the number of rows dropped at the limit."""
 
     rows: list[Row]
     dropped: int
 
     def events(self) -> list[dict[str, Any]]:
-        """Give the rows as complete events of the Chrome trace format, behind the names of the streams."""
+        """Return the events of the Chrome trace format: names of the streams, then the rows."""
         named = [("process_name", 0, {"name": "hpu"}), ("process_labels", 0, {"labels": "HPU 0"})]
         for stream in sorted({row.stream for row in self.rows}):
             named.append(
@@ -64,7 +64,7 @@ class Trace:
         return events
 
     def write(self, path: Path) -> None:
-        """Write the Chrome trace to `path`, in a folder that is made if need be; a file there is replaced.
+        """Write the Chrome trace to `path`. Create the folder if needed, and replace an existing file.
 
         Raises:
             OSError: the file cannot be written.
@@ -87,7 +87,7 @@ class Trace:
 
 
 class Recording:
-    """A recording of the device, from its construction to `finish`. A forked child's has no rows."""
+    """A recording of the device, from construction to `finish`. In a forked child, it has no rows."""
 
     def __init__(self) -> None:
         self._recording = _C.TraceRecording()
@@ -95,20 +95,20 @@ class Recording:
 
     @property
     def is_own(self) -> bool:
-        """True if this process began it, and not the one that it was forked from."""
+        """Return whether this process started the recording, and not the process that forked it."""
         return self._process == os.getpid()
 
     def finish(self) -> Trace:
-        """Stop, and give the rows of the work that has run; a second call gives none."""
+        """Stop recording and return the rows of all finished work. A second call returns no rows."""
         rows, dropped = self._recording.end()
         return Trace([Row(*row) for row in rows], dropped)
 
 
 def write_or_warn(trace: Trace, paths: Iterable[Path]) -> list[Path]:
-    """Write the trace to the first path and copies to the others; warn once if that fails.
+    """Write the trace to the first path and copy the file to the other paths. Warn once on failure.
 
     Returns:
-        The files that are there now.
+        The files that were written.
     """
     written: list[Path] = []
     try:
@@ -120,8 +120,8 @@ def write_or_warn(trace: Trace, paths: Iterable[Path]) -> list[Path]:
             written.append(path)
     except OSError as error:
         warnings.warn(
-            f"the trace of the device cannot be written to {path} ({error}): name a folder that can be "
-            "written, with space left",
+            f"the trace of the device could not be written to {path} ({error}). Use a writable folder "
+            "with free space.",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""A profiler that keeps the device's rows in memory until the program asks for them."""
+"""A profiler that keeps the device's rows in memory until the program requests them."""
 
 from . import profiler
 

@@ -1,10 +1,10 @@
-"""Start, stop and flush.
+"""Start, stop and flush of the profiler.
 
-What is recorded is what `torch.profiler` shows of the device; nothing of the host is. The files are the
-simulator's own: ``low_overhead_profile_PID_N.json``, Chrome traces, in ``HABANA_LOGS`` or the current folder.
-``PT_HPU_ENABLE_LOP_TRACES_COLLECTION`` records the whole process into one; with
-``PT_HPU_ENABLE_LOP_METRICS_COLLECTION`` it leaves ``low_overhead_metrics_PID.json``: calls, microseconds and
-bytes by name.
+It records the device rows of `torch.profiler`, and nothing of the host. The files are the simulator's own:
+``low_overhead_profile_PID_N.json``, Chrome traces, in ``HABANA_LOGS`` or the current folder.
+``PT_HPU_ENABLE_LOP_TRACES_COLLECTION`` records the whole process in one file. With
+``PT_HPU_ENABLE_LOP_METRICS_COLLECTION``, the file ``low_overhead_metrics_PID.json`` has calls, microseconds
+and bytes by name.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _kept: list[Trace] = []
 
 
 def start() -> None:
-    """Start to record; if it records already, that goes on."""
+    """Start recording. If a recording is running, it continues."""
     global _recording
     if _recording is None or not _recording.is_own:
         _recording = Recording()
 
 
 def stop() -> None:
-    """Wait for the device and stop; the rows are kept for `flush`. Without a start nothing happens."""
+    """Wait for the device, stop, and keep the rows for `flush`. Does nothing if no recording runs."""
     global _recording
     recording, _recording = _recording, None
     if recording is not None and recording.is_own:
@@ -45,14 +45,14 @@ def flush() -> list[Path]:
     """Write a file for each stop since the last flush.
 
     Returns:
-        The files that were written.
+        The written files.
     """
     traces, _kept[:] = list(_kept), []
     return [path for trace in traces for path in write_or_warn(trace, [_path()])]
 
 
 def collect_if_requested() -> None:
-    """Record the whole process if a flag asks for its trace or its metrics."""
+    """Record the whole process if a flag requests its trace or its metrics."""
     traces = bool(bridge_config.value_of("PT_HPU_ENABLE_LOP_TRACES_COLLECTION"))
     metrics = bool(bridge_config.value_of("PT_HPU_ENABLE_LOP_METRICS_COLLECTION"))
     if traces or metrics:
@@ -60,7 +60,7 @@ def collect_if_requested() -> None:
 
 
 def _write_collected(recording: Recording, traces: bool, metrics: bool) -> None:
-    if not recording.is_own:  # a forked child's
+    if not recording.is_own:  # the recording of a forked child
         return
     hpu._finish_work()
     trace = recording.finish()
@@ -90,8 +90,9 @@ def _write_metrics(trace: Trace) -> None:
         path.write_text(json.dumps(totals, indent=1) + "\n")
     except OSError as error:
         warnings.warn(
-            f"the metrics of the device cannot be written to {path} ({error}): set HABANA_LOGS to a folder "
-            "that can be written to",
+            f"the metrics of the device could not be written to {path} ({error}). Set HABANA_LOGS to a "
+            "writable "
+            "folder.",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""Helpers that programs import from their modules."""
+"""Helper modules for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions of `utils.debug` by the name of the extension that holds them on hardware."""
+"""The functions of `utils.debug`, under the name of the extension that contains them on hardware."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ def __getattr__(name: str) -> Any:
     """Return a function of `utils.debug`.
 
     Raises:
-        AttributeError: there is no function of that name.
+        AttributeError: a function with this name does not exist.
     """
-    found = getattr(debug, name, None)
-    if found is None:
-        raise AttributeError(f"{__name__} holds the functions of utils.debug, and {name!r} is not one")
-    return found
+    function = getattr(debug, name, None)
+    if function is None:
+        raise AttributeError(f"{__name__} contains the functions of utils.debug, but not {name!r}")
+    return function

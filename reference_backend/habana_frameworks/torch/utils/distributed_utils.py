@@ -1,4 +1,4 @@
-"""Deprecated path of `habana_frameworks.torch.distributed.hccl.initialize_distributed_hpu`."""
+"""Deprecated import path of `habana_frameworks.torch.distributed.hccl.initialize_distributed_hpu`."""
 
 from __future__ import annotations
 

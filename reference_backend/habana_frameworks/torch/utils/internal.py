@@ -1,4 +1,4 @@
-"""The mode of the process, and a timer."""
+"""The lazy mode of the process, and a timer."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _logger = logging.getLogger(__name__)
 
 
 def lazy_only(function: Callable[..., Any]) -> Callable[..., None]:
-    """Decorator: outside lazy mode the function does nothing, and decorating it logs a warning.
+    """Decorator that makes a function do nothing outside lazy mode, with a logged warning.
 
-    In lazy mode the function runs; its result is dropped.
+    In lazy mode the function runs, and its result is ignored.
     """
     if not is_lazy():
-        _logger.warning("%s does nothing, since it is for lazy mode only", function.__qualname__)
+        _logger.warning("%s does nothing, because it is for lazy mode only", function.__qualname__)
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> None:
@@ -35,7 +35,7 @@ class Timer:
     """Context manager that measures wall time.
 
     Attributes:
-        elapsed: seconds between entering and leaving, 0.0 before.
+        elapsed: seconds between entry and exit; 0.0 before the exit.
     """
 
     def __init__(self) -> None:

@@ -6,13 +6,13 @@ from habana_frameworks.torch import hpu
 
 
 def is_habana_available() -> bool:
-    """Say whether there is a device."""
+    """Return whether a device exists."""
     return hpu.is_available()
 
 
 def load_habana_profiler() -> None:
-    """Load the profiler of the device. Does nothing more, since it is part of the core."""
+    """Do nothing: the profiler of the device is part of the core, which is already loaded."""
 
 
 def load_habana_module() -> None:
-    """Load the device. Does nothing more, since importing this module loads it."""
+    """Do nothing: importing this module has already loaded the device."""

@@ -1,7 +1,7 @@
-"""A profile of the device that the program starts and stops, in files of its process.
+"""Record a trace of the device between two calls, and write it to files of the process.
 
-The files are those of ``HABANA_PROFILE=1``: Chrome traces in the folder that ``HABANA_PROF_CONFIG`` names, or
-in the current one. Their fields are the simulator's own.
+The files are as for ``HABANA_PROFILE=1``: Chrome traces in the folder of ``HABANA_PROF_CONFIG``, or in the
+current folder. Their fields are the simulator's own.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from habana_frameworks.torch.internal.process_trace import PROFILE
 
 
 def _setup_profiler() -> None:
-    """Read the configuration now, rather than at the first start."""
+    """Read the configuration now, instead of at the first start."""
     PROFILE.set_up()
 
 
 def _start_profiler() -> None:
-    """Start to record what the device does."""
+    """Start recording the work of the device."""
     PROFILE.start()
 
 
 def _stop_profiler() -> list[Path]:
-    """Wait for the device, stop, and write the files.
+    """Wait for the device, stop recording, and write the files.
 
     Returns:
-        The files that were written; none if nothing was started.
+        The written files; an empty list if no recording was started.
     """
     return PROFILE.stop()

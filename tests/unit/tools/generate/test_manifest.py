@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conformance.plan.levels import manifest
-from conformance.plan.levels.manifest import Group, Statement
+from conformance.plan.levels.manifest import Group, ManifestProperty
 from tools.generate import manifest as generate
 
 
@@ -23,8 +23,8 @@ def test_the_check_says_that_it_drifted_and_how_to_mend_it(
     assert f"run '{manifest.COMMAND}'" in capsys.readouterr().out
 
 
-def _statement(*groups: Group, name: str = "value", kind: str = "operator") -> Statement:
-    return Statement(kind, name, "bringup", ("eager",), (), (), groups)
+def _statement(*groups: Group, name: str = "value", kind: str = "operator") -> ManifestProperty:
+    return ManifestProperty(kind, name, "bringup", ("eager",), (), (), groups)
 
 
 def test_since_and_until_are_what_was_seen() -> None:

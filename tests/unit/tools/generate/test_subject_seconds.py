@@ -18,7 +18,7 @@ def test_the_table_is_made_from_results(tmp_path: Path) -> None:
     assert table == {"schema": 1, "modes": {"eager": {"8": ["operator/a"], "0.0625": ["module/b"]}}}
     path = tmp_path / "seconds.json"
     path.write_text(json.dumps(table))
-    assert shards.table(path) == {"eager": {"operator/a": 8.0, "module/b": 0.0625}}
+    assert shards.recorded_seconds(path) == {"eager": {"operator/a": 8.0, "module/b": 0.0625}}
     for took in (0.07, 0.5, 1.3, 44.0, 1000.0):
         assert abs(subject_seconds.rounded(took) / took - 1) <= 0.2
 

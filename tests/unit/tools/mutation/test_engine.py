@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.device.compilation import compiled
+from conformance.device.compilation import compile_with_log
 from conformance.target.target import Target
 from tools.mutation.injectors import compiled_graphs
 from tools.mutation.injectors.injector import Counts
@@ -40,7 +40,7 @@ TARGET = Target(
 
 
 def result(function: Callable[..., Any], *inputs: Any) -> Any:
-    return compiled(TARGET, function)[0](*inputs)
+    return compile_with_log(TARGET, function)[0](*inputs)
 
 
 def added() -> Any:
@@ -73,7 +73,7 @@ def with_numbers() -> Any:
 
 
 def run_twice() -> Any:
-    call = compiled(TARGET, lambda x: x * 2)[0]
+    call = compile_with_log(TARGET, lambda x: x * 2)[0]
     return [call(torch.full((1,), value)).item() for value in (1.0, 2.0)]
 
 
@@ -132,6 +132,6 @@ def test_learning_sees_what_compiles() -> None:
 def test_what_the_suite_compiles_for_the_cpu_stays_right() -> None:
     planter = compiled_graphs.of(TARGET)
     planter.arm(Fault("compile::backend", "operator-dropped"))
-    on_the_cpu, _ = compiled(None, _add)
+    on_the_cpu, _ = compile_with_log(None, _add)
     assert on_the_cpu(torch.zeros(2)).tolist() == [1.0, 1.0]
     assert planter.disarm() == Counts(0, 0)

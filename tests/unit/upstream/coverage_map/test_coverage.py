@@ -11,7 +11,7 @@ from conformance.upstream.coverage_map import CoverageError, Method
 from tests.support import ROOT
 from tools.upstream_coverage import check, pages
 
-FOUND = {stem: coverage_map.methods(stem) for stem in coverage_map.stems()}
+FOUND = {stem: coverage_map.methods(stem) for stem in coverage_map.file_stems()}
 ALL = [method for listed in FOUND.values() for method in listed]
 
 

@@ -1,1 +1,1 @@
-"""Operators that a program writes."""
+"""User-defined operators."""

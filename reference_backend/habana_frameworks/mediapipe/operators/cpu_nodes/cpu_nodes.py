@@ -1,4 +1,4 @@
-"""The base of functions for `fn.MediaFunc`."""
+"""The base class of functions for `fn.MediaFunc`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 
 class media_function:
-    """A function of a pipeline: made once from the node's parameters, called for each batch."""
+    """A user-defined function of a pipeline: constructed once with parameters, called for each batch."""
 
     def __init__(self, params: dict[str, Any]) -> None:
-        """Take the parameters: shape, dtype, seed and those of a program's own."""
+        """Store the parameters: shape, dtype, seed and user-defined parameters."""
         self.params = params
 
     def __call__(self, *args: Any) -> Any:
         """Compute an array for a batch."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no __call__: define it, it returns a NumPy array"
+            f"{type(self).__name__} has no __call__. Define it to return a NumPy array."
         )

@@ -1,4 +1,4 @@
-"""Deprecated path of `habana_frameworks.torch.distributed.hccl`."""
+"""Deprecated import path of `habana_frameworks.torch.distributed.hccl`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Process groups: the core computes the collectives, gloo transports their data."""
+"""Process groups: the core computes the collectives, and gloo transports their data."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from .emulated import answer_for_peers, is_emulated, transport
 
 NAME = "hccl"
 
-#: Backends by the ranks and the timeout of their group, as long as the world of these groups exists.
+#: Backends by ranks and timeout of their group, as long as the default process group exists.
 _communicators: dict[tuple[Any, ...], dist.Backend] = {}
 
 
 def create(options: Any, backend_options: Any = None) -> dist.Backend:
-    """Make the backend of one process group.
+    """Return the backend of one process group.
 
-    With ``PT_ENABLE_COMM_GROUP_CACHE=1`` groups of the same ranks and timeout share one backend, and so the
-    order of their collectives; otherwise each group has its own, as torch promises.
+    With ``PT_ENABLE_COMM_GROUP_CACHE=1``, groups with the same ranks and timeout share a backend, and
+    therefore the order of their collectives. Otherwise each group has its own backend, as torch requires.
 
     Args:
         options: torch's `DistributedBackendOptions`: store, rank, size and timeout of the group.
-        backend_options: not used; hccl has none.
+        backend_options: not used; hccl has no options.
 
     Raises:
         RuntimeError: gloo cannot connect the ranks within the timeout.
     """
-    if not dist.is_initialized():  # a world has ended
+    if not dist.is_initialized():  # the earlier default process group was destroyed
         _communicators.clear()
         operators.forget()
-    ranks = options.global_ranks_in_group or range(options.group_size)  # none: those of the world
+    ranks = options.global_ranks_in_group or range(options.group_size)  # no list means all ranks
     key = (tuple(ranks), options.timeout)
     operators.number(options.group_id)
     flight_recorder.watch_if_requested()
@@ -53,7 +53,7 @@ def _connected(options: Any) -> dist.Backend:
         answer_for_peers(group, options.group_rank, options.group_size)
         alone = transport(options.group_rank, options.group_size)
         return _C.create_hccl(alone, group, options.group_rank, options.group_size, options.timeout)
-    # Keys of gloo's own meeting beside those of the roll call.
+    # Separates the store keys of gloo from the keys of the missing-rank report.
     store = dist.PrefixStore("gloo", options.store)
     gloo = dist.ProcessGroupGloo(store, options.group_rank, options.group_size, timeout=options.timeout)
     return _C.create_hccl(

@@ -1,14 +1,14 @@
-"""Ranks without peers: ``PT_HPU_EMULATE_DISTRIBUTED=1`` lets one rank of a job of any size run alone.
+"""Emulated peers: with ``PT_HPU_EMULATE_DISTRIBUTED=1``, one rank of a job of any size runs alone.
 
-``PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK=1`` does the same for a process that no launcher has given a number:
-it is rank 0.
+``PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK=1`` has the same effect for a process without a rank from a launcher:
+the process is rank 0.
 
-No process is waited for, not even to meet. Another backend than hccl is an error at the start; a later group
-of one (`torch.distributed.new_group`) waits for its peers.
+The process does not wait for other processes, not even at the start. A backend other than hccl raises an
+error at the start; a later group with another backend (`torch.distributed.new_group`) waits for its peers.
 
-A collective does what this rank does in it: what it gathers is copies of its own part, what it reduces is its
-own value, what it receives stays as it was. The checks of arguments, the order behind the device's work and
-the timeouts are those of hccl; shapes and times of a program can be tried, its losses mean nothing.
+A collective uses only the data of this rank: it gathers copies of its own part, reduces its own value, and
+leaves received tensors unchanged. Argument checks, ordering with the device's work and timeouts are as for
+hccl. Shapes and times of a program can be tested this way; its losses are meaningless.
 """
 
 from __future__ import annotations
@@ -29,25 +29,26 @@ _waits_for_none = False
 
 
 def is_emulated() -> bool:
-    """Say whether ``PT_HPU_EMULATE_DISTRIBUTED`` or its ``_SINGLE_RANK`` is set."""
+    """Return whether ``PT_HPU_EMULATE_DISTRIBUTED`` or its ``_SINGLE_RANK`` variant is set."""
     return bool(bridge_config.value_of("PT_HPU_EMULATE_DISTRIBUTED")) or _is_the_first()
 
 
 def _is_the_first() -> bool:
-    """Say whether the process is rank 0, whatever a launcher says."""
+    """Return whether the process is rank 0, regardless of the launcher."""
     return bool(bridge_config.value_of("PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK"))
 
 
 def transport(rank: int, size: int) -> Any:
-    """Transport that copies what this rank has to itself, in place of gloo.
+    """Return a transport that copies this rank's data to itself, in place of gloo.
 
     Raises:
-        RuntimeError: this build of torch has no such transport.
+        RuntimeError: this build of torch does not have the transport.
     """
     fake = getattr(_distributed_c10d, "FakeProcessGroup", None)
     if fake is None:
         raise RuntimeError(
-            "PT_HPU_EMULATE_DISTRIBUTED needs torch's FakeProcessGroup, which this build lacks: unset it"
+            "PT_HPU_EMULATE_DISTRIBUTED needs torch's FakeProcessGroup, which this build does not have. "
+            "Unset the variable."
         )
     if hasattr(fake, "_create_internal"):
         return fake._create_internal(rank, size, fake.Options())
@@ -55,14 +56,14 @@ def transport(rank: int, size: int) -> Any:
 
 
 def answer_for_peers(store: Any, rank: int, size: int) -> None:
-    """Write into the group's store what peers write before the first collective: no shared memory."""
+    """Write the store entries of the peers that the first collective reads: no shared memory."""
     for peer in range(size):
         if peer != rank:
             store.set(f"shared/surroundings/{peer}", "none")
 
 
 def let_ranks_start_alone() -> None:
-    """Make `torch.distributed.init_process_group` wait for no one while ranks are emulated."""
+    """Make `torch.distributed.init_process_group` not wait for peers while they are emulated."""
     global _waits_for_none
     if is_emulated() and not _waits_for_none:
         _waits_for_none = True
@@ -76,18 +77,18 @@ def _starting_alone(original: Callable[..., Any]) -> Callable[..., Any]:
         if not is_emulated():
             original(backend, *args, **kwargs)
             return
-        given = signature.bind(backend or "hccl", *args, **kwargs).arguments
-        if str(given["backend"]) not in ("hccl", "hpu:hccl"):
+        arguments = signature.bind(backend or "hccl", *args, **kwargs).arguments
+        if str(arguments["backend"]) not in ("hccl", "hpu:hccl"):
             raise ValueError(
-                f"PT_HPU_EMULATE_DISTRIBUTED runs a rank of hccl alone, and {given['backend']!r} would wait "
-                "for its peers: use backend='hccl', or unset the variable"
+                f"PT_HPU_EMULATE_DISTRIBUTED emulates the peers of hccl, but {arguments['backend']!r} would wait "
+                "for its peers. Use backend='hccl', or unset the variable."
             )
-        given.pop("init_method", None)
-        sizes = {name: given[name] for name in ("world_size", "rank") if given.get(name, -1) >= 0}
+        arguments.pop("init_method", None)
+        sizes = {name: arguments[name] for name in ("world_size", "rank") if arguments.get(name, -1) >= 0}
         if _is_the_first():
             sizes["rank"] = 0
         size, rank, _ = initialize_distributed_hpu(**sizes)
-        given.update(store=dist.HashStore(), world_size=size, rank=max(rank, 0))
-        original(**given)
+        arguments.update(store=dist.HashStore(), world_size=size, rank=max(rank, 0))
+        original(**arguments)
 
     return init_process_group

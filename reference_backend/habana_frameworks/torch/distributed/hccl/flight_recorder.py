@@ -1,9 +1,9 @@
-"""The flight recorder of hccl: the latest collectives of each rank, in the form that ``torchfrtrace`` reads.
+"""The flight recorder of hccl: the latest collectives of each rank, in the format of ``torchfrtrace``.
 
-Each process keeps its latest collectives (``TORCH_FR_BUFFER_SIZE``, 2000; 0 keeps none) with sizes, dtypes,
-state, times and the stack of Python. `dump` writes them to PREFIX and the rank; with
-``TORCH_FR_DUMP_ON_TIMEOUT=1`` (older name ``TORCH_NCCL_DUMP_ON_TIMEOUT``) a process does so once, when a
-collective has failed. The prefix is ``TORCH_FR_DUMP_TEMP_FILE`` (older name
+Each process records its latest collectives (``TORCH_FR_BUFFER_SIZE``, default 2000; 0 disables) with sizes,
+dtypes, state, times and the Python stack. `dump` writes them to a file whose name is a prefix and the rank.
+With ``TORCH_FR_DUMP_ON_TIMEOUT=1`` (older name ``TORCH_NCCL_DUMP_ON_TIMEOUT``), a process writes the file
+once, after a collective has failed. The prefix is ``TORCH_FR_DUMP_TEMP_FILE`` (older name
 ``TORCH_NCCL_DEBUG_INFO_TEMP_FILE``), by default ``hccl_trace_rank_`` in the folder for temporary files.
 """
 
@@ -26,9 +26,9 @@ from habana_frameworks.torch import _C
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-#: Of the form that torch's tools read.
+#: Version of the format that torch's tools read.
 VERSION = "2.10"
-#: Seconds between two looks for collectives that have failed.
+#: Seconds between two checks for failed collectives.
 PERIOD = 0.2
 
 _NAMES = {
@@ -52,14 +52,14 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class _World:
-    """Rank and groups for a record, which may be written when the groups are gone."""
+    """Rank and groups for a record, which may be written after the groups were destroyed."""
 
     rank: int
     groups: dict[str, dict[str, str]]
 
 
 def record() -> dict[str, Any]:
-    """Return the record of this process, as torch's tools take it: entries, groups and their states."""
+    """Return the record of this process in the format of torch's tools: entries, groups and group states."""
     return _record(_groups())
 
 
@@ -78,17 +78,17 @@ def dump(prefix: str | None = None) -> Path:
     """Write the record of this process.
 
     Args:
-        prefix: of the file's path; the rank comes behind it.
+        prefix: prefix of the file's path, followed by the rank.
 
     Returns:
         The file.
 
     Raises:
-        OSError: it cannot be written.
-        RuntimeError: there is no process group, and so no rank.
+        OSError: the file cannot be written.
+        RuntimeError: no process group exists, so the rank is unknown.
     """
     if not dist.is_initialized():
-        raise RuntimeError("there is no process group whose collectives were recorded: initialise one first")
+        raise RuntimeError("no process group exists. Initialise a process group first.")
     return _write(_world(), prefix)
 
 
@@ -106,7 +106,7 @@ def _write(world: _World, prefix: str | None = None) -> Path:
 
 
 def watch_if_requested() -> None:
-    """Start to look for collectives that fail, if the environment asks for a dump then."""
+    """Start checking for failed collectives if the environment requests a dump on failure."""
     if not any(_is_on(name) for name in ("TORCH_FR_DUMP_ON_TIMEOUT", "TORCH_NCCL_DUMP_ON_TIMEOUT")):
         return
     global _watcher
@@ -117,7 +117,7 @@ def watch_if_requested() -> None:
 
 
 class _Watcher(threading.Thread):
-    """Dumps once, soon after a collective has failed."""
+    """Writes the record once, soon after a collective has failed."""
 
     def __init__(self) -> None:
         super().__init__(name="hccl-flight-recorder", daemon=True)
@@ -133,7 +133,7 @@ class _Watcher(threading.Thread):
             self.look()
 
     def look(self) -> None:
-        """Dump if a collective has failed. The groups may be gone by then, or go meanwhile."""
+        """Write the record if a collective has failed. The groups may already be destroyed."""
         with self._lock:
             with contextlib.suppress(RuntimeError, ValueError, KeyError):
                 if dist.is_initialized():
@@ -145,8 +145,8 @@ class _Watcher(threading.Thread):
                 _write(self._world)
             except OSError as error:
                 warnings.warn(
-                    f"the flight record cannot be written to {_prefix()}{self._world.rank} ({error}): give "
-                    "TORCH_FR_DUMP_TEMP_FILE a prefix in a folder that can be written, with space left",
+                    f"the flight record could not be written to {_prefix()}{self._world.rank} ({error}). Set "
+                    "TORCH_FR_DUMP_TEMP_FILE to a prefix in a writable folder with free space.",
                     RuntimeWarning,
                     stacklevel=1,
                 )
@@ -185,7 +185,7 @@ def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
         "input_dtypes": row["input_dtypes"],
         "output_sizes": row["output_sizes"],
         "output_dtypes": row["output_dtypes"],
-        # One that has failed was never completed, as far as the ranks are concerned.
+        # For the ranks, a failed collective was never completed.
         "state": "completed" if done and not row["failed"] else "started" if begun else "scheduled",
         "timeout_ms": row["timeout_ms"],
         "is_p2p": row["peer"] is not None,

@@ -1,7 +1,8 @@
-"""Collectives as operators of ``torch.ops.hccl``, which name their group by a number.
+"""Collectives as operators of ``torch.ops.hccl``, which identify their group by a number.
 
-The number of a group is its place in the order in which this process made the groups of hccl; the world's is
-0. Work is done in the order of the current stream, as by `torch.distributed`; the host does not wait.
+The number of a group is its index in the order in which this process created hccl groups; the default group
+has the number 0. Work runs in the order of the current stream, as with `torch.distributed`; the host does not
+wait.
 """
 
 from __future__ import annotations
@@ -25,55 +26,56 @@ reduce_scatter_out(Tensor input_tensor, int reduceOp, int comm_id, Tensor(a!) ou
 send_(Tensor(a!) tensor, int dst_rank, int tag, int comm_id) -> Tensor(a!)
 """
 
-#: Names of groups; their places are the numbers.
+#: Names of the groups. The index of a name is the number of the group.
 _groups: list[str] = []
 _libraries: list[torch.library.Library] = []
 
 
 def number(group: str) -> None:
-    """Give the group of a name the next number."""
+    """Assign the next number to a group."""
     _groups.append(group)
 
 
 def forget() -> None:
-    """Begin at 0 again, as a world has ended."""
+    """Restart the numbers at 0, because the default process group was destroyed."""
     _groups.clear()
 
 
 def comm_id(group: dist.ProcessGroup | None = None) -> int:
-    """Return the number of a group, of the world by default.
+    """Return the number of a group, by default of the default group.
 
     Raises:
         ValueError: the group has no hccl backend.
     """
     name = (group if group is not None else dist.distributed_c10d._get_default_group()).group_name
     if name not in _groups:
-        raise ValueError(f"the process group {name!r} has no hccl backend: make it with backend='hccl'")
+        raise ValueError(f"the process group {name!r} has no hccl backend. Create it with backend='hccl'.")
     return _groups.index(name)
 
 
 def _backend(comm_id: int) -> Any:
     if not 0 <= comm_id < len(_groups):
         raise RuntimeError(
-            f"there is no hccl group {comm_id}: use a number of distributed.hccl.operators.comm_id"
+            f"hccl group {comm_id} does not exist. Use a number that distributed.hccl.operators.comm_id "
+            "returned."
         )
     group = dist.distributed_c10d._resolve_process_group(_groups[comm_id])
     return group._get_backend(torch.device("hpu"))
 
 
 def _reduction(number: int) -> Any:
-    """The reduction of a number, which is that of torch's ``ReduceOp``."""
+    """Return the reduction with a number of torch's ``ReduceOp``."""
     return dist.ReduceOp(dist.ReduceOp.RedOpType(number))
 
 
 def allgather_out(input_tensor: torch.Tensor, comm_id: int, output_tensor: torch.Tensor) -> torch.Tensor:
-    """Gather the tensors of all ranks, one after the other."""
+    """Concatenate the tensors of all ranks."""
     _backend(comm_id)._allgather_base(output_tensor, input_tensor, c10d.AllgatherOptions()).wait()
     return output_tensor
 
 
 def allreduce_(tensor: torch.Tensor, reduceOp: int, comm_id: int) -> torch.Tensor:
-    """Reduce the tensors of all ranks, on each."""
+    """Reduce the tensors of all ranks, with the result on each rank."""
     options = c10d.AllreduceOptions()
     options.reduceOp = _reduction(reduceOp)
     _backend(comm_id).allreduce([tensor], options).wait()
@@ -87,7 +89,7 @@ def alltoall_out(
     inputSplitSizes: Sequence[int],
     output_tensor: torch.Tensor,
 ) -> torch.Tensor:
-    """Send each rank its part, of the given sizes or of equal ones."""
+    """Send each rank its part, with the given sizes or with equal sizes."""
     _backend(comm_id).alltoall_base(
         output_tensor, input_tensor, list(outputSplitSizes), list(inputSplitSizes), c10d.AllToAllOptions()
     ).wait()
@@ -95,7 +97,7 @@ def alltoall_out(
 
 
 def broadcast_(tensor: torch.Tensor, root_rank: int, comm_id: int) -> torch.Tensor:
-    """Copy one rank's tensor to all."""
+    """Copy one rank's tensor to all ranks."""
     options = c10d.BroadcastOptions()
     options.rootRank, options.rootTensor = root_rank, 0
     _backend(comm_id).broadcast([tensor], options).wait()
@@ -109,7 +111,7 @@ def recv_(tensor: torch.Tensor, src_rank: int, tag: int, comm_id: int) -> torch.
 
 
 def reduce_(tensor: torch.Tensor, dst_rank: int, reduceOp: int, comm_id: int) -> torch.Tensor:
-    """Reduce the tensors of all ranks, on one."""
+    """Reduce the tensors of all ranks, with the result on one rank."""
     options = c10d.ReduceOptions()
     options.rootRank, options.reduceOp = dst_rank, _reduction(reduceOp)
     _backend(comm_id).reduce([tensor], options).wait()
@@ -119,7 +121,7 @@ def reduce_(tensor: torch.Tensor, dst_rank: int, reduceOp: int, comm_id: int) ->
 def reduce_scatter_out(
     input_tensor: torch.Tensor, reduceOp: int, comm_id: int, output_tensor: torch.Tensor
 ) -> torch.Tensor:
-    """Reduce the tensors of all ranks, and leave each one part."""
+    """Reduce the tensors of all ranks, with one part of the result on each rank."""
     options = c10d.ReduceScatterOptions()
     options.reduceOp = _reduction(reduceOp)
     _backend(comm_id)._reduce_scatter_base(output_tensor, input_tensor, options).wait()
@@ -133,8 +135,8 @@ def send_(tensor: torch.Tensor, dst_rank: int, tag: int, comm_id: int) -> torch.
 
 
 _KERNELS: dict[str, Callable[..., torch.Tensor]] = {
-    one.__name__: one
-    for one in (
+    function.__name__: function
+    for function in (
         *(allgather_out, allreduce_, alltoall_out, broadcast_),
         *(recv_, reduce_, reduce_scatter_out, send_),
     )
@@ -155,7 +157,7 @@ def register() -> None:
 
 
 def _written_by(name: str) -> Callable[..., torch.Tensor]:
-    """Kernel for tensors without values: it returns the tensor that the operator writes."""
+    """Return the Meta kernel of an operator, which returns the tensor that the operator writes."""
     if name.endswith("_out"):
         return lambda *arguments: arguments[-1]
     return lambda *arguments: arguments[0]

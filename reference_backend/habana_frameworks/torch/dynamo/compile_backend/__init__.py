@@ -1,13 +1,13 @@
-"""``torch.compile(backend="hpu_backend")``.
+"""The backend of ``torch.compile(backend="hpu_backend")``.
 
 ::
 
     Dynamo -> AOTAutograd -> FX graph of aten operators on fake hpu tensors       backends, compilers
-      -> passes: tidy up, place each node, cut into clusters                      passes, shared_layer
+      -> passes: simplify, place each node, partition into clusters               passes, recipe_support
       -> a recipe for each cluster: fused (Inductor's C++) or interpreted         fused, interpreted
-      -> one boxed callable that runs recipes and, between them, calls            schedule
+      -> one boxed callable that runs the recipes and the calls between them      schedule
 
-Importing this package imports nothing of Dynamo or Inductor; its modules come with the first compilation.
+Importing this package does not import Dynamo or Inductor. Its modules are imported at the first compilation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The nodes of a graph that may share memory."""
+"""Find the nodes of a graph that may share memory."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from .recipe_support import is_arithmetic
 
 aten = torch.ops.aten
 
-#: Operators whose result shares memory with their input although their schema does not say so.
+#: Operators whose result shares memory with their input although the schema does not declare it.
 _SILENT = frozenset({aten._unsafe_view.default})
-#: Operators that address the storage of a tensor rather than its elements.
+#: Operators that use the storage of a tensor rather than its elements.
 _ADDRESSING = frozenset({aten.as_strided, aten.as_strided_copy, aten.as_strided_scatter, aten.as_strided_})
 
 
 class Aliases:
-    """Sets of nodes that may share memory: a node, its views, their views, and what is written through them.
+    """Sets of nodes that may share memory: a node, its views, their views, and results of in-place writes.
 
-    Fake values alone do not tell. A pass that lets one node take the memory of another leaves the fake values
-    of its views as they are, and a fake tensor knows nothing of an operator that may return its input.
-    A pass that makes nodes share memory calls `join`.
+    Fake values are not sufficient. A pass that lets one node reuse the memory of another does not change the
+    fake values
+    of the views. Fake tensors also do not show that an operator may return its input. A pass that makes nodes
+    share
+    memory must call `join`.
 
     Args:
-        graph: the nodes; those that are added later are not known.
+        graph: the graph. Nodes that are added later are not included.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -47,15 +49,15 @@ class Aliases:
                 self.join(node, source)
 
     def of(self, node: Node) -> set[Node]:
-        """Nodes that may share memory with a node, which is one of them."""
+        """Return the nodes that may share memory with a node, including the node."""
         return self._sets[node]
 
     def share(self, first: Node, second: Node) -> bool:
-        """Say whether two nodes may share memory."""
+        """Return whether two nodes may share memory."""
         return self._sets[first] is self._sets[second]
 
     def join(self, first: Node, second: Node) -> None:
-        """Note that two nodes share memory."""
+        """Record that two nodes share memory."""
         small, large = sorted((self._sets[first], self._sets[second]), key=len)
         if small is large:
             return
@@ -64,11 +66,11 @@ class Aliases:
             self._sets[node] = large
 
     def remove(self, node: Node) -> None:
-        """Forget a node that the graph no longer has."""
+        """Remove a node that is no longer in the graph."""
         self._sets.pop(node).discard(node)
 
     def are_addressed(self, node: Node) -> bool:
-        """Say whether the storage behind a node is addressed, so that another one cannot take its place."""
+        """Return whether an operator addresses the storage of a node, which then cannot be replaced."""
         users = (user for alias in self.of(node) for user in alias.users)
         return any(getattr(user.target, "overloadpacket", None) in _ADDRESSING for user in users)
 
@@ -77,7 +79,7 @@ class Aliases:
             return
         if node.target is operator.getitem:
             source = node.args[0]
-            # The tensors of a list are apart unless they are views of what the list was made from.
+            # The tensors of a list do not share memory, unless they are views of the operator's input.
             if isinstance(source, Node) and len(self._sets[source]) > 1:
                 yield source
             return
@@ -85,7 +87,7 @@ class Aliases:
 
 
 def possible_bases(node: Node) -> list[Node]:
-    """Arguments of a call with which its result may share memory."""
+    """Return the arguments of a call with which its result may share memory."""
     target = node.target
     if not isinstance(target, OpOverload):
         return [] if is_arithmetic(target) else node.all_input_nodes
@@ -99,7 +101,7 @@ def possible_bases(node: Node) -> list[Node]:
 
 
 def is_view(node: Node) -> bool:
-    """Say whether a node is one tensor that may share memory with an argument, and writes nothing."""
+    """Return whether a node is a single tensor that may share memory with an argument, and writes nothing."""
     if node.op != "call_function" or is_mutating(node) or not isinstance(value_of(node), torch.Tensor):
         return False
     if not isinstance(node.target, OpOverload):
@@ -108,7 +110,7 @@ def is_view(node: Node) -> bool:
 
 
 def written_by(node: Node) -> list[Node]:
-    """Arguments that a node writes to."""
+    """Return the arguments that a node writes to."""
     if not is_mutating(node):
         return []
     return _nodes_of(node, lambda argument: argument.alias_info is not None and argument.alias_info.is_write)
@@ -116,10 +118,10 @@ def written_by(node: Node) -> list[Node]:
 
 @functools.cache
 def promises_nothing(target: OpOverload) -> bool:
-    """Say whether an operator may return an argument without a word of it in its schema.
+    """Return whether an operator may return an argument although its schema does not declare it.
 
-    A composite operator such as dropout may, a reference such as ``prims::device_put``, and
-    ``_c10d_functional::wait_tensor``; operators of ATen with kernels of their own may not.
+    This applies to composite operators such as dropout, references such as ``prims::device_put``, and
+    ``_c10d_functional::wait_tensor``. It does not apply to ATen operators with their own kernels.
     """
     if target.namespace != "aten":
         return True
@@ -128,19 +130,19 @@ def promises_nothing(target: OpOverload) -> bool:
 
 
 def _nodes_of(node: Node, accepts: Any) -> list[Node]:
-    """Nodes in the arguments that `accepts` takes."""
-    found: list[Node] = []
+    """Return the nodes in the arguments for which `accepts` returns True."""
+    nodes: list[Node] = []
     for position, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
         if not accepts(argument):
             continue
-        given = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name)
-        leaves = given if isinstance(given, list | tuple) else [given]
-        found += [leaf for leaf in leaves if isinstance(leaf, Node)]
-    return found
+        value = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name)
+        leaves = value if isinstance(value, list | tuple) else [value]
+        nodes += [leaf for leaf in leaves if isinstance(leaf, Node)]
+    return nodes
 
 
 def _storage_of_constant(node: Node) -> int | None:
-    # Two names may stand for one tensor.
+    # Two attribute names may refer to the same tensor.
     root = node.graph.owning_module
     value = None if root is None else attrgetter(str(node.target))(root)
     if isinstance(value, torch.Tensor) and value.layout == torch.strided:
@@ -149,7 +151,7 @@ def _storage_of_constant(node: Node) -> int | None:
 
 
 def writes_to_inputs(module: GraphModule) -> bool:
-    """Say whether a node of the graph writes into memory of its inputs or attributes."""
+    """Return whether a node of the graph writes to memory of the graph's inputs or attributes."""
     aliases = Aliases(module.graph)
     written = {argument for node in module.graph.nodes for argument in written_by(node)}
     return any(alias.op in ("placeholder", "get_attr") for node in written for alias in aliases.of(node))

@@ -1,4 +1,4 @@
-"""The backend itself: from a Dynamo graph to a callable, through AOTAutograd."""
+"""The backend: compile a Dynamo graph to a callable, through AOTAutograd."""
 
 from __future__ import annotations
 
@@ -27,25 +27,26 @@ def hpu_backend(
     options: dict[str, Any] | None = None,
     mode: str | None = None,
 ) -> Callable[..., Any]:
-    """Compile a Dynamo graph for hpu. ``torch.compile(..., backend="hpu_backend")`` calls it.
+    """Compile a Dynamo graph for hpu. ``torch.compile(..., backend="hpu_backend")`` calls this function.
 
     Args:
         graph_module: the graph.
-        example_inputs: its inputs, fake or real, and symbolic sizes.
+        example_inputs: fake or real inputs of the graph, and symbolic sizes.
         options: options of `config` for this compilation.
-        mode: as `torch.compile` passes it; the backend has one mode and ignores it, with a warning.
+        mode: as `torch.compile` passes it. The backend has one mode and ignores the argument, with a warning.
 
     Raises:
         RuntimeError: ``PT_HPU_DISALLOW_TORCH_COMPILE`` is set, or an option is unknown.
-        AssertionError: an option has an invalid value; or an operator would have to run outside a recipe and
+        AssertionError: an option has an invalid value, or an operator would have to run outside a recipe
+            while
             ``use_eager_fallback`` is off.
     """
     if env_bool("PT_HPU_DISALLOW_TORCH_COMPILE", False):
         raise RuntimeError(
-            "torch.compile is switched off by PT_HPU_DISALLOW_TORCH_COMPILE: unset it, or run eagerly"
+            "torch.compile is disabled by PT_HPU_DISALLOW_TORCH_COMPILE. Unset it, or run eagerly."
         )
     if mode:
-        logger.warning("mode=%r changes nothing: hpu_backend has one mode", mode)
+        logger.warning("mode=%r has no effect, because hpu_backend has one mode", mode)
     settings = from_compile(config, options)
     is_dynamic = any(isinstance(value, torch.SymInt) for value in example_inputs)
     executable = recipe_kind.choose(settings, is_dynamic)

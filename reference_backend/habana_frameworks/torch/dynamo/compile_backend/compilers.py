@@ -1,4 +1,4 @@
-"""Compilers that AOTAutograd calls: each runs the passes over one graph and returns a boxed callable."""
+"""The compilers that AOTAutograd calls: each runs the passes on one graph and returns a boxed callable."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _numbers = itertools.count()
 
 
 class GraphCompiler:
-    """Compiles the forward, backward or inference graph that AOTAutograd makes of one Dynamo graph.
+    """Compiles the forward, backward or inference graph that AOTAutograd creates from one Dynamo graph.
 
     Args:
         settings: the options, which also apply to a backward graph that is compiled later.
         executable: ``fused``, ``interpreted`` or ``calls``.
-        fake_mode: of the graph's inputs.
-        dynamo_graph: the graph that Dynamo made.
+        fake_mode: fake mode of the graph's inputs.
+        dynamo_graph: the graph of Dynamo.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class GraphCompiler:
         self._fake_mode = fake_mode
         self._dynamo_graph = dynamo_graph
         self._number = next(_numbers)
-        # Counted now: freezing may drop the contents of Dynamo's graph.
+        # Counted here, because freezing may remove the contents of Dynamo's graph.
         self._num_outputs = len(torch.utils._pytree.tree_leaves(_output(dynamo_graph).args))
 
     def partition(self, joint: GraphModule, inputs: Sequence[Any], **arguments: Any) -> Any:
-        """Divide a joint graph into forward and backward graph."""
+        """Partition a joint graph into a forward and a backward graph."""
         if not self._fused:
             parts = min_cut_rematerialization_partition(joint, inputs, **arguments)
         else:
@@ -57,7 +57,7 @@ class GraphCompiler:
         return parts
 
     def forward(self, graph: GraphModule, inputs: Sequence[Any]) -> Boxed:
-        """Compile a forward graph; what it saves for the backward graph may get other strides."""
+        """Compile a forward graph. Values saved for the backward graph may have different strides."""
         first = 0
         context = TracingContext.try_get()
         if context is not None and context.fw_metadata is not None:
@@ -69,23 +69,23 @@ class GraphCompiler:
         return self._compile("backward", graph, inputs, None)
 
     def inference(self, graph: GraphModule, inputs: Sequence[Any]) -> Boxed:
-        """Compile a graph without gradients; with ``use_graph_freezing`` its parameters become constants."""
+        """Compile a graph without gradients. ``use_graph_freezing`` makes its parameters constants."""
         if self._fused:
             with inductor.virtual_fake_mode(self._fake_mode):
                 graph = inductor.joint_passes(graph, bool(self._settings["joint_graph_constant_folding"]))
         if not self._settings["use_graph_freezing"] or torch.is_grad_enabled():
             return self._compile("inference", graph, inputs, None)
         discard = bool(self._settings["discard_frozen_params"])
-        graph, kept = inductor.freeze(self._dynamo_graph, graph, inputs, discard)
+        graph, input_positions = inductor.freeze(self._dynamo_graph, graph, inputs, discard)
         constants = len({node.target for node in graph.graph.nodes if node.op == "get_attr"})
         _check_constants(constants)
         if not constants and _takes_parameters(self._dynamo_graph):
             logger.warning(
-                "use_graph_freezing made no constants, since Dynamo hands parameters over as inputs: set "
-                "torch._inductor.config.freezing = True before the first call"
+                "use_graph_freezing created no constants, because Dynamo passes parameters as inputs. Set "
+                "torch._inductor.config.freezing = True before the first call."
             )
-        run = self._compile("inference", graph, [inputs[i] for i in kept], None, frozen=True)
-        return _with_inputs(run, kept)
+        run = self._compile("inference", graph, [inputs[i] for i in input_positions], None, frozen=True)
+        return _with_inputs(run, input_positions)
 
     def _compile(
         self,
@@ -95,7 +95,7 @@ class GraphCompiler:
         visible: Sequence[int] | None,
         frozen: bool = False,
     ) -> Boxed:
-        """Run the passes; `visible`: positions of outputs whose strides the caller relies on, default all."""
+        """Run the passes. `visible`: positions of outputs whose strides the caller uses; None means all."""
         start = time.perf_counter()
         outputs = _output(graph).args[0]
         name = f"graph_{self._number}_{kind}"
@@ -123,15 +123,16 @@ class GraphCompiler:
 
 
 def _takes_parameters(dynamo_graph: GraphModule) -> bool:
-    given = (node.meta.get("example_value") for node in dynamo_graph.graph.nodes if node.op == "placeholder")
-    return any(isinstance(value, torch.nn.Parameter) for value in given)
+    values = (node.meta.get("example_value") for node in dynamo_graph.graph.nodes if node.op == "placeholder")
+    return any(isinstance(value, torch.nn.Parameter) for value in values)
 
 
-def _check_constants(found: int) -> None:
+def _check_constants(constant_count: int) -> None:
     wanted = bridge_config.value_of("PT_HPU_CHECK_NUM_CONSTS")
-    if wanted and found != wanted:
+    if wanted and constant_count != wanted:
         raise RuntimeError(
-            f"PT_HPU_CHECK_NUM_CONSTS is {wanted}, the frozen graph has {found} constants: set it to {found}"
+            f"PT_HPU_CHECK_NUM_CONSTS is {wanted}, but the frozen graph has {constant_count} constants. Set it to "
+            f"{constant_count}."
         )
 
 
@@ -157,13 +158,13 @@ def _report_strides(context: OptimizerContext) -> None:
         reported.extend(context.output_strides)
 
 
-def _with_inputs(run: Callable[..., Sequence[Any]], kept: Sequence[int]) -> Callable[..., Sequence[Any]]:
-    """Give `run` only the inputs at these positions; the result takes its inputs the way `run` does."""
+def _with_inputs(run: Callable[..., Sequence[Any]], positions: Sequence[int]) -> Callable[..., Sequence[Any]]:
+    """Pass `run` only the inputs at these positions. The result takes inputs in the same form as `run`."""
     if not getattr(run, "_boxed_call", False):
-        return lambda *inputs: run(*(inputs[i] for i in kept))
+        return lambda *inputs: run(*(inputs[i] for i in positions))
 
     def with_inputs(inputs: list[Any]) -> Sequence[Any]:
-        used = [inputs[i] for i in kept]
+        used = [inputs[i] for i in positions]
         inputs.clear()
         return run(used)
 

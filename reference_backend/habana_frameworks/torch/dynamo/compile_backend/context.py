@@ -1,4 +1,4 @@
-"""The state that passes read and change, and small helpers that they share."""
+"""The state that passes read and change, and shared helper functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 
 class OptimizationPassPlacement(enum.Enum):
-    """Stage at which a pass runs."""
+    """The stage at which a pass runs."""
 
     PRE_PLACEMENT = 1
     PRE_PARTITIONER = 2
@@ -22,24 +22,24 @@ class OptimizationPassPlacement(enum.Enum):
 
 
 class Placement(enum.Enum):
-    """Place at which a node runs."""
+    """Where a node runs."""
 
     CLUSTER = "hpu_cluster"  # in a recipe
-    CALL = "hpu_call"  # by itself: it draws random numbers, is no operator of torch, or is for the CPU
-    EAGER = "eager"  # by itself, since no recipe can contain it
+    CALL = "hpu_call"  # separately: random, not a torch operator, or on the CPU
+    EAGER = "eager"  # separately, because a recipe cannot contain it
 
 
 @dataclass(eq=False)
 class Partition:
-    """Nodes that run as one: those of a recipe, or a single node that runs by itself.
+    """Nodes that run as a unit: the nodes of a recipe, or a single node that runs separately.
 
     Attributes:
-        name: unique in its graph.
-        nodes: in order.
-        placement: of all of them.
-        module: the nodes as a graph of their own; for recipes, after pass_fuse_partitions.
-        inputs: nodes outside that `module` takes, in order.
-        outputs: its nodes that are used outside, in order.
+        name: unique name in the graph.
+        nodes: the nodes, in order.
+        placement: placement of all nodes.
+        module: the nodes as a separate graph; for recipes, after pass_fuse_partitions.
+        inputs: nodes outside the partition that `module` takes, in order.
+        outputs: nodes of the partition that are used outside, in order.
         recipe: boxed callable, after pass_compile_clusters.
         output_strides: strides of `outputs`; None if they are as traced.
     """
@@ -56,24 +56,24 @@ class Partition:
 
 @dataclass(eq=False)
 class OptimizerContext:
-    """One graph on its way through the passes.
+    """One graph while the passes transform it.
 
     Attributes:
         graph_module: the graph, which passes change.
-        graph_name: for logs and metrics.
+        graph_name: name of the graph in logs and metrics.
         example_inputs: fake inputs.
-        fake_mode: of the inputs.
-        is_training: forward or backward graph, rather than an inference graph.
-        is_backward: backward graph.
+        fake_mode: fake mode of the inputs.
+        is_training: True for forward and backward graphs, False for inference graphs.
+        is_backward: True for backward graphs.
         is_dynamic: at least one size is symbolic.
         fused: recipes are to be fused.
-        use_recipes: clusters get recipes; otherwise their operators run one by one.
+        use_recipes: clusters get recipes; if False, their operators run one by one.
         frozen: parameters are constants of the graph.
         visible: positions of the outputs whose strides must be as traced.
-        stage: the running stage.
-        partitions: in the order in which they run, once they are proposed.
-        output_strides: strides of the graph's outputs, None for one that is as traced.
-        executable: the result.
+        stage: the current stage.
+        partitions: the proposed partitions, in execution order.
+        output_strides: strides of the graph's outputs; None for an output that is as traced.
+        executable: the resulting callable.
     """
 
     graph_module: GraphModule
@@ -94,39 +94,39 @@ class OptimizerContext:
 
 
 def output_node(graph_module: GraphModule) -> Node:
-    """The node that returns the results of the graph."""
+    """Return the node that returns the results of the graph."""
     return next(node for node in reversed(graph_module.graph.nodes) if node.op == "output")
 
 
 def graph_outputs(graph_module: GraphModule) -> list[Any]:
-    """Results of the graph: nodes and constants."""
+    """Return the results of the graph: nodes and constants."""
     return list(output_node(graph_module).args[0])  # type: ignore[arg-type]
 
 
 def value_of(node: Node) -> Any:
-    """Fake value of a node, or None if it is not known."""
+    """Return the fake value of a node, or None if it is unknown."""
     return node.meta.get("val")
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Tensors of a fake value, which may be a list."""
+    """Yield the tensors of a fake value, which may be a list."""
     return (leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor))
 
 
 def shaped_leaves(value: Any) -> Iterator[Any]:
-    """Parts of a fake value that can contain a symbol: tensors and symbolic numbers."""
+    """Yield the parts of a fake value that can contain symbols: tensors and symbolic numbers."""
     kinds = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
     return (leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, kinds))
 
 
 def is_mutating(node: Node) -> bool:
-    """Say whether a node writes to one of its arguments."""
+    """Return whether a node writes to one of its arguments."""
     schema = getattr(node.target, "_schema", None)
     return schema is not None and schema.is_mutable
 
 
 def same_metadata(first: Node, second: Node) -> bool:
-    """Say whether two nodes are tensors of one dtype, shape, stride and device, for all symbolic sizes."""
+    """Return whether two tensors have the same dtype, shape, strides and device for all symbolic sizes."""
     a, b = value_of(first), value_of(second)
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return False
@@ -139,20 +139,20 @@ def same_metadata(first: Node, second: Node) -> bool:
 
 
 def same_offset(first: Node, second: Node) -> bool:
-    """Say whether two tensors begin at the same place of their memory, for all symbolic sizes."""
+    """Return whether two tensors have the same storage offset for all symbolic sizes."""
     return _surely_equal(value_of(first).storage_offset(), value_of(second).storage_offset())
 
 
 def _surely_equal(x: Any, y: Any) -> bool:
     if isinstance(x, int) and isinstance(y, int):
         return x == y
-    # Comparing symbols would add a guard; equal expressions need none.
+    # Comparing symbols would add a guard, which equal expressions do not need.
     first, second = getattr(x, "node", None), getattr(y, "node", None)
     return first is not None and second is not None and first.expr == second.expr
 
 
 def storage_of(node: Node) -> int | None:
-    """Identity of the memory behind a fake tensor; None for anything else."""
+    """Return an identifier of the memory of a fake tensor, or None for other values."""
     value = value_of(node)
     if isinstance(value, torch.Tensor) and value.layout == torch.strided:
         return value.untyped_storage()._cdata

@@ -1,4 +1,4 @@
-"""Tables of the operators that are decomposed before a graph is cut."""
+"""Choose the operators that are decomposed before a graph is partitioned."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ Table = dict[Any, Callable[..., Any]]
 
 
 def decompositions(mode: str, fused: bool) -> Table:
-    """Table of a decomposition mode, from operators to functions that decompose them.
+    """Return the table of a decomposition mode: operator to the function that decomposes it.
 
     Args:
-        mode: ``core_aten`` (torch's core set), ``none``, ``inductor`` (Inductor's), or ``habana``: what suits
-            the device, which is Inductor's for fused recipes, and none for interpreted ones, as the device
-            has a kernel for each operator and one call is cheaper than many.
+        mode: ``core_aten`` (torch's core set), ``none``, ``inductor`` (Inductor's table) or ``habana``. The
+            mode
+            ``habana`` is Inductor's table for fused recipes and none for interpreted recipes, because the
+            device has a
+            kernel for each operator, and one call is faster than many.
         fused: recipes are fused.
     """
     if mode == "habana":

@@ -1,4 +1,4 @@
-"""Fused recipes: clusters compiled by Inductor to C++ for the CPU, run on host views of device tensors."""
+"""Fused recipes: clusters compiled by Inductor to C++ for the CPU, run on host aliases of device tensors."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ _CPU = torch.device("cpu")
 
 
 class FusedCompiler:
-    """Compiles one cluster, for one set of fake inputs at a time.
+    """Compiles one cluster for one set of fake inputs at a time.
 
     Args:
-        module: the cluster, on hpu; it stays as it is.
-        name: of the recipe.
+        module: the cluster, on hpu; it is not changed.
+        name: name of the recipe.
         visible: positions of the outputs whose strides must be as traced.
         is_inference, is_backward, frozen: as for `inductor.compile_cpu`.
-        decompose: the graph was not decomposed by Inductor's table before, and must be.
+        decompose: apply Inductor's table of decompositions, because the graph was not decomposed by it
+            before.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class FusedCompiler:
 
         Args:
             values: fake device tensors, symbolic sizes and numbers.
-            fake_mode: of `values`.
+            fake_mode: fake mode of `values`.
 
         Returns:
             The recipe, and the strides of its outputs (None if they are as traced).
@@ -83,7 +84,7 @@ class FusedCompiler:
 
     def _prepare(self, module: GraphModule, inputs: Sequence[Any], fake_mode: Any) -> GraphModule:
         if self._decompose:
-            # Another set of decompositions left operators for which Inductor has no code.
+            # A different set of decompositions left operators for which Inductor cannot generate code.
             with inductor.virtual_fake_mode(fake_mode), torch.no_grad():
                 trace = make_fx(module, inductor.decompositions(), _allow_non_fake_inputs=True)
                 module = trace(*inputs)
@@ -95,10 +96,10 @@ class FusedRecipe:
     """A compiled cluster: boxed callable of device tensors, numbers, and CPU tensors without dimensions.
 
     Args:
-        name: of the recipe.
+        name: name of the recipe.
         code: boxed function of the same values on the CPU.
         inputs: fake or real inputs, which show the positions of device tensors.
-        outputs: fake outputs, which show the same for the results.
+        outputs: fake outputs, which show the positions of device tensors among the results.
         writes: the cluster writes to its inputs.
     """
 
@@ -117,10 +118,11 @@ class FusedRecipe:
             self._program = static_program_builder.program_of(code, inputs, writes) if self._plain else None
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
-        """Run the recipe on its inputs, a list, which is emptied."""
+        """Run the recipe on a list of inputs and empty the list."""
         count("fused")
         if self._program is not None:
-            # It does nothing for other inputs than it was traced for, or while somebody watches operators.
+            # Returns None if the inputs differ from the traced inputs, or while a dispatch mode observes
+            # operators.
             results = self._program(inputs)
             if results is not None:
                 return results
@@ -131,21 +133,21 @@ class FusedRecipe:
         return self._call_mixed(inputs)
 
     def _call_mixed(self, inputs: list[Any]) -> list[Any]:
-        others: list[Any] = []
+        host_results: list[Any] = []
 
         def call(views: list[torch.Tensor]) -> list[torch.Tensor]:
             values = list(inputs)
             for position, view in zip(self._device_inputs, views, strict=True):
                 values[position] = view
             results = self._code(values)
-            others.extend(results[i] for i in self._other_outputs)
+            host_results.extend(results[i] for i in self._other_outputs)
             return [results[i] for i in self._device_outputs]
 
         tensors = on_host(call, [inputs[i] for i in self._device_inputs], self._writes)
         results: list[Any] = [None] * (len(self._device_outputs) + len(self._other_outputs))
         for position, value in zip(self._device_outputs, tensors, strict=True):
             results[position] = value
-        for position, value in zip(self._other_outputs, _off_the_device(others, inputs), strict=True):
+        for position, value in zip(self._other_outputs, _off_the_device(host_results, inputs), strict=True):
             results[position] = value
         inputs.clear()
         return results
@@ -159,7 +161,7 @@ class StaticRecipes:
         self._recipes: dict[Any, FusedRecipe] = {}
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
-        """Run the recipe for these inputs, a list, which is emptied."""
+        """Run the recipe for a list of inputs and empty the list."""
         key = tuple(
             (v.shape, v.stride(), v.storage_offset(), v.dtype, v.device) if isinstance(v, torch.Tensor) else v
             for v in inputs
@@ -179,27 +181,27 @@ def _is_cpu_tensor(value: Any) -> bool:
 
 
 def _off_the_device(values: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """Results with copies of those CPU tensors that are new; what shared memory still does.
+    """Return the results, with copies of new CPU tensors. Tensors that shared memory still share it.
 
-    Memory allocated during the call is the device's; no tensor on the CPU may keep it.
+    The device owns memory that is allocated during the call, so a CPU tensor must not keep it.
     """
     storages = {v.untyped_storage().data_ptr(): v.untyped_storage() for v in inputs if _is_cpu_tensor(v)}
     results = []
     for value in values:
         if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() not in storages:
             storages[value.untyped_storage().data_ptr()] = value.untyped_storage().clone()
-        if isinstance(value, torch.Tensor) and all(value is not given for given in inputs):
+        if isinstance(value, torch.Tensor) and all(value is not input_value for input_value in inputs):
             storage = storages[value.untyped_storage().data_ptr()]
-            place = value.storage_offset(), value.size(), value.stride()
-            value = torch.empty(0, dtype=value.dtype).set_(storage, *place)
+            geometry = value.storage_offset(), value.size(), value.stride()
+            value = torch.empty(0, dtype=value.dtype).set_(storage, *geometry)
         results.append(value)
     return results
 
 
 def _separate_alpha(module: GraphModule) -> None:
-    """Make the factor ``alpha`` of ``add`` and ``sub`` an operator of its own.
+    """Replace the factor ``alpha`` of ``add`` and ``sub`` by a separate multiplication.
 
-    Inductor of torch 2.13 fuses ``add(x, a @ b, alpha=k)`` into a matrix product and loses k
+    Inductor of torch 2.13 fuses ``add(x, a @ b, alpha=k)`` into a matrix product and ignores k
     (docs/torch-bugs.md#alpha).
     """
     aten = torch.ops.aten
@@ -216,17 +218,19 @@ def _separate_alpha(module: GraphModule) -> None:
 
 
 def _on_cpu(module: GraphModule) -> GraphModule:
-    """A copy of the cluster with constants and device arguments on the CPU."""
+    """Return a copy of the cluster with constants and device arguments on the CPU."""
     result = GraphModule(module, copy.deepcopy(module.graph), class_name=module.__class__.__name__)
     for node in result.graph.nodes:
-        # Annotations ("custom") name the stream of the block that a node is from: the CPU has none.
+        # The annotation "custom" contains the stream of the node's block; the CPU has no streams.
         node.meta = {k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta", "custom")}
         if node.op == "get_attr":
             constant = getattr(module, node.target)
             if _is_device_tensor(constant):
-                # Graphs are compiled under a fake mode, which lets no real tensor through.
+                # Graphs are compiled under a fake mode, which rejects real tensors.
                 with _disable_current_modes():
-                    delattr(result, node.target)  # a parameter that was frozen lets no tensor replace it
+                    delattr(
+                        result, node.target
+                    )  # a frozen parameter cannot be replaced by a tensor, so delete it first
                     result.register_buffer(node.target, constant.detach().cpu())
         node.args = map_aggregate(node.args, _host_device)
         node.kwargs = map_aggregate(node.kwargs, _host_device)
@@ -241,7 +245,7 @@ def _host_device(leaf: Any) -> Any:
 
 
 def _like_on_cpu(value: Any, fake_mode: Any) -> Any:
-    """A fake CPU tensor of the same metadata; numbers as they are."""
+    """Return a fake CPU tensor with the same metadata. Numbers are returned unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
     sizes, strides, offset = value.size(), value.stride(), value.storage_offset()
@@ -263,7 +267,7 @@ def _propagate(module: GraphModule, inputs: Sequence[Any], fake_mode: Any) -> No
 
 
 def _write_numbers(module: GraphModule, inputs: Sequence[Any]) -> None:
-    """Replace inputs and nodes that are numbers by these numbers."""
+    """Replace inputs and nodes that are numbers by their values."""
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     numbers: dict[Node, Any] = {
         node: value

@@ -1,4 +1,4 @@
-"""A cluster as text, in the form of a JIT graph, and as DOT; files of them on request."""
+"""Write a cluster as text, in the form of a JIT graph, and as DOT."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .log import logger
 
 
 def log_graph(partition: Partition) -> None:
-    """Log the graph of a cluster, at level DEBUG, and where torch's own settings ask for recipes."""
+    """Log the graph of a cluster at level DEBUG, and as a torch artifact if torch's settings request it."""
     logs.log_recipe(partition.name, lambda: text_of(partition))
     if logger.is_enabled_for(logging.DEBUG):
         logger.debug("####PyTorch-generated JIT IR graph of %s:\n%s", partition.name, text_of(partition))
 
 
 def text_of(partition: Partition) -> str:
-    """The graph of a cluster: one line for each operator, ``%result = namespace::name(arguments)``."""
+    """Return the graph of a cluster as text, with lines ``%result = namespace::name(arguments)``."""
     assert partition.module is not None
     lines = []
     for node in partition.module.graph.nodes:
@@ -39,19 +39,19 @@ def text_of(partition: Partition) -> str:
 
 
 def dump_cluster(partition: Partition) -> None:
-    """Write the graph of a cluster if the environment asks for graphs of torch.compile."""
+    """Write the graph of a cluster if the environment requests graphs of torch.compile."""
     assert partition.module is not None
     dumped = _Dump(text_of(partition), partition.module.graph)
     graph_dumps.dump_if_requested(dumped, partition.name, "compile")
 
 
 def dump_undivided(module: GraphModule, name: str) -> None:
-    """Write a graph as the compiler gets it, if the environment asks for such graphs."""
+    """Write the undivided graph that the compiler receives, if the environment requests it."""
     graph_dumps.dump_if_requested(_Dump(str(module.graph), module.graph), name, "compile_fx")
 
 
 class _Dump:
-    """A graph in the forms of `graph_dumps`."""
+    """A graph with the `dump` method that `graph_dumps` expects."""
 
     def __init__(self, text: str, graph: Graph) -> None:
         self._text = text

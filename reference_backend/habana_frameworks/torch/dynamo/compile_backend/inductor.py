@@ -1,4 +1,4 @@
-"""All uses of Inductor, torch's compiler to C++. This module hides the differences between its releases."""
+"""All uses of Inductor, torch's C++ compiler. This module hides the differences between its releases."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ SEEDED = frozenset({inductor_prims.lookup_seed, inductor_prims.random, inductor_
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """Inductor's table of decompositions."""
+    """Return Inductor's table of decompositions."""
     return select_decomp_table()
 
 
 def virtual_fake_mode(fake_mode: Any) -> contextlib.AbstractContextManager[Any]:
-    """Context in which Inductor's passes find the fake mode."""
+    """Return a context in which Inductor's passes use the fake mode."""
     return V.set_fake_mode(fake_mode)
 
 
 def joint_passes(graph_module: GraphModule, constant_folding: bool) -> GraphModule:
-    """Run Inductor's passes on a graph before it is divided into forward and backward.
+    """Run Inductor's joint-graph passes on a graph before it is partitioned into forward and backward.
 
-    They replace random operators by functions of one tensor of seeds, for which `SEEDS` is the only source.
+    The passes replace random operators by functions of a seed tensor, which only `SEEDS` creates.
 
     Args:
         graph_module: the joint graph, or an inference graph; it is changed.
         constant_folding: fold uniform constants.
 
     Returns:
-        The resulting graph, which may be another object.
+        The resulting graph, which may be a different object.
     """
     run = compile_fx._recursive_joint_graph_passes
     with inductor_config.patch(_joint_settings(constant_folding)):
@@ -56,13 +56,13 @@ def joint_passes(graph_module: GraphModule, constant_folding: bool) -> GraphModu
 def partition(
     joint: GraphModule, joint_inputs: Sequence[Any], constant_folding: bool, **arguments: Any
 ) -> tuple[GraphModule, GraphModule]:
-    """Run `joint_passes`, then divide the graph into forward and backward as Inductor does."""
+    """Run `joint_passes`, then partition the graph into forward and backward as Inductor does."""
     joint = joint_passes(joint, constant_folding)
     return min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **arguments)
 
 
 def view_to_reshape(graph_module: GraphModule) -> None:
-    """Turn views into reshapes, which may copy, for saved values whose strides are not as traced."""
+    """Replace views by reshapes, which may copy: strides of saved values may differ from the trace."""
     from torch._inductor.fx_passes.post_grad import view_to_reshape as change
 
     change(graph_module)
@@ -71,16 +71,16 @@ def view_to_reshape(graph_module: GraphModule) -> None:
 def freeze(
     dynamo_graph: GraphModule, graph_module: GraphModule, inputs: Sequence[Any], discard: bool
 ) -> tuple[GraphModule, list[int]]:
-    """Make constants of the parameters of an inference graph.
+    """Convert the parameters of an inference graph to constants.
 
     Args:
-        dynamo_graph: the graph that Dynamo made; it has the parameters.
+        dynamo_graph: the graph of Dynamo, which has the parameters.
         graph_module: the inference graph.
-        inputs: its inputs.
-        discard: free the parameters that became constants.
+        inputs: inputs of the inference graph.
+        discard: free the parameters that were converted.
 
     Returns:
-        The graph, and the positions of the inputs that are left.
+        The graph, and the positions of the inputs that remain.
     """
     from torch._inductor.freezing import freeze as freeze_graph
 
@@ -100,11 +100,11 @@ def compile_cpu(
 
     Args:
         graph_module: functional graph on fake CPU tensors that returns a tuple.
-        inputs: its inputs, fake.
-        visible: positions of the outputs whose strides must be kept.
-        is_inference: nothing is saved for a backward graph.
-        is_backward: it is a backward graph.
-        frozen: parameters are constants in it.
+        inputs: fake inputs of the graph.
+        visible: positions of the outputs whose strides must be preserved.
+        is_inference: no values are saved for a backward graph.
+        is_backward: the graph is a backward graph.
+        frozen: parameters are constants of the graph.
 
     Returns:
         A boxed function of CPU tensors, and the strides of its outputs (None if they are as traced).
@@ -113,7 +113,7 @@ def compile_cpu(
     output.meta["user_visible_output_idxs"] = list(visible)
     fake_mode = detect_fake_mode(inputs)
     with contextlib.ExitStack() as stack:
-        # Constants are real tensors.
+        # Constants of the graph are real tensors, which the fake mode must accept.
         if fake_mode is not None:
             stack.callback(setattr, fake_mode, "allow_non_fake_inputs", fake_mode.allow_non_fake_inputs)
             fake_mode.allow_non_fake_inputs = True
@@ -132,17 +132,20 @@ def compile_cpu(
 
 @contextlib.contextmanager
 def _keeping_inputs() -> Iterator[None]:
-    """Context in which Inductor's code overwrites none of its inputs to save memory.
+    """Return a context in which Inductor's code does not overwrite its inputs to save memory.
 
-    AOTAutograd names saved tensors that a backward graph may overwrite, by position. In a part of the graph
-    these positions stand for other tensors, and another part may still read what is overwritten. They are no
-    part of the key of Inductor's cache, either, so no graph may use them and the cache is one of its own.
+    AOTAutograd lists, by position, saved tensors that a backward graph may overwrite. In a partition of the
+    graph these
+    positions denote different tensors, and another partition may still read an overwritten tensor. The
+    positions are
+    not part of Inductor's cache key. Therefore they are removed for all partitions, and a separate cache is
+    used.
     """
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
     before = getattr(metadata, "bw_donated_idxs", None)
     with contextlib.ExitStack() as stack:
-        # Older releases have no such setting.
+        # Older releases do not have this setting.
         compiler_config = getattr(torch.compiler, "config", None)
         if hasattr(compiler_config, "cache_key_tag"):
             tag = f"{compiler_config.cache_key_tag}hpu_backend"
@@ -155,7 +158,7 @@ def _keeping_inputs() -> Iterator[None]:
 
 def _joint_settings(constant_folding: bool) -> dict[str, Any]:
     settings: dict[str, Any] = {"joint_graph_constant_folding": constant_folding}
-    # Both would leave random numbers to the generator of the CPU.
+    # Both settings would make the CPU's generator produce the random numbers.
     for name, value in (("fallback_random", False), ("align_random_eager", False)):
         if hasattr(inductor_config, name):
             settings[name] = value
@@ -163,5 +166,5 @@ def _joint_settings(constant_folding: bool) -> dict[str, Any]:
 
 
 def _input_device(function: Callable[..., Any]) -> dict[str, Any]:
-    # The patterns of attention are made for the device that is named; the code will be the CPU's.
+    # Attention patterns are built for the named device. The compiled code runs on the CPU.
     return {"input_device": _CPU} if "input_device" in inspect.signature(function).parameters else {}

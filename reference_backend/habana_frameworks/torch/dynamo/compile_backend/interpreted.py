@@ -1,4 +1,4 @@
-"""Interpreted recipes: the calls of a cluster, captured at its first run and replayed on other inputs."""
+"""Interpreted recipes: the calls of a cluster, captured at the first run and replayed on other inputs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from .aliases import writes_to_inputs
 from .log import logger
 from .operator_by_operator import by_calls, count
 
-#: Captures for one set of sizes; they differ, for example, in which inputs share memory.
+#: Maximum number of captures for one set of sizes. They differ, for example, in which inputs share memory.
 _MOST_CAPTURES = 8
 
 
 class InterpretedRecipe:
-    """Boxed callable: captures a graph for each kind of input, and replays it afterwards.
+    """Boxed callable that captures a graph for each kind of inputs and replays it afterwards.
 
-    A captured graph is valid for the metadata and numbers that it was captured with, and for the way in which
-    inputs share memory. If the device refuses to capture the cluster, its operators run one by one.
+    A captured graph is valid for the metadata and numbers of its inputs, and for the inputs' sharing of
+    memory. If the
+    device cannot capture the cluster, its operators run one by one.
     """
 
     def __init__(self, module: GraphModule, name: str) -> None:
@@ -33,7 +34,7 @@ class InterpretedRecipe:
         self._refused = False
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
-        """Run the recipe on its inputs, a list, which is emptied."""
+        """Run the recipe on a list of inputs and empty the list."""
         if self._refused or _C.is_capturing():
             return self._run(inputs)
         key = tuple(value.shape if isinstance(value, torch.Tensor) else value for value in inputs)
@@ -47,9 +48,11 @@ class InterpretedRecipe:
         try:
             capture, results = self._capture(list(inputs))
         except RuntimeError as refusal:
-            # It may be an error of the program, which then occurs again, outside a capture.
+            # The error may be the program's own error. Then it occurs again here, outside the capture.
             results = self._run(inputs)
-            logger.info("%s runs by calls, since it cannot be captured: %s", self.name, refusal)
+            logger.info(
+                "the operators of %s run one by one, because it could not be captured: %s", self.name, refusal
+            )
             self._refused = True
             return results
         captures.append(capture)
@@ -59,15 +62,15 @@ class InterpretedRecipe:
         return results
 
     def _capture(self, inputs: list[Any]) -> tuple[_Capture, Sequence[Any] | None]:
-        """Capture a run; returns its results, or None if its effects on the inputs had to be undone."""
+        """Capture a run. Return its results, or None if its writes to the inputs were undone."""
         graph = _C.Graph()
         state = hpu.get_rng_state()
-        # Other threads may work on this stream meanwhile; the calls of the cluster all come from this one.
+        # Other threads may use this stream at the same time. All calls of the cluster come from this thread.
         graph.begin(dry_run=self._mutates, this_thread=True)
         try:
             results = self._run(list(inputs))
         except BaseException:
-            # The end restores the inputs.
+            # Ending the capture restores the inputs.
             graph.end()
             graph.reset()
             hpu.set_rng_state(state)

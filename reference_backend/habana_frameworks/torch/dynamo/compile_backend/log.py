@@ -1,4 +1,4 @@
-"""The log of the compile backend, which its modules share."""
+"""The logger that all modules of the compile backend share."""
 
 from __future__ import annotations
 

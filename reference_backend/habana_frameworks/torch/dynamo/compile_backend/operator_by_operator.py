@@ -1,4 +1,4 @@
-"""Clusters run operator by operator, and counts of what ran."""
+"""Run clusters operator by operator, and count the runs of recipes."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from torch.fx import GraphModule
 
 Recipe = Callable[[list[Any]], Sequence[Any]]
 
-#: Runs of recipes by what ran: ``fused`` code, an ``interpreted`` recipe, or its operators one by one
-#: (``calls``: the run that is captured, and graphs that cannot be).
+#: Number of runs by kind: ``fused`` code, an ``interpreted`` recipe, or operators one by one (``calls``: runs
+#: during a capture, and clusters that cannot be captured).
 _executed = {"fused": 0, "interpreted": 0, "calls": 0}
 
 
 def executed_graphs() -> dict[str, int]:
-    """Numbers of recipes that have run in this process so far, by kind of executable."""
+    """Return the number of recipe runs in this process, by kind."""
     return dict(_executed)
 
 
 def count(kind: str) -> None:
-    """Count a run of one kind: ``fused``, ``interpreted`` or ``calls``."""
+    """Count one run of a kind: ``fused``, ``interpreted`` or ``calls``."""
     _executed[kind] += 1
 
 
 def by_calls(module: GraphModule) -> Recipe:
-    """Make a boxed callable that runs the operators of a cluster one by one."""
+    """Return a boxed callable that runs the operators of a cluster one by one."""
 
     def run(inputs: list[Any]) -> Sequence[Any]:
         count("calls")

@@ -1,4 +1,4 @@
-"""Checked access to the options of `config`: as a mapping, and as ``torch.compile(options=...)``."""
+"""Access the options of `config` with checks: as a mapping, and as ``torch.compile(options=...)``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _CHOICES = {"decomposition_mode": DECOMPOSITION_MODES, "executable": EXECUTABLES
 
 
 class ConfigurationFlags(MutableMapping[str, Any]):
-    """The options of a config module as a mapping of fixed keys; setting one checks its value.
+    """The options of a config module as a mapping with fixed keys. Setting an option checks its value.
 
     Raises:
-        KeyError: there is no such option, or an option is deleted.
-        AssertionError: the option cannot have this value.
+        KeyError: the option does not exist, or an option is deleted.
+        AssertionError: the value is invalid for the option.
     """
 
     def __init__(self, module: ModuleType) -> None:
@@ -31,7 +31,7 @@ class ConfigurationFlags(MutableMapping[str, Any]):
         setattr(self._module, name, checked(name, value))
 
     def __delitem__(self, name: str) -> None:
-        raise KeyError(f"option {name!r} cannot be deleted: set it to its default instead")
+        raise KeyError(f"option {name!r} cannot be deleted. Set it to its default instead.")
 
     def __iter__(self) -> Iterator[str]:
         return iter(option_names(self._module))
@@ -41,19 +41,19 @@ class ConfigurationFlags(MutableMapping[str, Any]):
 
     def _check(self, name: str) -> None:
         if name not in option_names(self._module):
-            raise KeyError(f"{name!r} is no option of hpu_backend: use one of {', '.join(self)}")
+            raise KeyError(f"{name!r} is not an option of hpu_backend. Use one of {', '.join(self)}.")
 
 
 def option_names(module: ModuleType) -> list[str]:
-    """Names of the options, in alphabetical order."""
+    """Return the names of the options in alphabetical order."""
     return sorted(name for name in module.get_config_copy() if not name.startswith("_"))
 
 
 def checked(name: str, value: Any) -> Any:
-    """Convert the value of an option to the option's own type.
+    """Convert a value to the type of the option.
 
     Raises:
-        AssertionError: the value is not of that type.
+        AssertionError: the value is invalid for the option.
     """
     if name in _CHOICES:
         return to_choice(name, value, _CHOICES[name])
@@ -61,20 +61,20 @@ def checked(name: str, value: Any) -> Any:
 
 
 def from_compile(module: ModuleType, options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """All options, with those of one ``torch.compile`` call in place of the module's.
+    """Return all options, with the options of one ``torch.compile`` call in place of the module's values.
 
     Args:
         module: the config module.
         options: options of the call.
 
     Raises:
-        RuntimeError: an option is unknown; the message lists the known ones.
-        AssertionError: a value is not of its option's type.
+        RuntimeError: an option is unknown; the message lists the valid options.
+        AssertionError: a value is invalid for its option.
     """
     names = option_names(module)
     settings = {name: getattr(module, name) for name in names}
     for name, value in (options or {}).items():
         if name not in settings:
-            raise RuntimeError(f"unknown option {name!r} of hpu_backend: use one of {', '.join(names)}")
+            raise RuntimeError(f"unknown option {name!r} of hpu_backend. Use one of {', '.join(names)}.")
         settings[name] = checked(name, value)
     return settings

@@ -1,4 +1,4 @@
-"""Copies of what a forward graph overwrites before its backward graph reads it."""
+"""Save copies of inputs that a forward graph overwrites before its backward graph reads them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ aten = torch.ops.aten
 
 
 def save_copies_of_written(forward: GraphModule, backward: GraphModule, num_outputs: int) -> None:
-    """Let a forward graph save copies of the inputs that it writes to, as they were before.
+    """Make a forward graph save copies of the inputs that it writes to, with the values before the writes.
 
-    Writes to inputs stand at the end of a forward graph. The partitioner of AOTAutograd may still save such
-    an input, or a view of it, and compute a value from it again in the backward graph, which then reads what
-    was written (pytorch/pytorch#197039 describes the fault). Writes that AOTAutograd leaves to the runtime
-    are not in the graph, and not seen here.
+    A forward graph writes to its inputs at its end. The partitioner of AOTAutograd may still save a written
+    input, or
+    a view of it, and recompute a value from it in the backward graph. The backward graph then reads the
+    overwritten
+    values (pytorch/pytorch#197039 describes the fault). Writes that AOTAutograd leaves to the runtime are not
+    in the
+    graph and are not handled here.
 
     Args:
-        forward: the forward graph; its outputs change.
-        backward: the backward graph, whose inputs have the names of the outputs that are saved; both change.
-        num_outputs: number of outputs of the forward graph that are not saved.
+        forward: the forward graph; its outputs are changed.
+        backward: the backward graph, whose inputs have the names of the saved outputs; it is changed too.
+        num_outputs: number of outputs of the forward graph that are not saved values.
 
     Raises:
-        NotImplementedError: the backward graph addresses the memory of such an input, which a copy has not.
+        NotImplementedError: the backward graph uses the storage of a written input (as_strided), not only its
+            elements.
     """
     written = {node for call in forward.graph.nodes for node in written_by(call)}
     if not written:
@@ -39,14 +43,14 @@ def save_copies_of_written(forward: GraphModule, backward: GraphModule, num_outp
         if not isinstance(node, Node) or node not in changed or not isinstance(value_of(node), torch.Tensor):
             saved.append(node)
             continue
-        given = inputs[node.name]
-        if read.are_addressed(given):
+        input_node = inputs[node.name]
+        if read.are_addressed(input_node):
             raise NotImplementedError(
                 f"as_strided in a backward pass reads {node.name}, which the forward pass overwrites: "
-                "clone it first"
+                "clone the tensor first"
             )
         copied = _copy(forward, node)
-        if _replace(backward, given, copied):
+        if _replace(backward, input_node, copied):
             saved.append(node)
         saved.append(copied)
     result.args = ([*result.args[0][:num_outputs], *saved],)
@@ -55,7 +59,7 @@ def save_copies_of_written(forward: GraphModule, backward: GraphModule, num_outp
 
 
 def _copy(graph_module: GraphModule, node: Node) -> Node:
-    """Copy a tensor before anything is written; what is not dense gets other strides."""
+    """Insert a clone of a tensor before any write. The clone of a non-dense tensor has different strides."""
     graph = graph_module.graph
     last = list(graph.find_nodes(op="placeholder"))[-1] if node.op == "placeholder" else node
     with graph.inserting_after(last):
@@ -64,14 +68,17 @@ def _copy(graph_module: GraphModule, node: Node) -> Node:
     return copied
 
 
-def _replace(graph_module: GraphModule, given: Node, copied: Node) -> bool:
-    """Let a backward graph read a copy, its next input; True if it still writes to the tensor itself."""
+def _replace(graph_module: GraphModule, input_node: Node, copied: Node) -> bool:
+    """Make a backward graph read a copy, passed as its next input.
+
+    Return True if the graph still writes to the tensor itself.
+    """
     graph = graph_module.graph
-    writes = [user for user in given.users if given in written_by(user)]
-    with graph.inserting_after(given):
+    writes = [user for user in input_node.users if input_node in written_by(user)]
+    with graph.inserting_after(input_node):
         read = graph.placeholder(copied.name)
-    read.meta = {**given.meta, "val": copied.meta["val"]}
-    given.replace_all_uses_with(read, delete_user_cb=lambda user: user not in writes)
+    read.meta = {**input_node.meta, "val": copied.meta["val"]}
+    input_node.replace_all_uses_with(read, delete_user_cb=lambda user: user not in writes)
     if not writes:
-        graph.erase_node(given)
+        graph.erase_node(input_node)
     return bool(writes)

@@ -1,4 +1,4 @@
-"""The passes in order, and how they are run."""
+"""Define the order of the passes, and run them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Pass = Callable[[OptimizerContext], bool]
 
 
 def stages() -> dict[OptimizationPassPlacement, list[Pass]]:
-    """The passes of each stage, in the order in which they run."""
+    """Return the passes of each stage, in execution order."""
     return {
         OptimizationPassPlacement.PRE_PLACEMENT: [
             pre_placement.pass_fake_propagation,
@@ -45,7 +45,7 @@ def stages() -> dict[OptimizationPassPlacement, list[Pass]]:
     }
 
 
-#: Without these there are no recipes.
+#: If one of these passes is disabled, recipes cannot be created.
 MAKING_RECIPES = (
     "pass_mark_placement",
     "pass_propose_partitions",
@@ -55,12 +55,12 @@ MAKING_RECIPES = (
 
 
 def is_disabled(name: str) -> bool:
-    """Say whether ``PT_HPU_DISABLE_<name>`` switches a pass off."""
+    """Return whether ``PT_HPU_DISABLE_<name>`` disables a pass."""
     return os.environ.get(f"PT_HPU_DISABLE_{name}", "").strip().lower() in ON
 
 
 def optimize_graph(ctx: OptimizerContext) -> None:
-    """Run all passes that are not switched off, and set `ctx.executable` to the result.
+    """Run all enabled passes, and set `ctx.executable` to the result.
 
     Raises:
         AssertionError: see `pass_check_eager_fallbacks`.
@@ -70,9 +70,9 @@ def optimize_graph(ctx: OptimizerContext) -> None:
         for member in members:
             name = member.__name__
             if is_disabled(name):
-                logger.debug("%s: %s is switched off", ctx.graph_name, name)
+                logger.debug("%s: %s is disabled", ctx.graph_name, name)
                 continue
             changed = member(ctx)
-            logger.trace("%s: %s%s", ctx.graph_name, name, " changed it" if changed else "")
+            logger.trace("%s: %s%s", ctx.graph_name, name, " changed the graph" if changed else "")
     if ctx.executable is None:
         ctx.executable = post_partitioner.make_executable(ctx, boxed=False)

@@ -1,6 +1,7 @@
-"""The choice of the form of recipes: fused if there is a C++ compiler, else interpreted; or no recipes.
+"""Choose the kind of recipes: fused if a C++ compiler exists, otherwise interpreted, or no recipes.
 
-With a profile of hardware graphs are interpreted, as its limits hold for each operator's result.
+If hardware limits are active, recipes are interpreted, because the limits apply to the result of each
+operator.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from .passes import MAKING_RECIPES, is_disabled
 
 
 def choose(settings: dict[str, Any], is_dynamic: bool) -> str:
-    """Choose ``fused``, ``interpreted`` or ``calls`` (no recipes) for a graph.
+    """Return ``fused``, ``interpreted`` or ``calls`` (no recipes) for a graph.
 
     Args:
         settings: the options.
         is_dynamic: the graph has symbolic sizes.
 
     Raises:
-        RuntimeError: the options require fused recipes and there is no C++ compiler, or a profile.
+        RuntimeError: the options require fused recipes, but a C++ compiler is missing or hardware limits are
+            active.
     """
     if not settings["use_compiled_recipes"] or (is_dynamic and settings["fallback_dynamic_to_eager"]):
         return "calls"
@@ -32,7 +34,8 @@ def choose(settings: dict[str, Any], is_dynamic: bool) -> str:
     if hardware_limits.name():
         if executable == "fused":
             raise RuntimeError(
-                "executable='fused' has no limits of a profile: use 'auto', or unset HPU_REFERENCE_PROFILE"
+                "executable='fused' does not support hardware limits. Use 'auto', or unset "
+                "HPU_REFERENCE_PROFILE."
             )
         return "interpreted"
     if executable == "interpreted":
@@ -41,7 +44,7 @@ def choose(settings: dict[str, Any], is_dynamic: bool) -> str:
     if not reason:
         return "fused"
     if executable == "fused":
-        raise RuntimeError(f"executable='fused' needs a C++ compiler ({reason}): install g++, or use 'auto'")
+        raise RuntimeError(f"executable='fused' needs a C++ compiler ({reason}). Install g++, or use 'auto'.")
     _warn_once(reason)
     return "interpreted"
 
@@ -52,12 +55,12 @@ def _why_no_compiler() -> str:
 
     try:
         compiler = cpp_builder.get_cpp_compiler()
-    except Exception as error:  # an InvalidCxxCompiler, which releases define in different modules
+    except Exception as error:  # InvalidCxxCompiler, which releases define in different modules
         return str(error).splitlines()[0] if str(error) else type(error).__name__
     return "" if compiler else "none was found"
 
 
 @functools.cache
 def _warn_once(reason: str) -> None:
-    text = f"hpu_backend found no C++ compiler ({reason}), so that graphs run as calls: install g++"
+    text = f"hpu_backend did not find a C++ compiler ({reason}), so recipes are interpreted. Install g++."
     warnings.warn(text, RuntimeWarning, stacklevel=4)

@@ -1,4 +1,4 @@
-"""Chooses the recipe of a cluster: fused code or an interpreted capture."""
+"""Create the recipe of a cluster: fused code or an interpreted capture."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from . import config
 from .context import OptimizerContext, Partition
 from .operator_by_operator import Recipe
-from .operator_by_operator import executed_graphs as executed_graphs  # target files name it here
+from .operator_by_operator import executed_graphs as executed_graphs  # target files use this path
 
 
 def make(
     ctx: OptimizerContext, partition: Partition, visible: Sequence[int]
 ) -> tuple[Recipe, list[Any] | None]:
-    """Make the recipe of a cluster.
+    """Create the recipe of a cluster.
 
     Args:
         ctx: the graph to which the cluster belongs.
@@ -22,9 +22,9 @@ def make(
         visible: positions of the outputs whose strides must be as traced.
 
     Returns:
-        The recipe, and the strides that it chose for its outputs; None if they are as traced.
+        The recipe, and the strides that it chose for its outputs; None if the strides are as traced.
     """
-    # Programs that only read the counters import this module and should not import Inductor.
+    # Imported here, because programs that only read the counters import this module and do not need Inductor.
     from . import fused, interpreted
 
     assert partition.module is not None

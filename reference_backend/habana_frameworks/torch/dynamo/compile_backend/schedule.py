@@ -1,4 +1,4 @@
-"""Runs the partitions of a graph: recipes, and calls between them."""
+"""Run the partitions of a graph: recipes, and single calls between them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ Values = list[Any]
 
 
 class Schedule:
-    """Boxed callable: takes the graph's inputs in a list, which it empties, and returns the outputs.
+    """Boxed callable that takes the graph's inputs in a list, empties the list and returns the outputs.
 
-    Values live in slots: first the inputs, then the results of the partitions. A slot is emptied when its
-    last reader has taken the value, so that memory is free as early as possible.
+    Values are stored in slots: first the inputs, then the results of the partitions. A slot is emptied when
+    its last
+    reader has taken the value, so that memory is freed as early as possible.
 
     Args:
-        graph_module: the graph; gives the order of inputs and outputs, and constants.
-        partitions: what runs, in order; each cluster has its recipe.
+        graph_module: the graph, which defines constants and the order of inputs and outputs.
+        partitions: the partitions in execution order; each cluster has its recipe.
         expected_strides: strides that outputs must have when they are returned.
     """
 
@@ -83,25 +84,28 @@ class Schedule:
     def _single_recipe(
         self, partitions: Sequence[Partition], returned: list[Any]
     ) -> Callable[[Values], Sequence[Any]] | None:
-        """The whole graph as one function if it is one recipe and values that bypass it: the usual case."""
+        """Return one function for the whole graph if it is a single recipe, as in most graphs, or None.
+
+        Some outputs may be inputs or constants that bypass the recipe.
+        """
         if len(partitions) != 1 or partitions[0].recipe is None or self._expected or self._constants:
             return None
         (partition,) = partitions
         recipe = partition.recipe
         sources = [self._slots[node] for node in partition.inputs]
         past = [node for node in dict.fromkeys(returned) if node not in set(partition.outputs)]
-        kept = [self._slots[node] for node in past if isinstance(node, Node)]
+        bypassing_slots = [self._slots[node] for node in past if isinstance(node, Node)]
         constants = [value for value in past if not isinstance(value, Node)]
         order = [node for node in past if isinstance(node, Node)] + constants + partition.outputs
         if sources == list(range(self._num_inputs)) and returned == partition.outputs:
             return recipe
-        take, keep = _picker(sources), _picker(kept)
+        take, keep = _picker(sources), _picker(bypassing_slots)
         arrange = _picker([order.index(value) for value in returned])
 
         def run(inputs: Values) -> Sequence[Any]:
-            arguments, held = take(inputs), keep(inputs)
+            arguments, bypassing = take(inputs), keep(inputs)
             inputs.clear()
-            return arrange([*held, *constants, *recipe(arguments)])
+            return arrange([*bypassing, *constants, *recipe(arguments)])
 
         return run
 
@@ -119,7 +123,7 @@ class Schedule:
 
 
 def _picker(positions: list[int]) -> Callable[[Values], Values]:
-    """A function that lists the values at some positions."""
+    """Return a function that lists the values at the given positions."""
     if len(positions) < 2:
         return lambda values: [values[i] for i in positions]
     pick = itemgetter(*positions)
@@ -163,20 +167,22 @@ def _function_of(node: Node) -> Callable[..., Any]:
 
 
 def _seeds(count: int, device: torch.device) -> torch.Tensor:
-    # The only source of randomness of a fused recipe, drawn from the generator of the device.
+    # The only source of randomness of fused recipes. The seeds are drawn from the device's generator.
     bounds = torch.iinfo(torch.int64)
     return torch.randint(bounds.min, bounds.max, [count], device=device, dtype=torch.int64)
 
 
 def _laid_out(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
-    """Return the tensor with other strides, in its own memory if the elements lie there in that order."""
+    """Return the tensor with the given strides, without a copy if its memory already has this order."""
     dimensions = list(zip(tensor.shape, tensor.stride(), strides, strict=True))
-    if all(size == 1 or given == due for size, given, due in dimensions):
+    if all(size == 1 or stride == expected_stride for size, stride, expected_stride in dimensions):
         return tensor.as_strided(tensor.shape, strides)
     result = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
     written, source = result, tensor
-    for dimension, (size, _, due) in enumerate(dimensions):
-        if due == 0 and size > 1:  # expanded: all of its elements are the first one
+    for dimension, (size, _, expected_stride) in enumerate(dimensions):
+        if (
+            expected_stride == 0 and size > 1
+        ):  # an expanded dimension: all of its elements are the first element
             written, source = written.narrow(dimension, 0, 1), source.narrow(dimension, 0, 1)
     written.copy_(source)
     return result

@@ -1,8 +1,10 @@
-"""Compiled code of static shapes without Python: the steps of Inductor's function, recorded once.
+"""Convert compiled code of static shapes to a program that runs without Python.
 
-Inductor writes a Python function for a cluster: it allocates memory, and calls kernels and operators. For
-static shapes this is a straight line. `program_of` runs it once on stand-ins for tensors and writes down
-the steps, which the device then runs itself. A function that does anything else has no program.
+For a cluster, Inductor generates a Python function that allocates memory and calls kernels and operators. For
+static
+shapes, this function has no branches. `program_of` runs it once on placeholder values and records its steps,
+and the
+device then runs the steps itself. If the function does anything else, no program is created.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ from .log import logger
 
 Code = Callable[[list[Any]], Sequence[Any]]
 
-#: Names of Inductor's modules that lead to operators; any other that is not known may do anything.
+#: Global names in Inductor's modules that lead to operators. Other unknown names are rejected.
 _NAMESPACES = frozenset({"torch", "aten", "extern_kernels", "inductor_ops", "device"})
-#: Operators that write to an argument, and neither resize it nor return another tensor.
+#: Operators that write to an argument, do not resize it and do not return a different tensor.
 _WRITING = frozenset(
     f"aten::{name}_" for name in ("copy", "index_put", "scatter", "scatter_add", "scatter_reduce")
 )
@@ -36,11 +38,11 @@ _ALIGNMENT = 64
 
 
 class _Unknown(Exception):
-    """The function does something that is no step."""
+    """The function does something that cannot be recorded as a step."""
 
 
 class _Value:
-    """Stand-in for a tensor (or, of an operator with several results, for all of them)."""
+    """Placeholder for a tensor, or for all results of an operator with several results."""
 
     def __init__(self, recorder: _Recorder, number: int) -> None:
         object.__setattr__(self, "_recorder", recorder)
@@ -65,20 +67,21 @@ class _Value:
 
 
 class _NoOperators(TorchDispatchMode):
-    """Refuses operators on no stand-in: a random one, for example, would run only once."""
+    """Rejects operators without placeholder arguments. A random operator would run only once."""
 
     def __torch_dispatch__(self, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
-        raise _Unknown(f"{function} on values that are known")
+        raise _Unknown(f"{function} on real values")
 
 
 class _Recorder:
-    """Steps of one function, with tensors by number; memory is planned once all steps are known."""
+    """Steps of one function, with tensors by number. Memory is planned when all steps are recorded."""
 
     def __init__(self, inputs: Sequence[torch.Tensor]) -> None:
-        #: Per tensor: the one whose memory it has, and how to add it to a program.
+        #: For each tensor: number of the tensor that owns its memory, and the arguments that add it to a
+        #: program.
         self.owners: list[int] = []
         self.kinds: list[tuple[Any, ...]] = []
-        #: Per step: how to add it, and the tensors that it uses.
+        #: For each step: the arguments that add it to a program, and the numbers of the tensors that it uses.
         self.steps: list[tuple[tuple[Any, ...], list[int]]] = []
         self.inputs = [
             self.new("input", value.dtype, list(value.shape), list(value.stride())) for value in inputs
@@ -91,16 +94,16 @@ class _Recorder:
         return _Value(self, number)
 
     def empty(self, sizes: Any, strides: Any, dtype: torch.dtype) -> _Value:
-        """Stand in for ``empty_strided_cpu``."""
+        """Replace ``empty_strided_cpu``."""
         return self.new("buffer", dtype, list(sizes), list(strides))
 
     def view(self, base: Any, sizes: Any, strides: Any, offset: int) -> _Value:
-        """Stand in for ``reinterpret_tensor``."""
+        """Replace ``reinterpret_tensor``."""
         number = _number(base)
         return self.new("view", number, list(sizes), list(strides), offset, owner=self.owners[number])
 
     def check_layout(self, value: Any, sizes: Any, strides: Any, name: str | None = None) -> None:
-        """Stand in for ``assert_size_stride``."""
+        """Replace ``assert_size_stride``."""
         number = _number(value)
         if self.kinds[number][0] == "result":
             self.steps.append(
@@ -109,36 +112,41 @@ class _Recorder:
         elif self.kinds[number][0] not in ("input", "constant", "buffer"):
             raise _Unknown("a check of a view")
         elif self.kinds[number][0] == "input" and not _is_layout(self.kinds[number], sizes, strides):
-            raise _Unknown("an input that is not laid out as traced")
+            raise _Unknown("an input whose layout differs from the trace")
 
     def check_alignment(self, value: Any, alignment: int, name: str | None = None) -> None:
-        """Stand in for ``assert_alignment``."""
+        """Replace ``assert_alignment``."""
         number = _number(value)
         if self.kinds[number][0] != "result":
-            raise _Unknown("a check of the alignment of what is no result")
+            raise _Unknown("an alignment check of a tensor that is not a result")
         self.steps.append((("alignment", number, alignment, name or "an operator"), [number]))
 
     def kernel(self, library: str, name: str) -> Callable[..., None]:
-        """Stand in for the function of a shared object, which traces call `name`."""
+        """Return a replacement for a kernel of a shared object. Traces show the kernel as `name`."""
 
         def record(*arguments: Any) -> None:
             if len(arguments) > _C.StaticProgram.most_arguments:
-                raise _Unknown("a kernel of many arguments")
-            given = [(-1, value) if type(value) is int else (_number(value), 0) for value in arguments]
+                raise _Unknown("a kernel with too many arguments")
+            kernel_arguments = [
+                (-1, value) if type(value) is int else (_number(value), 0) for value in arguments
+            ]
             self.steps.append(
-                (("kernel", library, name, given), [number for number, _ in given if number >= 0])
+                (
+                    ("kernel", library, name, kernel_arguments),
+                    [number for number, _ in kernel_arguments if number >= 0],
+                )
             )
 
         return record
 
     def operator(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Stand in for an operator on tensors."""
+        """Record an operator call on tensors and return placeholders for its results."""
         op = _overload(function, "out" in kwargs)
         schema = op._schema
         _check_aliases(op)
         if len(args) > sum(not argument.kwarg_only for argument in schema.arguments):
-            raise _Unknown(f"{op} with other arguments than its own")
-        given: list[tuple[str, Any]] = []
+            raise _Unknown(f"{op} with too many arguments")
+        operator_arguments: list[tuple[str, Any]] = []
         for position, argument in enumerate(schema.arguments):
             if position < len(args):
                 value = args[position]
@@ -146,15 +154,23 @@ class _Recorder:
                 raise _Unknown(f"{op} without {argument.name}")
             else:
                 value = kwargs.get(argument.name, argument.default_value)
-            given.append(_argument(value, str(argument.type)))
-        used = [n for form, value in given if form != "value" for n in pytree.tree_leaves(value) if n >= 0]
+            operator_arguments.append(_argument(value, str(argument.type)))
+        used = [
+            n
+            for form, value in operator_arguments
+            if form != "value"
+            for n in pytree.tree_leaves(value)
+            if n >= 0
+        ]
         results = [] if schema.is_mutable else [self.new("result") for _ in schema.returns]
         numbers = [value._number for value in results]
-        self.steps.append((("operator", schema.name, schema.overload_name, given, numbers), used + numbers))
+        self.steps.append(
+            (("operator", schema.name, schema.overload_name, operator_arguments, numbers), used + numbers)
+        )
         return results[0] if len(results) == 1 else tuple(results)
 
     def program(self, outputs: Sequence[_Value | None], writes: bool) -> Any:
-        """Make the program, with a plan of the memory that is not returned."""
+        """Return the program, with a memory plan for the buffers that are not returned."""
         returned = {self.owners[value._number] for value in outputs if value is not None}
         first: dict[int, int] = {}
         last: dict[int, int] = {}
@@ -196,16 +212,19 @@ class _Recorder:
 
 
 def program_of(code: Code, inputs: Sequence[Any], writes: bool) -> Any:
-    """Make a program of a compiled function.
+    """Return a program of a compiled function.
 
     Args:
-        code: boxed function of CPU tensors, as Inductor makes it.
+        code: boxed function of CPU tensors, as Inductor generates it.
         inputs: fake device tensors.
         writes: the function writes to its inputs.
 
     Returns:
-        A callable that takes the list of inputs, empties it and returns the list of results; or returns None,
-        with nothing done. None if the function has no program.
+        None if the function cannot be converted. Otherwise a callable that takes the list of inputs, empties
+        it and
+        returns the list of results. If the program does not apply to the inputs, the callable returns None
+        and does
+        nothing.
     """
     function = getattr(code, "__func__", code)
     owner = getattr(code, "__self__", None)
@@ -220,7 +239,7 @@ def program_of(code: Code, inputs: Sequence[Any], writes: bool) -> Any:
         with _NoOperators():
             results = straight(values) if owner is None else straight(owner, values)
         if not all(value is None or isinstance(value, _Value) for value in results):
-            raise _Unknown("a result that is no tensor")
+            raise _Unknown("a result that is not a tensor")
         return recorder.program(results, writes)
     except _Unknown as reason:
         logger.debug("a recipe runs in Python: %s", reason)
@@ -228,7 +247,7 @@ def program_of(code: Code, inputs: Sequence[Any], writes: bool) -> Any:
 
 
 def _is_generated(function: Any, bound: bool) -> bool:
-    """Say whether this may be a function of a module of Inductor's; a graph without nodes has another one."""
+    """Return whether the function may be code that Inductor generated for a non-empty graph."""
     if not isinstance(function, types.FunctionType) or function.__closure__ is not None:
         return False
     code = function.__code__
@@ -236,8 +255,8 @@ def _is_generated(function: Any, bound: bool) -> bool:
 
 
 def _stand_ins(function: types.FunctionType, recorder: _Recorder) -> dict[str, Any]:
-    """The global names of a function with what records in place of what runs."""
-    known = {
+    """Return the function's global names, bound to recording replacements."""
+    replacements = {
         "assert_size_stride": recorder.check_layout,
         "assert_alignment": recorder.check_alignment,
         "empty_strided_cpu": recorder.empty,
@@ -249,8 +268,8 @@ def _stand_ins(function: types.FunctionType, recorder: _Recorder) -> dict[str, A
         if instruction.opname not in ("LOAD_GLOBAL", "LOAD_NAME") or name in result:
             continue
         value = function.__globals__.get(name)
-        if name in known:
-            result[name] = known[name]
+        if name in replacements:
+            result[name] = replacements[name]
         elif isinstance(value, torch.Tensor):
             if (
                 value.device.type != "cpu"
@@ -270,7 +289,7 @@ def _stand_ins(function: types.FunctionType, recorder: _Recorder) -> dict[str, A
 
 
 def _library(value: Any) -> str:
-    """The shared object of a kernel that Inductor has bound to Python, or nothing."""
+    """Return the path of the shared object of a kernel that Inductor bound to Python, or an empty string."""
     module = getattr(value, "__self__", None)
     if not isinstance(value, types.BuiltinFunctionType) or not isinstance(module, types.ModuleType):
         return ""
@@ -299,7 +318,7 @@ def _is_layout(kind: Sequence[Any], sizes: Any, strides: Any) -> bool:
 def _overload(function: Any, has_out: bool) -> OpOverload:
     if isinstance(function, OpOverload):
         return function
-    # Inductor calls the usual operators as functions of torch, which have the names of the operators.
+    # Inductor calls common operators as functions of torch with the names of the operators.
     name = getattr(function, "__name__", "")
     packet = getattr(torch.ops.aten, name, None)
     overload = getattr(packet, "out" if has_out else "default", None)
@@ -309,7 +328,7 @@ def _overload(function: Any, has_out: bool) -> OpOverload:
 
 
 def _check_aliases(op: OpOverload) -> None:
-    """Refuse an operator that may resize an argument, or return one or a view of it."""
+    """Reject an operator that may resize an argument, return an argument or return a view."""
     schema = op._schema
     if any(str(result.type) != "Tensor" for result in schema.returns):
         raise _Unknown(f"{op}, whose results are not single tensors")
@@ -325,7 +344,7 @@ def _check_aliases(op: OpOverload) -> None:
 
 
 def _argument(value: Any, kind: str) -> tuple[str, Any]:
-    """Form and content of an argument of an operator whose schema calls it `kind`."""
+    """Return the kind and content of an operator's argument whose schema type is `kind`."""
     if isinstance(value, _Value):
         return "tensor", value._number
     if kind == "List[Tensor]":
@@ -346,11 +365,11 @@ def _add_step(program: Any, step: tuple[Any, ...], numbers: dict[int, int]) -> N
         program.add_kernel(library, [(numbers[number], value) for number, value in arguments], name)
     elif kind == "operator":
         name, overload, arguments, results = details
-        given = [
+        operator_arguments = [
             (form, value if form == "value" else pytree.tree_map(numbers.__getitem__, value))
             for form, value in arguments
         ]
-        numbers.update(zip(results, program.add_operator(name, overload, given), strict=True))
+        numbers.update(zip(results, program.add_operator(name, overload, operator_arguments), strict=True))
     elif kind == "layout":
         program.add_layout_check(numbers[details[0]], *details[1:])
     else:
@@ -365,14 +384,14 @@ def _bytes(dtype: torch.dtype, sizes: Sequence[int], strides: Sequence[int]) -> 
 
 
 def _plan(buffers: Sequence[tuple[int, int, int, int]]) -> tuple[dict[int, int], int]:
-    """Place buffers of (bytes, first step, last step, number); returns their offsets and the bytes of all."""
+    """Assign offsets to buffers (bytes, first step, last step, number). Return offsets and total size."""
     placed: list[tuple[int, int, int, int]] = []
     offsets: dict[int, int] = {}
     for size, first, last, number in sorted(buffers, key=lambda buffer: (-buffer[0], *buffer[1:])):
         begin = 0
-        for other, end, since, until in sorted(placed):
+        for other_begin, end, since, until in sorted(placed):
             if since <= last and first <= until:
-                if begin + size <= other:
+                if begin + size <= other_begin:
                     break
                 begin = max(begin, end)
         end = begin + -(-size // _ALIGNMENT) * _ALIGNMENT

@@ -1,4 +1,4 @@
-"""Counts of operators by placement, for listeners and in files (``PT_COMPILATION_STATS_PATH``)."""
+"""Count operators by placement, for listeners and for files (``PT_COMPILATION_STATS_PATH``)."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ class OpCount:
     """Number of occurrences of an operator in one graph.
 
     Attributes:
-        graph_count: in recipes.
-        eager_count: outside recipes.
+        graph_count: occurrences in recipes.
+        eager_count: occurrences outside recipes.
     """
 
     graph_count: int = 0
     eager_count: int = 0
 
-    def __add__(self, other: OpCount) -> OpCount:
-        return OpCount(self.graph_count + other.graph_count, self.eager_count + other.eager_count)
+    def __add__(self, right: OpCount) -> OpCount:
+        return OpCount(self.graph_count + right.graph_count, self.eager_count + right.eager_count)
 
 
 @dataclass
 class GraphSummary:
-    """One compiled graph.
+    """Operator counts of one compiled graph.
 
     Attributes:
-        name: its name.
+        name: name of the graph.
         ops: operator name to counts, for operators whose results are on hpu.
-        other_ops: the same for all other operators.
+        other_ops: operator name to counts, for all other operators.
     """
 
     name: str
@@ -48,20 +48,21 @@ class GraphSummary:
     other_ops: dict[str, OpCount]
 
 
-#: Lists to which `record` appends the summary of every graph that is compiled.
+#: Lists to which the summary of every compiled graph is appended.
 listeners: list[list[GraphSummary]] = []
 
 
 def write_if_requested(ctx: OptimizerContext, seconds: float) -> Path | None:
-    """Write what was compiled as JSON into the folder ``PT_COMPILATION_STATS_PATH``, if that is set.
+    """Write the summary of a compiled graph as JSON to the folder ``PT_COMPILATION_STATS_PATH``, if set.
 
     Args:
         ctx: the compiled graph.
-        seconds: how long that took.
+        seconds: duration of the compilation.
 
     Returns:
-        The file, ``{name of the graph}_{process id}.json``; None without a folder, or, with a warning, if
-        the file cannot be written.
+        The file, ``{name of the graph}_{process id}.json``. None if no folder is set, or if the file could
+        not be
+        written (with a warning).
     """
     folder = str(bridge_config.value_of("PT_COMPILATION_STATS_PATH"))
     if not folder:
@@ -80,7 +81,7 @@ def write_if_requested(ctx: OptimizerContext, seconds: float) -> Path | None:
         path.write_text(json.dumps(content, indent=2) + "\n")
     except OSError as error:
         warnings.warn(
-            f"{path} cannot be written ({error}): give PT_COMPILATION_STATS_PATH a folder that can be",
+            f"{path} could not be written ({error}). Set PT_COMPILATION_STATS_PATH to a writable folder.",
             stacklevel=2,
         )
         return None
@@ -88,7 +89,7 @@ def write_if_requested(ctx: OptimizerContext, seconds: float) -> Path | None:
 
 
 def record(ctx: OptimizerContext) -> None:
-    """Summarise a graph, whose partitions are known, for all listeners."""
+    """Append the summary of a partitioned graph to all listeners, and log the numbers."""
     logger.info(
         "%s has %d recipes and %d calls between them",
         ctx.graph_name,

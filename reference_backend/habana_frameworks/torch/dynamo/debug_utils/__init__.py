@@ -1,1 +1,1 @@
-"""Looking at what `torch.compile` did."""
+"""Tools to inspect compilations of `torch.compile`."""

@@ -1,7 +1,8 @@
-"""The log of the compile backend: lines that start with ``[PT_COMPILE] ``, which tests can also collect.
+"""The logger of the compile backend. Its lines start with ``[PT_COMPILE] ``, and tests can collect them.
 
-Lines go to Python's ``logging`` under ``habana_frameworks.torch.dynamo``: the program chooses which of them
-it prints, by ``logging``, ``LOG_LEVEL_PT_COMPILE`` or ``TORCH_LOGS="+hpu_backend"``.
+Lines are written to Python's ``logging`` below ``habana_frameworks.torch.dynamo``. The program selects lines
+with
+``logging``, ``LOG_LEVEL_PT_COMPILE`` or ``TORCH_LOGS="+hpu_backend"``.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ _channel = logging.getLogger(COMPILE_LINES)
 
 
 class Logger:
-    """A log with a name in front of each line.
+    """A logger that prefixes each line with a name.
 
     Attributes:
-        data: the lines since the last call of `set_store_data`, if that was with True.
+        data: the lines since the last call of ``set_store_data(True)``.
     """
 
     def __init__(self, name: str) -> None:
@@ -29,12 +30,12 @@ class Logger:
         self.data: list[str] = []
 
     def set_store_data(self, store: bool) -> None:
-        """Begin (or stop) to collect lines of every level in `data`, which starts empty."""
+        """Start or stop collecting lines of every level in `data`, and clear `data`."""
         self._store = bool(store)
         self.data.clear()
 
     def is_enabled_for(self, level: int) -> bool:
-        """Say whether a line of this level goes anywhere; for lines that are costly to make."""
+        """Return whether a line of this level is written or collected. Avoids expensive lines."""
         return self._store or _channel.isEnabledFor(level)
 
     def log(self, level: int, message: str, *args: object) -> None:
@@ -75,5 +76,5 @@ class Logger:
 
 @functools.cache
 def get_compile_backend_logger() -> Logger:
-    """The logger of the compile backend."""
+    """Return the logger of the compile backend."""
     return Logger("PT_COMPILE")

@@ -1,4 +1,4 @@
-"""Casts of the arguments of torch's functions, by the lists of a level."""
+"""Cast the arguments of torch's functions by the lists of a level."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEVELS = ("O1", "O2")
 
 
 class _Casts(TorchFunctionMode):
-    """Casts floating-point tensors of the device before each function."""
+    """Casts floating-point device tensors before each function."""
 
     def __init__(self, level: str, bf16: frozenset[str], fp32: frozenset[str], verbose: bool) -> None:
         super().__init__()
@@ -37,17 +37,17 @@ class _Casts(TorchFunctionMode):
             return func(*args, **kwargs)
         if self.verbose:
             print("casting ", func, " to ", "to_bf16" if target == torch.bfloat16 else "to_fp32")
-        # Statistics of norms are written, and stay as they are.
+        # Statistics of norms are written, so they are not cast.
         chosen = tensors[:1] if "norm" in name else tensors
-        cast = [leaf.to(target) if any(leaf is one for one in chosen) else leaf for leaf in leaves]
+        cast = [leaf.to(target) if any(leaf is tensor for tensor in chosen) else leaf for leaf in leaves]
         args, kwargs = pytree.tree_unflatten(cast, spec)
         return func(*args, **kwargs)
 
     def _target(self, name: str, tensors: list[torch.Tensor]) -> torch.dtype | None:
-        """Precision that a function runs in; None for that of its arguments."""
+        """Return the precision in which a function runs; None for the precision of its arguments."""
         base = name.strip("_")
         if (name.endswith("_") and not name.endswith("__")) or name.startswith("__i"):
-            # In place, the result has the dtype of the first argument.
+            # An in-place result has the dtype of the first argument.
             return _unless_all(tensors, tensors[0].dtype)
         base = {"rmul": "mul", "radd": "add", "rsub": "sub", "truediv": "div", "rtruediv": "div"}.get(
             base, base
@@ -65,7 +65,7 @@ class _Casts(TorchFunctionMode):
         return _unless_all(tensors, tensors[0].dtype)
 
 
-#: What moves, converts or asks, and is no operator of a model.
+#: Functions that move, convert or query tensors, and are not operators of a model.
 _LEFT_ALONE = frozenset({
     "to", "float", "half", "bfloat16", "double", "type", "cpu", "hpu", "copy_", "set_", "backward", "detach",
     "requires_grad_", "clone", "item", "tolist", "numpy", "size", "dim", "stride", "__repr__", "__format__",
@@ -81,23 +81,24 @@ def convert(
 ) -> None:
     """Run the model in mixed precision from now on, in this thread. A second call replaces the first.
 
-    At level O1 functions of one list run in bfloat16, of another in float32, functions of several tensors in
-    the widest precision among these, and all others in that of their first argument. At level O2 products and
-    convolutions run in bfloat16 and everything else in float32.
+    At level O1, functions of one list run in bfloat16, functions of another list in float32, functions of
+    several tensors in the widest precision of their tensors, and all others in the precision of their first
+    argument. At level O2, matrix products and convolutions run in bfloat16 and everything else in float32.
 
     Args:
         opt_level: "O1" or "O2".
-        bf16_file_path: file with names of functions, one a line, that run in bfloat16; empty for the default.
+        bf16_file_path: file with names of functions, one per line, that run in bfloat16; empty for the
+            default list.
         fp32_file_path: as ``bf16_file_path``, for float32.
         isVerbose: print each cast.
 
     Raises:
-        ValueError: there is no such level.
-        FileNotFoundError: there is no such file.
+        ValueError: the level does not exist.
+        FileNotFoundError: a file does not exist or cannot be read.
     """
     global _active
     if opt_level not in _LEVELS:
-        raise ValueError(f"hmp has the levels O1 and O2, and opt_level is {opt_level!r}")
+        raise ValueError(f"hmp supports the levels O1 and O2, but opt_level is {opt_level!r}")
     bf16, fp32 = lists.read(bf16_file_path, lists.BF16), lists.read(fp32_file_path, lists.FP32)
     mode = _Casts(opt_level, bf16, fp32, isVerbose)
     if _active is None:
@@ -109,7 +110,7 @@ def convert(
 
 @contextlib.contextmanager
 def disable_casts() -> Iterator[None]:
-    """Cast nothing within a ``with`` block, as around the step of an optimizer."""
+    """Disable casts within a ``with`` block, for example around an optimizer step."""
     if _active is None:
         yield
         return

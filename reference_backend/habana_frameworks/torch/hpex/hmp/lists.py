@@ -1,31 +1,33 @@
-"""Lists of operators by the precision that they run in."""
+"""Lists of operators by the precision in which they run."""
 
 from __future__ import annotations
 
-#: The guide's lists of level O1.
+#: Lists of level O1 in the user guide.
 BF16 = ("addmm", "bmm", "conv1d", "conv2d", "conv3d", "dot", "mm", "mv")
 FP32 = ("batch_norm", "cross_entropy", "log_softmax", "softmax", "nll_loss", "topk")
-#: Products and convolutions, the only ones in bfloat16 at level O2.
+#: Matrix products and convolutions, the only operators in bfloat16 at level O2.
 PRODUCTS = frozenset({*BF16, "linear", "matmul", "addbmm", "addmv", "addr", "baddbmm", "conv_transpose1d",
                       "conv_transpose2d", "conv_transpose3d"})  # fmt: skip
-#: Operators of several tensors, which run in the widest precision among them.
+#: Operators of several tensors, which run in the widest precision of their tensors.
 WIDEST = frozenset({"add", "sub", "mul", "div", "true_divide", "cat", "stack", "where", "addcmul", "addcdiv",
                     "maximum", "minimum", "pow", "atan2", "lerp", "eq", "ne", "lt", "le", "gt",
                     "ge"})  # fmt: skip
-#: Functions that are an operator of the lists under another name.
+#: Functions that are a listed operator under another name.
 ALIASES = {"linear": "addmm", "matmul": "mm"}
 
 
 def read(path: str, default: tuple[str, ...]) -> frozenset[str]:
-    """Names in a file, one a line; the default without a path.
+    """Return the names in a file, one per line, or the default if the path is empty.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist or cannot be read.
     """
     if not path:
         return frozenset(default)
     try:
         with open(path) as file:
-            return frozenset(word for line in file if (word := line.strip()) and not word.startswith("#"))
+            return frozenset(name for line in file if (name := line.strip()) and not name.startswith("#"))
     except OSError as error:
-        raise FileNotFoundError(f"the list of operators {path} cannot be read: {error.strerror}") from error
+        raise FileNotFoundError(
+            f"the list of operators {path} could not be read: {error.strerror}"
+        ) from error

@@ -1,4 +1,4 @@
-"""Operators of fp8 values as functions."""
+"""Operators on fp8 values as functions."""
 
 from __future__ import annotations
 

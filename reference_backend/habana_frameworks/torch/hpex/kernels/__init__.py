@@ -1,4 +1,4 @@
-"""Fused kernels, called by ``NAME.apply``."""
+"""Fused kernels, called as ``NAME.apply``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fused attention; `torch.ops.hpu` computes it."""
+"""Fused attention, computed by `torch.ops.hpu`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Attended = torch.Tensor | tuple[torch.Tensor, ...]
 
 
 class FusedSDPA:
-    """Scaled dot product attention with a backward pass of its own."""
+    """Scaled dot product attention with its own backward pass."""
 
     @staticmethod
     def apply(
@@ -32,44 +32,45 @@ class FusedSDPA:
         return_dropout_mask: bool = False,
         return_attn_probs: bool = False,
     ) -> _Attended:
-        """Attend.
+        """Return attention of q, k and v.
 
         Args:
             q: [..., T, D].
-            k: [..., S, D]. Of rank 4, [batch, heads, S, D], it may have fewer heads than ``q``, each for a
-                group of those.
-            v: [..., S, E], heads as ``k``.
-            attn_mask: broadcasts with [..., T, S]: a summand, or bool, true for what a query may see.
+            k: [..., S, D]. With rank 4, [batch, heads, S, D], it may have fewer heads than ``q``, each for a
+                group of heads of ``q``.
+            v: [..., S, E], with the same heads as ``k``.
+            attn_mask: broadcasts with [..., T, S]; added to the scores, or a bool mask that is True for
+                visible keys.
             dropout_p: probability of dropout.
-            is_causal: whether query i sees keys up to i only.
+            is_causal: query i sees only keys 0 to i.
             scale: factor of the scores; None for 1 / sqrt(D).
             softmax_mode: "None", "fast" or "fp32".
-            recompute_mode: whether the backward pass computes the matrix again; None for what
-                `hpu.recompute_sdp_enabled` says.
-            valid_seq_len: number of keys that count, one for each batch; inference with ``is_causal``.
-            seq_padding_type: the side of the keys that do not, "left" or "right".
-            return_dropout_mask: also return the mask of what dropout kept.
-            return_attn_probs: also return the matrix; inference only.
+            recompute_mode: recompute the matrix in the backward pass; None for `hpu.recompute_sdp_enabled()`.
+            valid_seq_len: number of valid keys, one for each batch; for inference with ``is_causal``.
+            seq_padding_type: the side of the padding keys, "left" or "right".
+            return_dropout_mask: also return the mask of the elements that dropout retained.
+            return_attn_probs: also return the matrix; for inference only.
 
         Returns:
-            the result; a tuple if the matrix or the mask, in this order, is asked for.
+            the result; a tuple if the matrix or the mask, in this order, is requested.
 
         Raises:
-            AssertionError: options that exclude each other.
+            AssertionError: the options exclude each other.
         """
         training = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))
         recompute = sdp_kernel_flag.recompute_sdp_enabled() if recompute_mode is None else recompute_mode
         if return_attn_probs:
-            assert not training, "return_attn_probs is for inference: call it under torch.no_grad()"
+            assert not training, "return_attn_probs is for inference. Call it under torch.no_grad()."
             recompute = False
         assert not (recompute and training and softmax_mode == "fast" and not is_causal), (
-            "softmax_mode 'fast' with recomputation trains with is_causal only: use 'None', or set is_causal"
+            "softmax_mode 'fast' with recomputation supports training only with is_causal. Use 'None', or "
+            "set is_causal."
         )
         assert valid_seq_len is None or (not training and is_causal and attn_mask is None), (
             "valid_seq_len is for inference with is_causal and without attn_mask"
         )
         assert not (return_dropout_mask and recompute), (
-            "the variant that recomputes has no dropout mask: pass recompute_mode=False"
+            "the variant that recomputes has no dropout mask. Pass recompute_mode=False."
         )
         factor = 1 / math.sqrt(q.size(-1)) if scale is None else scale
         heads = q.size(1) if q.dim() == 4 else 0
@@ -83,15 +84,15 @@ class FusedSDPA:
             attn_mask, dropout_p, factor, is_causal, softmax_mode, valid_seq_len, seq_padding_type
         )  # fmt: skip
         if recompute:
-            found: tuple[torch.Tensor, ...] = (_Recomputed.apply(q, k, v, training, *rest),)
+            results: tuple[torch.Tensor, ...] = (_Recomputed.apply(q, k, v, training, *rest),)
         else:
-            found = _Kept.apply(q, k, v, *rest)
+            results = _Kept.apply(q, k, v, *rest)
         if grouped:
-            found = tuple(one.flatten(1, 2) if one.dim() == 5 else one for one in found)
+            results = tuple(result.flatten(1, 2) if result.dim() == 5 else result for result in results)
         if recompute:
-            return found[0]
-        out, matrix, kept = found
-        more = ((matrix,) if return_attn_probs else ()) + ((kept,) if return_dropout_mask else ())
+            return results[0]
+        out, matrix, dropout_mask = results
+        more = ((matrix,) if return_attn_probs else ()) + ((dropout_mask,) if return_dropout_mask else ())
         return (out, *more) if more else out
 
 
@@ -115,22 +116,22 @@ def fp8_fused_sdpa(
     valid_seq_len: torch.Tensor | None = None,
     seq_padding_type: str = "left",
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Attention of fp8 values for inference: the result, and the largest magnitudes of matrix and result.
+    """Return attention of fp8 values for inference, and the largest magnitudes of matrix and result.
 
-    Arguments are those of `FusedSDPA.apply`, and the scales of `torch.ops.hpu.fp8_sdpa_recomp_fwd`, all of
-    them tensors or all numbers.
+    Arguments are as for `FusedSDPA.apply`, plus the scales of `torch.ops.hpu.fp8_sdpa_recomp_fwd`, which are
+    all tensors or all numbers.
     """
     factor = 1 / math.sqrt(q.size(-1)) if scale is None else scale
     scales = (d_scale_q, d_scale_k, d_scale_v, q_scale_s, q_scale_o, d_scale_s)
-    found = torch.ops.hpu.fp8_sdpa_recomp_fwd(
+    results = torch.ops.hpu.fp8_sdpa_recomp_fwd(
         q, k, v, attn_mask, dropout_p, factor, is_causal, False, softmax_mode, *scales, is_amax_s, is_amax_o,
         valid_seq_len, seq_padding_type,
     )  # fmt: skip
-    return found[0], found[4], found[5]
+    return results[0], results[4], results[5]
 
 
 class PySDPA:
-    """Attention as its formula, with torch's operators: what `FusedSDPA` is compared with."""
+    """Attention by its formula, with torch's operators: a reference for `FusedSDPA`."""
 
     @staticmethod
     def apply(
@@ -142,7 +143,7 @@ class PySDPA:
         is_causal: bool = False,
         scale: float | None = None,
     ) -> torch.Tensor:
-        """Attend; arguments are those of `FusedSDPA.apply`."""
+        """Return attention of q, k and v. Arguments are as for `FusedSDPA.apply`."""
         factor = 1 / math.sqrt(q.size(-1)) if scale is None else scale
         scores = torch.matmul(q, k.transpose(-2, -1)) * factor
         if is_causal:
@@ -156,34 +157,37 @@ class PySDPA:
 
 
 class PySDPAHinted(PySDPA):
-    """`PySDPA`; the hints to the graph compiler that hardware has here change nothing on this device."""
+    """`PySDPA`; the hints to the hardware's graph compiler have no effect on this device."""
 
 
 class _Kept(torch.autograd.Function):
-    """Attention that keeps its matrix for the backward pass."""
+    """Attention that saves its matrix for the backward pass."""
 
     @staticmethod
     def forward(
         ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, p: float,
         scale: float, is_causal: bool, softmax_mode: str, valid_seq_len: torch.Tensor | None, side: str,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-        out, matrix, kept = torch.ops.hpu.sdpa_fwd(
+        out, matrix, dropout_mask = torch.ops.hpu.sdpa_fwd(
             q, k, v, mask, p, scale, is_causal, softmax_mode, valid_seq_len, side
         )
-        ctx.save_for_backward(q, k, v, matrix, kept, out)
+        ctx.save_for_backward(q, k, v, matrix, dropout_mask, out)
         ctx.numbers = is_causal, p, scale
-        ctx.mark_non_differentiable(matrix, kept)
-        return out, matrix, kept
+        ctx.mark_non_differentiable(matrix, dropout_mask)
+        return out, matrix, dropout_mask
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
-        q, k, v, matrix, kept, out = ctx.saved_tensors
-        return (*torch.ops.hpu.sdpa_bwd(grads[0], q, k, v, matrix, kept, *ctx.numbers, out), *[None] * 7)
+        q, k, v, matrix, dropout_mask, out = ctx.saved_tensors
+        return (
+            *torch.ops.hpu.sdpa_bwd(grads[0], q, k, v, matrix, dropout_mask, *ctx.numbers, out),
+            *[None] * 7,
+        )
 
 
 class _Recomputed(torch.autograd.Function):
-    """Attention that computes its matrix again in the backward pass."""
+    """Attention that recomputes its matrix in the backward pass."""
 
     @staticmethod
     def forward(
@@ -196,18 +200,18 @@ class _Recomputed(torch.autograd.Function):
         )
         ctx.save_for_backward(q, k, v, mask, most, reciprocal, seed, out)
         ctx.numbers = is_causal, p, scale, softmax_mode
-        found: torch.Tensor = out
-        return found
+        result: torch.Tensor = out
+        return result
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
-        *given, out = ctx.saved_tensors
-        return (*torch.ops.hpu.sdpa_recomp_bwd(grads[0], *given, *ctx.numbers, out), *[None] * 8)
+        *saved, out = ctx.saved_tensors
+        return (*torch.ops.hpu.sdpa_recomp_bwd(grads[0], *saved, *ctx.numbers, out), *[None] * 8)
 
 
 def _grouped(mask: torch.Tensor | None, groups: int, heads: int) -> torch.Tensor | None:
-    """A mask [batch, heads or 1, T, S] for scores [batch, groups, heads / groups, T, S]."""
+    """Return the mask [batch, heads or 1, T, S] for scores [batch, groups, heads / groups, T, S]."""
     if mask is None or mask.dim() < 3:
         return mask
     if mask.size(-3) == heads:

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification; `torch.ops.hpu.ctc_loss_custom` computes it."""
+"""Connectionist temporal classification, computed by `torch.ops.hpu.ctc_loss_custom`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
 class CTCLoss(torch.autograd.Function):
-    """The loss of `torch.nn.functional.ctc_loss`."""
+    """The loss of `torch.nn.functional.ctc_loss` as an autograd function."""
 
     @staticmethod
     def forward(
@@ -24,20 +24,22 @@ class CTCLoss(torch.autograd.Function):
         reduction: str = "mean",
         zero_infinity: bool = False,
     ) -> torch.Tensor:
-        """Compute the loss of log_probs [time, batch, classes]; arguments are those of torch's function."""
+        """Return the loss of log_probs [time, batch, classes]. Arguments are as for torch's function."""
         if reduction not in _REDUCTIONS:
-            raise ValueError(f"CTCLoss has the reductions none, mean and sum, and reduction is {reduction!r}")
-        given = (log_probs, targets, input_lengths, target_lengths)
+            raise ValueError(
+                f"CTCLoss supports the reductions none, mean and sum, but reduction is {reduction!r}"
+            )
+        tensors = (log_probs, targets, input_lengths, target_lengths)
         numbers = (blank, _REDUCTIONS[reduction], zero_infinity)
-        loss, alpha = torch.ops.hpu.ctc_loss_custom(*given, *numbers)
-        ctx.save_for_backward(*given, loss, alpha)
+        loss, alpha = torch.ops.hpu.ctc_loss_custom(*tensors, *numbers)
+        ctx.save_for_backward(*tensors, loss, alpha)
         ctx.numbers = numbers
-        found: torch.Tensor = loss
-        return found
+        result: torch.Tensor = loss
+        return result
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
-        """Compute the gradient of the logarithms."""
+        """Return the gradient with respect to the log probabilities."""
         gradient = torch.ops.hpu.ctc_loss_custom_backward(grads[0], *ctx.saved_tensors, *ctx.numbers)
         return (gradient, *[None] * 6)

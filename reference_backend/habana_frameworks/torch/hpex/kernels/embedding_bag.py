@@ -1,4 +1,4 @@
-"""Sums of rows of a table, bag by bag, with a backward pass that gathers."""
+"""Sums of table rows per bag, with a backward pass that gathers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 class EmbeddingBagPreproc:
-    """Makes on the host what `EmbeddingBag` needs of indices and offsets."""
+    """Computes on the host the index tensors that `EmbeddingBag` needs."""
 
     def __call__(
         self, indices: torch.Tensor, offsets: torch.Tensor, rows: int
@@ -16,20 +16,21 @@ class EmbeddingBagPreproc:
         """Sort bags by row.
 
         Args:
-            indices: rows of the table, bag after bag, on the CPU.
+            indices: row indices of all bags, concatenated, on the CPU.
             offsets: first index of each bag, on the CPU.
-            rows: rows of the table.
+            rows: number of table rows.
 
         Returns:
-            indices, offsets and count for the forward pass, and the same for the backward pass: of each row,
-            the bags that name it. All int32 on the CPU; offsets end with the number of indices.
+            indices, offsets and count for the forward pass, and for the backward pass: for each row, the bags
+            that
+            contain it. All are int32 on the CPU; offsets end with the number of indices.
 
         Raises:
             ValueError: a tensor is not on the CPU.
         """
         for name, tensor in (("indices", indices), ("offsets", offsets)):
             if tensor.device.type != "cpu":
-                raise ValueError(f"EmbeddingBagPreproc works on the host, and {name} is on {tensor.device}")
+                raise ValueError(f"EmbeddingBagPreproc works on the host, but {name} is on {tensor.device}")
         count = indices.numel()
         bounds = torch.cat((offsets.long(), torch.tensor([count])))
         bag = torch.repeat_interleave(torch.arange(offsets.numel()), bounds.diff())
@@ -57,13 +58,13 @@ class EmbeddingBag(torch.autograd.Function):
         valid_count_bwd: torch.Tensor,
         kernel_mode: int = 0,
     ) -> torch.Tensor:
-        """Sum rows of a table [rows, features]; `EmbeddingBagPreproc` makes the other tensors."""
+        """Sum rows of a table [rows, features]. `EmbeddingBagPreproc` computes the other tensors."""
         ctx.save_for_backward(indices_bwd, offsets_bwd, valid_count_bwd)
         ctx.shape, ctx.mode = table.shape, kernel_mode
-        found: torch.Tensor = torch.ops.hpu.embedding_bag_sum(
+        sums: torch.Tensor = torch.ops.hpu.embedding_bag_sum(
             table, indices, offsets, valid_count, kernel_mode
         )
-        return found
+        return sums
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Lists of lists of different lengths, under FBGEMM's names; see `torch.ops.hpu` for arguments."""
+"""Jagged tensor operators under FBGEMM's names; see `torch.ops.hpu` for the arguments."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import torch
 def permute_1D_sparse_data(
     permute: torch.Tensor, lengths: torch.Tensor, indices: torch.Tensor, weights: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Exchange lists: lengths [lists], elements, and weights if there are any."""
+    """Permute lists: lengths [lists], elements, and weights if they are passed."""
     if weights is None:
         moved, order = torch.ops.hpu.habana_permute_1D_sparse_data_without_weights(permute, lengths, indices)
         return moved, order, None
-    found = torch.ops.hpu.habana_permute_1D_sparse_data(permute, lengths, indices, weights)
-    return found[0], found[1], found[2]
+    permuted = torch.ops.hpu.habana_permute_1D_sparse_data(permute, lengths, indices, weights)
+    return permuted[0], permuted[1], permuted[2]
 
 
 def permute_2D_sparse_data(
     permute: torch.Tensor, lengths: torch.Tensor, indices: torch.Tensor, weights: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Exchange features: lengths [features, batch], elements, and weights if there are any."""
+    """Permute features: lengths [features, batch], elements, and weights if they are passed."""
     return permute_1D_sparse_data(permute, lengths, indices, weights)
 
 
 def expand_into_jagged_permute(
     permute: torch.Tensor, input_offsets: torch.Tensor, output_offsets: torch.Tensor, output_size: int
 ) -> torch.Tensor:
-    """The place that each element comes from if lists are exchanged."""
-    found: torch.Tensor = torch.ops.hpu.habana_expand_into_jagged_permute(
+    """Return the source position of each element if lists are permuted."""
+    positions: torch.Tensor = torch.ops.hpu.habana_expand_into_jagged_permute(
         permute, input_offsets, output_offsets, output_size
     )
-    return found
+    return positions
 
 
 def bounds_check_indices(
@@ -41,7 +41,7 @@ def bounds_check_indices(
     warning: torch.Tensor,
     weights: torch.Tensor | None = None,
 ) -> None:
-    """Set indices outside of their table to 0, in place; arguments in FBGEMM's order."""
+    """Set indices outside of their table to 0, in place. Arguments are in FBGEMM's order."""
     torch.ops.hpu.habana_bounds_check_indices(
         indices, offsets, warning, rows_per_table, bounds_check_mode, weights
     )
@@ -50,8 +50,8 @@ def bounds_check_indices(
 def split_permute_cat(
     input: torch.Tensor, indices: torch.Tensor, batch_size: int, num_features: int, dims: int
 ) -> torch.Tensor:
-    """Exchange features of ``dims`` columns each."""
-    found: torch.Tensor = torch.ops.hpu.habana_split_permute_cat(
+    """Permute features of ``dims`` columns each."""
+    permuted: torch.Tensor = torch.ops.hpu.habana_split_permute_cat(
         input, indices, batch_size, num_features, dims
     )
-    return found
+    return permuted

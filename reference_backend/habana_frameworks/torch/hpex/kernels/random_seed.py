@@ -10,6 +10,6 @@ class RandomSeed:
 
     @staticmethod
     def random_seed(input: torch.Tensor) -> torch.Tensor:
-        """A seed, int32[1] on the device of ``input``."""
-        found: torch.Tensor = torch.ops.hpu.habana_random_seed(input)
-        return found
+        """Return a seed, int32[1] on the device of ``input``."""
+        seed: torch.Tensor = torch.ops.hpu.habana_random_seed(input)
+        return seed

@@ -1,4 +1,4 @@
-"""Softmax in forms that the device has kernels for."""
+"""Variants of softmax for which the device has kernels."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import torch
 
 
 class CustomSoftmax:
-    """Softmax of bfloat16; on hardware approximate, here exact."""
+    """Softmax of bfloat16; an approximation on hardware, exact here."""
 
     @staticmethod
     def apply(inp: torch.Tensor, flavor: int) -> torch.Tensor:
-        """Softmax over the last dimension; ``flavor`` 0 or 1 chooses the approximation of hardware."""
-        found: torch.Tensor = torch.ops.hpu.custom_softmax(inp, flavor)
-        return found
+        """Return the softmax over the last dimension; ``flavor`` 0 or 1 selects a hardware approximation."""
+        result: torch.Tensor = torch.ops.hpu.custom_softmax(inp, flavor)
+        return result
 
 
 class Softmax:
@@ -20,7 +20,7 @@ class Softmax:
 
     @staticmethod
     def apply(inp: torch.Tensor, dim: int = -1) -> torch.Tensor:
-        """`torch.softmax`."""
+        """Return `torch.softmax`."""
         return torch.softmax(inp, dim)
 
 
@@ -31,12 +31,12 @@ class RaggedSoftmax:
     def apply(
         inp: torch.Tensor, dim: int, valid_count: torch.Tensor, half_to_float: bool = False
     ) -> torch.Tensor:
-        """Softmax over the first ``valid_count`` elements, one count for each batch; 0 elsewhere."""
-        found: torch.Tensor = torch.ops.hpu.ragged_softmax(inp, dim, half_to_float, valid_count)
-        return found
+        """Return the softmax over the first ``valid_count`` elements (one count per batch), 0 elsewhere."""
+        result: torch.Tensor = torch.ops.hpu.ragged_softmax(inp, dim, half_to_float, valid_count)
+        return result
 
 
 def triu_masked_softmax(inp: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
-    """Softmax of inp * scale over the columns up to the row; 0 behind them."""
-    found: torch.Tensor = torch.ops.hpu.scaled_triangular_softmax(inp, scale)
-    return found
+    """Return the softmax of inp * scale over columns up to the row index, and 0 in later columns."""
+    result: torch.Tensor = torch.ops.hpu.scaled_triangular_softmax(inp, scale)
+    return result

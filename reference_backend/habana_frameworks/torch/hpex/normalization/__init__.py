@@ -1,4 +1,4 @@
-"""Norms of data and of gradients."""
+"""Normalisation of data, and clipping of gradient norms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clipping of gradients by their norm together; `torch.ops.hpu.fused_clip_norm` computes it."""
+"""Clip gradients by their total norm, computed by `torch.ops.hpu.fused_clip_norm`."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import torch
 
 
 class FusedClipNorm:
-    """Clips gradients of parameters so that their norm together is at most a number."""
+    """Clips gradients of parameters so that their total norm does not exceed a maximum."""
 
     def __init__(self, parameters: Iterable[torch.Tensor] | torch.Tensor, max_norm: float) -> None:
-        """Remember the bound.
+        """Store the maximum.
 
         Args:
-            parameters: parameters; their device holds the bound.
-            max_norm: largest norm.
+            parameters: parameters, which determine the device of the maximum.
+            max_norm: maximum norm.
         """
-        given = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-        device = given[0].device if given else torch.device("hpu")
+        parameter_list = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        device = parameter_list[0].device if parameter_list else torch.device("hpu")
         self.max_norm = float(max_norm)
         self.max_norm_t = torch.tensor(self.max_norm, device=device)
         self.norm_type = 2.0
 
     def clip_norm(self, parameters: Iterable[torch.Tensor] | torch.Tensor) -> torch.Tensor:
-        """Scale gradients in place and return their norm before; 0.0 if there are none."""
-        given = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-        gradients = [one.grad for one in given if one.grad is not None]
+        """Scale gradients in place and return their previous norm, or 0.0 if no parameter has a gradient."""
+        parameter_list = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        gradients = [parameter.grad for parameter in parameter_list if parameter.grad is not None]
         if not gradients:
             return torch.tensor(0.0)
         _mark_step_if_lazy()

@@ -1,4 +1,4 @@
-"""Root-mean-square normalisation; `torch.ops.hpu.rms_norm` computes it."""
+"""Root-mean-square normalisation, computed by `torch.ops.hpu.rms_norm`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 
 class RmsNormBwdMode(enum.Enum):
-    """Ways of hardware to divide the work of the backward pass; the values are the same."""
+    """Ways in which hardware divides the work of the backward pass; the values are the same."""
 
     DEFAULT = 0
     STATIC_CASE_WIDTH_PARTITIONING = 1
@@ -27,8 +27,8 @@ class _RmsNorm(torch.autograd.Function):
         ctx.save_for_backward(data_in, gamma, inverse)
         ctx.options = use_stages, mode
         ctx.fast = fast
-        found: torch.Tensor = out
-        return found
+        result: torch.Tensor = out
+        return result
 
     @staticmethod
     @once_differentiable
@@ -50,16 +50,16 @@ class FusedRMSNorm:
         bwd_mode: int | RmsNormBwdMode = 0,
         fast_math: bool = False,
     ) -> torch.Tensor:
-        """Normalise.
+        """Return the normalised data.
 
         Args:
             data_in: [..., N].
             gamma: [N].
             eps: added to the mean of squares.
-            use_stages: a choice of hardware, as ``bwd_mode``.
+            use_stages: selects a hardware variant, like ``bwd_mode``; the values are the same.
             bwd_mode: a member of `RmsNormBwdMode`, or its number.
             fast_math: use the variant that is less exact on hardware.
         """
         mode = bwd_mode.value if isinstance(bwd_mode, RmsNormBwdMode) else bwd_mode
-        found: torch.Tensor = _RmsNorm.apply(data_in, gamma, eps, use_stages, mode, fast_math)
-        return found
+        result: torch.Tensor = _RmsNorm.apply(data_in, gamma, eps, use_stages, mode, fast_math)
+        return result

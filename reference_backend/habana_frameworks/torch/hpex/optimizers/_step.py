@@ -1,4 +1,4 @@
-"""Parts of a step that all fused optimizers share."""
+"""Helper functions that all fused optimizers share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 def loss_of(closure: Callable[[], Any] | None) -> Any:
-    """Call a closure with gradients enabled; None without one."""
+    """Call a closure with gradients enabled and return its result; None without a closure."""
     if closure is None:
         return None
     with torch.enable_grad():
@@ -19,22 +19,22 @@ def loss_of(closure: Callable[[], Any] | None) -> Any:
 
 
 def with_gradients(group: dict[str, Any]) -> list[torch.Tensor]:
-    """Parameters of a group that have gradients.
+    """Return the parameters of a group that have gradients.
 
     Raises:
         RuntimeError: a gradient is sparse.
     """
-    found = [parameter for parameter in group["params"] if parameter.grad is not None]
-    if any(parameter.grad.is_sparse for parameter in found):
-        raise RuntimeError("fused optimizers take dense gradients: build embeddings with sparse=False")
-    return found
+    parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
+    if any(parameter.grad.is_sparse for parameter in parameters):
+        raise RuntimeError("fused optimizers take dense gradients. Create embeddings with sparse=False.")
+    return parameters
 
 
 def non_negative(**numbers: float) -> None:
-    """Refuse negative numbers.
+    """Reject negative numbers.
 
     Raises:
-        ValueError: one is negative.
+        ValueError: a number is negative.
     """
     for name, value in numbers.items():
         if value < 0.0:
@@ -42,26 +42,26 @@ def non_negative(**numbers: float) -> None:
 
 
 def betas_below_one(betas: tuple[float, float]) -> None:
-    """Refuse decays that are not in [0, 1).
+    """Reject decays outside of [0, 1).
 
     Raises:
-        ValueError: one is not.
+        ValueError: a decay is outside of the range.
     """
-    for place, value in enumerate(betas):
+    for index, value in enumerate(betas):
         if not 0.0 <= value < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {place}: {value} is not from 0 to before 1")
+            raise ValueError(f"Invalid beta parameter at index {index}: {value} is not in [0, 1)")
 
 
 def rate(group: dict[str, Any]) -> float:
-    """Learning rate of a group, which may be a tensor."""
+    """Return the learning rate of a group, which may be a tensor, as a float."""
     return float(group["lr"])
 
 
 def restore_moments(optimizer: torch.optim.Optimizer) -> None:
-    """Give moments their dtypes again: `torch.optim.Optimizer.load_state_dict` makes them the parameter's."""
+    """Restore the dtypes of moments after `torch.optim.Optimizer.load_state_dict` changed them."""
     for group in optimizer.param_groups:
-        given = group.get("moments_dtype")
-        both = given if isinstance(given, tuple) else (given, given)
+        dtypes = group.get("moments_dtype")
+        both = dtypes if isinstance(dtypes, tuple) else (dtypes, dtypes)
         for parameter in group["params"]:
             state = optimizer.state.get(parameter, {})
             for name, dtype in zip(("exp_avg", "exp_avg_sq"), both, strict=True):
@@ -70,7 +70,7 @@ def restore_moments(optimizer: torch.optim.Optimizer) -> None:
 
 
 def number(value: float, device: torch.device) -> torch.Tensor:
-    """A number on a device."""
+    """Return a number as a float32 tensor on a device."""
     return torch.tensor(value, dtype=torch.float32, device=device)
 
 

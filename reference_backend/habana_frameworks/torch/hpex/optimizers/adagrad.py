@@ -11,7 +11,7 @@ from . import _step
 
 
 class FusedAdagrad(torch.optim.Optimizer):
-    """Adagrad (Duchi et al., 2011) by `torch.ops.hpu.habanaOptimizerFusedAdagrad`."""
+    """Adagrad (Duchi et al., 2011), computed by `torch.ops.hpu.habanaOptimizerFusedAdagrad`."""
 
     def __init__(
         self,
@@ -22,15 +22,15 @@ class FusedAdagrad(torch.optim.Optimizer):
         initial_accumulator_value: float = 0.0,
         eps: float = 1e-10,
     ) -> None:
-        """Make an optimizer.
+        """Create an optimizer.
 
         Args:
-            params: parameters or groups of them.
+            params: parameters or parameter groups.
             lr: learning rate.
-            lr_decay: the rate is divided by 1 + steps before * lr_decay.
-            weight_decay: added to gradients, times the weight.
-            initial_accumulator_value: start of the sums of squares.
-            eps: added to the root of the sum.
+            lr_decay: the rate is divided by 1 + previous steps * lr_decay.
+            weight_decay: factor of the weight that is added to the gradient.
+            initial_accumulator_value: initial value of the sums of squares.
+            eps: added to the square root of the sum.
 
         Raises:
             ValueError: a number is negative.
@@ -51,7 +51,7 @@ class FusedAdagrad(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
-        """Take a step; return what ``closure`` does."""
+        """Take a step, and return the result of ``closure``."""
         loss = _step.loss_of(closure)
         for group in self.param_groups:
             parameters = _step.with_gradients(group)

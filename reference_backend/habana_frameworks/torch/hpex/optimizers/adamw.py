@@ -17,7 +17,7 @@ _FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 class FusedAdamW(torch.optim.Optimizer):
-    """AdamW (Loshchilov and Hutter, 2017), by `torch.ops.hpu.optimizer_adamw`."""
+    """AdamW (Loshchilov and Hutter, 2017), computed by `torch.ops.hpu.optimizer_adamw`."""
 
     def __init__(
         self,
@@ -29,20 +29,20 @@ class FusedAdamW(torch.optim.Optimizer):
         bias_correction: bool = True,
         moments_dtype: Dtypes = None,
     ) -> None:
-        """Make an optimizer.
+        """Create an optimizer.
 
         Args:
-            params: parameters or groups of them.
+            params: parameters or parameter groups.
             lr: learning rate.
             betas: decays of the moments.
-            eps: added to the root of the second moment.
-            weight_decay: decay of weights, times the learning rate.
-            bias_correction: whether the step makes up for moments that begin at zero.
-            moments_dtype: dtype of both moments, or of each: bfloat16, float32 or fp8; None for that of the
-                parameter.
+            eps: added to the square root of the second moment.
+            weight_decay: decay of weights, multiplied by the learning rate.
+            bias_correction: compensate for moments that start at zero.
+            moments_dtype: dtype of both moments, or of each moment: bfloat16, float32 or fp8; None for the
+                dtype of the parameter.
 
         Raises:
-            ValueError: a number is out of its range.
+            ValueError: a number is out of range.
         """
         _step.non_negative(**{"learning rate": lr, "epsilon value": eps, "weight_decay": weight_decay})
         _step.betas_below_one(betas)
@@ -58,7 +58,7 @@ class FusedAdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
-        """Take a step; return what ``closure`` does."""
+        """Take a step, and return the result of ``closure``."""
         loss = _step.loss_of(closure)
         for group in self.param_groups:
             parameters = _step.with_gradients(group)
@@ -88,7 +88,7 @@ class FusedAdamW(torch.optim.Optimizer):
         return loss
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state; moments keep their dtype."""
+        """Load a state. Moments keep their dtype."""
         super().load_state_dict(state_dict)
         _step.restore_moments(self)
 
@@ -99,8 +99,8 @@ class FusedAdamW(torch.optim.Optimizer):
             if name not in state:
                 state[name] = torch.zeros_like(parameter, dtype=dtype or parameter.dtype)
             if f"{name}_scale" not in state:
-                one = torch.ones((), device=parameter.device)
-                state[f"{name}_scale"] = one if dtype in _FP8 else None
+                unit_scale = torch.ones((), device=parameter.device)
+                state[f"{name}_scale"] = unit_scale if dtype in _FP8 else None
 
 
 def update(
@@ -116,17 +116,17 @@ def update(
     second_scales: list[torch.Tensor | None] | None = None,
     gradients: list[torch.Tensor] | None = None,
 ) -> None:
-    """Step parameters by gradients, their own if there are no others.
+    """Update parameters with the given gradients, by default their own.
 
-    ``size`` has the bias correction, and ``decay`` is a factor.
+    ``size`` includes the bias correction, and ``decay`` is a factor of the weights.
     """
     if gradients is None:
         gradients = [p.grad for p in parameters]  # type: ignore[misc]
     device = parameters[0].device
     scales = []
-    for given in (first_scales, second_scales):
-        given = given or [None]
-        scales.append(None if given[0] is None else given)
+    for moment_scales in (first_scales, second_scales):
+        moment_scales = moment_scales or [None]
+        scales.append(None if moment_scales[0] is None else moment_scales)
     if is_lazy():
         torch.ops.hpu.optimizer_adamw(
             gradients,

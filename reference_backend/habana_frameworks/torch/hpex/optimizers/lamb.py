@@ -30,32 +30,32 @@ class FusedLamb(torch.optim.Optimizer):
         fused: bool = False,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Make an optimizer.
+        """Create an optimizer.
 
         Args:
-            params: parameters or groups of them.
+            params: parameters or parameter groups.
             lr: learning rate.
-            bias_correction: whether the step makes up for moments that begin at zero.
+            bias_correction: compensate for moments that start at zero.
             betas: decays of the moments.
-            eps: added to the root of the second moment.
-            weight_decay: decay of weights, part of the step.
+            eps: added to the square root of the second moment.
+            weight_decay: decay of weights, as a part of the step.
             amsgrad: not supported.
-            adam_w_mode: only True: decay is part of the step.
-            grad_averaging: whether gradients enter the first moment times 1 - beta1.
-            set_grad_none: whether `zero_grad` drops gradients.
-            max_grad_norm: gradients are scaled down to this norm together.
-            use_lamb: scale by layer without decay, too.
-            fused: a choice of hardware; the values are the same.
-            dtype: dtype of the moments; None for that of the parameter.
+            adam_w_mode: must be True: decay is a part of the step.
+            grad_averaging: multiply gradients by 1 - beta1 in the first moment.
+            set_grad_none: `zero_grad` removes gradients.
+            max_grad_norm: maximum total norm of gradients, to which they are scaled down.
+            use_lamb: also scale per layer if weight decay is 0.
+            fused: selects a hardware variant; the values are the same.
+            dtype: dtype of the moments; None for the dtype of the parameter.
 
         Raises:
-            RuntimeError: ``amsgrad``, or not ``adam_w_mode``.
-            ValueError: a number is out of its range.
+            RuntimeError: ``amsgrad`` is True, or ``adam_w_mode`` is False.
+            ValueError: a number is out of range.
         """
         if amsgrad:
-            raise RuntimeError("FusedLamb does not support the AMSGrad variant: leave amsgrad out")
+            raise RuntimeError("FusedLamb does not support the AMSGrad variant. Omit amsgrad.")
         if not adam_w_mode:
-            raise RuntimeError("FusedLamb has weight decay as AdamW only: leave adam_w_mode out")
+            raise RuntimeError("FusedLamb supports weight decay only as in AdamW. Omit adam_w_mode.")
         _step.non_negative(**{"learning rate": lr, "epsilon value": eps, "weight_decay": weight_decay})
         _step.betas_below_one(betas)
         defaults = {
@@ -73,17 +73,17 @@ class FusedLamb(torch.optim.Optimizer):
         super().__init__(params, defaults)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state; moments keep their dtype."""
+        """Load a state. Moments keep their dtype."""
         super().load_state_dict(state_dict)
         _step.restore_moments(self)
 
     def zero_grad(self, set_to_none: bool | None = None) -> None:  # type: ignore[override]
-        """Drop gradients, or zero them without ``set_grad_none``."""
+        """Remove gradients, or zero them if ``set_grad_none`` is False."""
         super().zero_grad(self.defaults["set_grad_none"] if set_to_none is None else set_to_none)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
-        """Take a step; return what ``closure`` does."""
+        """Take a step, and return the result of ``closure``."""
         loss = _step.loss_of(closure)
         every = [p for group in self.param_groups for p in _step.with_gradients(group)]
         if not every:

@@ -11,10 +11,10 @@ from . import _step
 
 
 class FusedLars(torch.optim.Optimizer):
-    """LARS (You et al., 2017) around another optimizer, by `torch.ops.hpu.optimizer_lars`.
+    """LARS (You et al., 2017) around another optimizer, computed by `torch.ops.hpu.optimizer_lars`.
 
-    Gradients become learning rate * trust * (gradient + decay * weight); the other optimizer then takes a
-    step with them, learning rate 1 and no decay.
+    Gradients become learning rate * trust * (gradient + decay * weight). The wrapped optimizer then takes a
+    step with these gradients, with learning rate 1 and without decay.
     """
 
     def __init__(
@@ -28,34 +28,36 @@ class FusedLars(torch.optim.Optimizer):
 
         Args:
             optimizer: the optimizer, such as SGD with momentum.
-            skip_mask: for each parameter, in the order of groups: 0 to leave it out, as biases and norms are.
+            skip_mask: for each parameter, in the order of the groups: 0 to exclude it, as is usual for biases
+                and norms.
             eeta: trust coefficient.
             eps: added to the norms in the denominator.
 
         Raises:
-            ValueError: there are more parameters than elements of the mask.
+            ValueError: the mask has fewer elements than there are parameters.
         """
         count = sum(len(group["params"]) for group in optimizer.param_groups)
         if count > len(skip_mask):
             raise ValueError(
-                f"skip_mask has {len(skip_mask)} elements for {count} parameters: give one for each"
+                f"skip_mask has {len(skip_mask)} elements for {count} parameters. Pass one for each "
+                "parameter."
             )
         self.optim = optimizer
         self.skip_mask, self.eeta, self.eps = list(skip_mask), eeta, eps
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        """Groups of the wrapped optimizer."""
+        """Return the groups of the wrapped optimizer."""
         return self.optim.param_groups
 
     @property
     def state(self) -> Any:  # type: ignore[override]
-        """State of the wrapped optimizer."""
+        """Return the state of the wrapped optimizer."""
         return self.optim.state
 
     @property
     def defaults(self) -> dict[str, Any]:  # type: ignore[override]
-        """Defaults of the wrapped optimizer."""
+        """Return the defaults of the wrapped optimizer."""
         return self.optim.defaults
 
     def state_dict(self) -> dict[str, Any]:
@@ -67,11 +69,11 @@ class FusedLars(torch.optim.Optimizer):
         self.optim.load_state_dict(state_dict)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop or zero gradients."""
+        """Remove or zero gradients."""
         self.optim.zero_grad(set_to_none)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group to the wrapped optimizer; its parameters need elements of the mask."""
+        """Add a group to the wrapped optimizer. The mask must have elements for its parameters."""
         self.optim.add_param_group(param_group)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -82,15 +84,15 @@ class FusedLars(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
-        """Take a step; return what ``closure`` does."""
+        """Take a step, and return the result of ``closure``."""
         loss = _step.loss_of(closure)
-        place = 0
+        mask_index = 0
         saved = [(group["lr"], group.get("weight_decay", 0.0)) for group in self.param_groups]
         _step.mark_step()
         try:
             for group, (_, decay) in zip(self.param_groups, saved, strict=True):
-                masks = self.skip_mask[place : place + len(group["params"])]
-                place += len(group["params"])
+                masks = self.skip_mask[mask_index : mask_index + len(group["params"])]
+                mask_index += len(group["params"])
                 chosen = [(p, m) for p, m in zip(group["params"], masks, strict=True) if p.grad is not None]
                 if chosen:
                     parameters = [p for p, _ in chosen]

@@ -1,4 +1,4 @@
-"""Momentum with the learning rate inside the buffer, as TensorFlow's ApplyMomentum users have it."""
+"""Momentum whose buffer includes the learning rate, like TensorFlow's ApplyMomentum."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import _step
 
 
 class FusedResourceApplyMomentum(torch.optim.Optimizer):
-    """Momentum whose buffer takes learning rate * gradient (`hpu.optimizer_resource_apply_momentum`)."""
+    """Momentum with a buffer of learning rate * gradient (`hpu.optimizer_resource_apply_momentum`)."""
 
     def __init__(
         self,
@@ -21,17 +21,17 @@ class FusedResourceApplyMomentum(torch.optim.Optimizer):
         weight_decay: float = 0.0,
         nesterov: bool = False,
     ) -> None:
-        """Make an optimizer.
+        """Create an optimizer.
 
         Args:
-            params: parameters or groups of them.
+            params: parameters or parameter groups.
             lr: learning rate.
             momentum: decay of the buffer.
-            weight_decay: added to gradients, times the weight.
-            nesterov: whether the step looks ahead; the device does so with momentum * d added.
+            weight_decay: factor of the weight that is added to the gradient.
+            nesterov: use Nesterov momentum: the step is d + momentum * buffer.
 
         Raises:
-            ValueError: a number is negative, or ``nesterov`` without momentum.
+            ValueError: a number is negative, or ``nesterov`` is used without momentum.
         """
         _step.non_negative(
             **{"learning rate": lr, "momentum value": momentum, "weight_decay value": weight_decay}
@@ -44,7 +44,7 @@ class FusedResourceApplyMomentum(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
-        """Take a step; return what ``closure`` does."""
+        """Take a step, and return the result of ``closure``."""
         loss = _step.loss_of(closure)
         for group in self.param_groups:
             parameters = _step.with_gradients(group)
@@ -62,7 +62,7 @@ class FusedResourceApplyMomentum(torch.optim.Optimizer):
             momentum = group["momentum"]
             if group["nesterov"]:
                 torch.ops.hpu.optimizer_resource_apply_momentum(pairs, deltas, momentum)
-                # The step of the operator was the buffer; that of Nesterov is d + momentum * buffer.
+                # The operator's step was the buffer. The Nesterov step is d + momentum * buffer.
                 for weight, buffer, d in zip(pairs[::2], pairs[1::2], deltas, strict=True):
                     weight.add_(buffer).sub_(d + momentum * buffer)
             else:

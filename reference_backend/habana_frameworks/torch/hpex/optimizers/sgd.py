@@ -9,14 +9,14 @@ import torch
 
 from . import _step
 
-#: Stands for a learning rate that was not given.
+#: Marks a learning rate that was not passed.
 required: Any = object()
 
 
 class FusedSGD(torch.optim.Optimizer):
-    """SGD by `torch.ops.hpu.optimizer_sgd` and `optimizer_sgd_momentum`; the values of `torch.optim.SGD`.
+    """SGD by `torch.ops.hpu.optimizer_sgd` and `optimizer_sgd_momentum`, equal to `torch.optim.SGD`.
 
-    The order of ``weight_decay`` and ``dampening`` is not that of `torch.optim.SGD`.
+    The order of ``weight_decay`` and ``dampening`` differs from `torch.optim.SGD`.
     """
 
     def __init__(
@@ -28,21 +28,22 @@ class FusedSGD(torch.optim.Optimizer):
         dampening: float = 0.0,
         nesterov: bool = False,
     ) -> None:
-        """Make an optimizer.
+        """Create an optimizer.
 
         Args:
-            params: parameters or groups of them.
-            lr: learning rate, which must be given.
-            momentum: decay of the buffer; 0 for none.
-            weight_decay: added to gradients, times the weight.
-            dampening: part of the gradient that does not enter the buffer.
-            nesterov: whether the step looks ahead.
+            params: parameters or parameter groups.
+            lr: learning rate (required).
+            momentum: decay of the buffer; 0 for no momentum.
+            weight_decay: factor of the weight that is added to the gradient.
+            dampening: share of the gradient that is not added to the buffer.
+            nesterov: use Nesterov momentum.
 
         Raises:
-            ValueError: no learning rate, a negative number, or ``nesterov`` without momentum or dampened.
+            ValueError: the learning rate is missing, a number is negative, or ``nesterov`` is used without
+                momentum or with dampening.
         """
         if lr is required:
-            raise ValueError("FusedSGD has no default learning rate: give lr")
+            raise ValueError("FusedSGD has no default learning rate. Pass lr.")
         _step.non_negative(
             **{"learning rate": lr, "momentum value": momentum, "weight_decay value": weight_decay}
         )
@@ -59,7 +60,7 @@ class FusedSGD(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
-        """Take a step; return what ``closure`` does."""
+        """Take a step, and return the result of ``closure``."""
         loss = _step.loss_of(closure)
         for group in self.param_groups:
             parameters = _step.with_gradients(group)
@@ -68,16 +69,18 @@ class FusedSGD(torch.optim.Optimizer):
             _step.mark_step()
             gradients, device = [p.grad for p in parameters], parameters[0].device
             rate = _step.number(_step.rate(group), device)
-            decay, momentum, damp = (group[word] for word in ("weight_decay", "momentum", "dampening"))
+            decay, momentum, damp = (group[option] for option in ("weight_decay", "momentum", "dampening"))
             if momentum == 0:
                 torch.ops.hpu.optimizer_sgd(gradients, parameters, rate, decay, 0.0, damp, group["nesterov"])
             else:
-                # Parameters differ in the number of steps if some had no gradient before.
-                fresh = [p for p in parameters if "momentum_buffer" not in self.state[p]]
-                for p in fresh:
+                # The numbers of previous steps differ if some parameters had no gradient before.
+                new_parameters = [p for p in parameters if "momentum_buffer" not in self.state[p]]
+                for p in new_parameters:
                     self.state[p]["momentum_buffer"] = torch.zeros_like(p)
-                old = [p for p in parameters if not any(p is one for one in fresh)]
-                for some, epoch in ((fresh, 0.0), (old, 1.0)):
+                old = [
+                    p for p in parameters if not any(p is new_parameter for new_parameter in new_parameters)
+                ]
+                for some, epoch in ((new_parameters, 0.0), (old, 1.0)):
                     if some:
                         torch.ops.hpu.optimizer_sgd_momentum(
                             [p.grad for p in some], some, [self.state[p]["momentum_buffer"] for p in some],

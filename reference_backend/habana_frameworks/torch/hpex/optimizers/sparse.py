@@ -1,4 +1,4 @@
-"""Steps for some rows of a table."""
+"""Optimizer steps for some rows of a table."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class SparseSGD:
         mom: float = 0.0,
         nesterov: bool = False,
     ) -> _Written:
-        """Step rows in place; see `torch.ops.hpu.habanaOptimizerSparseSgd`. Returns weights and moments."""
-        found = torch.ops.hpu.habanaOptimizerSparseSgd(
+        """Update rows in place, like `hpu.habanaOptimizerSparseSgd`; return weights and moments."""
+        results = torch.ops.hpu.habanaOptimizerSparseSgd(
             gradients, weights, moments, indices, learning_rate, valid_count, mom, nesterov
         )
-        return found[0], found[1]
+        return results[0], results[1]
 
     apply = forward
 
@@ -42,10 +42,10 @@ class SparseAdagrad:
         learning_rate: torch.Tensor,
         valid_count: torch.Tensor,
     ) -> _Written:
-        """Step rows in place, as `torch.ops.hpu.habanaOptimizerSparseAdagrad`; return both."""
-        found = torch.ops.hpu.habanaOptimizerSparseAdagrad(
+        """Update rows in place, like `hpu.habanaOptimizerSparseAdagrad`; return weights and moments."""
+        results = torch.ops.hpu.habanaOptimizerSparseAdagrad(
             gradients, weights, moments, indices, learning_rate, valid_count
         )
-        return found[0], found[1]
+        return results[0], results[1]
 
     apply = forward

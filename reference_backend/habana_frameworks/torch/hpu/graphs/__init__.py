@@ -1,16 +1,17 @@
-"""HPU graphs: work of the device that is captured once and replayed without its host code.
+"""HPU graphs: device work that is captured once and replayed without its host code.
 
 =========================  ========================================================================
-`capture`                  `HPUGraph`, the context manager `graph`
-`exchange`                 replaying with other tensors in the place of captured ones
+`capture`                  `HPUGraph` and the context manager `graph`
+`io_binding`               replays with other tensors in place of the captured tensors
 `inference`                `wrap_in_hpu_graph`: a forward that captures and replays by itself
 `callables`                `make_graphed_callables`: forward and backward as graphs
 `cacher`, `model`          `ModuleCacher` and `GraphModel`: training with changing shapes
-`structure`                nested arguments and results, keys of caches
+`pytree_keys`              nested arguments and results, keys of caches
 =========================  ========================================================================
 
-All of it works in eager mode too, whereas the public bridge has it in lazy mode only; `ModuleCacher` keeps
-that condition. Names, signatures and defaults are those of ``habana_frameworks.torch.hpu.graphs``.
+All functions also work in eager mode, whereas the public bridge supports them in lazy mode only.
+`ModuleCacher` keeps
+the restriction to lazy mode. Names, signatures and defaults are from ``habana_frameworks.torch.hpu.graphs``.
 """
 
 from __future__ import annotations

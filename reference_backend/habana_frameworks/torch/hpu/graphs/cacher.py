@@ -1,4 +1,4 @@
-"""Training through graphs with changing shapes: `ModuleCacher`."""
+"""`ModuleCacher`: training through graphs with changing shapes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ _logger = logging.getLogger(__name__)
 
 
 class TrainingCache:
-    """The `forward` of a module that runs through graphs, one for each kind of input.
+    """A module's `forward` that runs through graphs, one for each kind of inputs.
 
-    Graphs are used while the module trains and gradients are on; other calls run the original. Copies and
-    pickles of the module start without graphs.
+    Graphs are used while the module is in training mode and gradients are enabled; other calls run the
+    original forward.
+    Copies and pickles of the module start without graphs.
 
     Args:
         module, max_graphs, use_lfu: see `ModuleCacher`.
         lazy_only: use graphs in lazy mode only.
-        options: the other arguments of `ModuleCacher`.
+        options: the remaining arguments of `ModuleCacher`.
 
     Attributes:
         hits, captures, bypasses, evictions: numbers of replays, of captures, of calls without a graph, and of
-            graphs that were dropped.
+            removed graphs.
     """
 
     def __init__(
@@ -41,7 +42,8 @@ class TrainingCache:
     ) -> None:
         self._module = module
         self._lazy_only = lazy_only
-        # The class's own forward is found through the module: a pickled bound method would name this object.
+        # The class's own forward is looked up through the module: a pickled bound method would refer to this
+        # object.
         self._own_forward = module.__dict__.get("forward")
         self._max_graphs = max_graphs
         self._use_lfu = use_lfu
@@ -101,7 +103,7 @@ class TrainingCache:
         try:
             key = input_key((arguments, keywords))
         except Uncacheable as reason:
-            _logger.info("no graph for %s: there is %s", describe((arguments, keywords)), reason)
+            _logger.info("no graph for %s, because it contains %s", describe((arguments, keywords)), reason)
             return None
         if key in self._graphs:
             self.hits += 1
@@ -111,7 +113,9 @@ class TrainingCache:
             try:
                 passes = self._capture(arguments, keywords)
             except Uncacheable as reason:
-                _logger.info("no graphs for %s: its result is %s", type(self._module).__name__, reason)
+                _logger.info(
+                    "no graphs for %s, because its result contains %s", type(self._module).__name__, reason
+                )
                 self._capturing = False
                 return None
             self.captures += 1
@@ -134,29 +138,30 @@ class TrainingCache:
     def _make_room(self) -> None:
         while len(self._graphs) >= self._max_graphs:
             oldest = next(iter(self._graphs))
-            # Of those used least often, min takes the least recently used: the order is that of use.
+            # Among the least often used graphs, min returns the least recently used: the dict is in order of
+            # use.
             key = min(self._graphs, key=self._uses.__getitem__) if self._use_lfu else oldest
             del self._graphs[key], self._uses[key]
             self.evictions += 1
 
     def set_iteration_count(self, count: int) -> None:
-        """Say which iteration runs, for `log_stats`. Gradients accumulate without knowing it."""
+        """Set the current iteration, which `log_stats` prints. Gradient accumulation does not need it."""
         self._iteration = count
 
     def capture_start(self) -> None:
-        """Capture new kinds of input from here on, as is the case at the start."""
+        """Capture new kinds of inputs from now on, as initially."""
         self._capturing = True
 
     def capture_end(self) -> None:
-        """Run new kinds of input without a graph from here on."""
+        """Run new kinds of inputs without a graph from now on."""
         self._capturing = False
 
     def log_stats(self) -> None:
-        """Print how often graphs were captured, replayed, passed by and dropped."""
+        """Print the numbers of captures, replays, calls without a graph, and removed graphs."""
         print(
             f"HPU graphs of {type(self._module).__name__}, iteration {self._iteration}: "
-            f"{self.captures} captured, {self.hits} replayed, {self.bypasses} calls without, "
-            f"{self.evictions} dropped"
+            f"{self.captures} captured, {self.hits} replayed, {self.bypasses} calls without a graph, "
+            f"{self.evictions} removed"
         )
 
 
@@ -167,12 +172,12 @@ class ModuleCacher:
     """Makes modules train through graphs.
 
     Args:
-        max_graphs: number of graphs that a module keeps; the least recently used one is dropped.
+        max_graphs: maximum number of graphs per module; the least recently used graph is removed.
 
-    Calling it with a module returns the module with a cached `forward` and the methods
-    `set_iteration_count`, `capture_start`, `capture_end` and `log_stats`; the cacher has them too, for its
-    latest module. Graphs are used in lazy mode only, as in the public bridge; in other modes the module works
-    as before.
+    A call with a module returns the module with a cached `forward` and the methods `set_iteration_count`,
+    `capture_start`, `capture_end` and `log_stats`. The cacher also has these methods, for its latest module.
+    As in the
+    public bridge, graphs are used in lazy mode only; in other modes the module works without graphs.
     """
 
     def __init__(self, max_graphs: int = 10) -> None:
@@ -195,19 +200,20 @@ class ModuleCacher:
         """Cache the `forward` of a module.
 
         Args:
-            model: without hooks, and no buffer requires grad.
-            use_lfu: drop the graph used least often instead of the least recently used one.
-            inplace: change `model` instead of a deep copy of it.
+            model: a module without hooks and without buffers that require grad.
+            use_lfu: remove the least often used graph instead of the least recently used graph.
+            inplace: change `model` instead of a deep copy.
             allow_unused_input: accept inputs and parameters that get no gradient.
-            asynchronous: replays return before their work is done.
-            have_grad_accumulation: accepted; gradients of graphs may always be accumulated.
-            log_frequency: calls between two lines of `verbose`.
-            verbose: print `log_stats` now and then.
-            disable_tensor_cache: accepted; no call leaves results in memory of a graph.
-            dry_run: capture without executing, then replay; ``PT_HPUGRAPH_ENABLE_DRY_RUN`` does the same.
+            asynchronous: replays return before their work is finished.
+            have_grad_accumulation: accepted; gradients of graphs can always be accumulated.
+            log_frequency: number of calls between two lines of `verbose`.
+            verbose: call `log_stats` every `log_frequency` calls.
+            disable_tensor_cache: accepted; results are never in memory of a graph.
+            dry_run: capture without executing, then replay; ``PT_HPUGRAPH_ENABLE_DRY_RUN`` has the same
+                effect.
 
         Returns:
-            `model`, or the copy. Calls that capture raise the errors of `make_graphed_callables`.
+            `model` or the copy. Calls that capture raise the errors of `make_graphed_callables`.
         """
         if not inplace:
             model = copy.deepcopy(model)
@@ -229,21 +235,21 @@ class ModuleCacher:
 
     def _latest(self) -> TrainingCache:
         if self._cache is None:
-            raise RuntimeError("this ModuleCacher has no module yet: call it with one first")
+            raise RuntimeError("this ModuleCacher has no module yet. Call it with a module first.")
         return self._cache
 
     def set_iteration_count(self, count: int) -> None:
-        """Say which iteration runs, for `log_stats`."""
+        """Set the current iteration, which `log_stats` prints."""
         self._latest().set_iteration_count(count)
 
     def capture_start(self) -> None:
-        """Capture new kinds of input from here on."""
+        """Capture new kinds of inputs from now on."""
         self._latest().capture_start()
 
     def capture_end(self) -> None:
-        """Run new kinds of input without a graph from here on."""
+        """Run new kinds of inputs without a graph from now on."""
         self._latest().capture_end()
 
     def log_stats(self) -> None:
-        """Print how often graphs were captured, replayed, passed by and dropped."""
+        """Print the numbers of captures, replays, calls without a graph, and removed graphs."""
         self._latest().log_stats()

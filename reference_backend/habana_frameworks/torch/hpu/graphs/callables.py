@@ -1,7 +1,9 @@
-"""Functions and modules whose forward and backward pass are graphs: `make_graphed_callables`.
+"""`make_graphed_callables`: functions and modules whose forward and backward passes are graphs.
 
-Each pass is captured once, on sample arguments. What forward saves for backward is handed from one graph to
-the other on every call, so that a graphed callable can run several times before its backward passes do, and
+Each pass is captured once, with sample arguments. On every call, the tensors that forward saves for backward
+are
+passed from one graph to the other. Therefore a graphed callable can run several times before its backward
+passes, and
 gradients can be accumulated, as without graphs.
 """
 
@@ -34,14 +36,16 @@ def make_graphed_callables(
     """Capture the forward and backward pass of functions or modules.
 
     Args:
-        callables: one callable, or a tuple of them. A module keeps its identity and gets another `forward`,
-            which runs the original one while `training` differs from its value at capture.
-        sample_args: a tuple of tensors for the callable, or a tuple of such tuples. Later calls must bring
-            tensors of the same shapes, dtypes and `requires_grad`.
-        warmups: passes before the capture.
+        callables: one callable, or a tuple of callables. A module keeps its identity and gets a new
+            `forward`, which
+            runs the original forward while `training` differs from its value at capture.
+        sample_args: a tuple of tensors for the callable, or a tuple of such tuples. Later calls must pass
+            tensors
+            with the same shapes, dtypes and `requires_grad`.
+        warmups: number of passes before the capture.
         allow_unused_input: accept arguments and parameters that get no gradient.
-        asynchronous: replays return before their work is done.
-        disable_tensor_cache: accepted; no call leaves results in memory of the graph.
+        asynchronous: replays return before their work is finished.
+        disable_tensor_cache: accepted; results are never in memory of the graph.
         dry_run: capture without executing.
 
     Returns:
@@ -49,27 +53,29 @@ def make_graphed_callables(
 
     Raises:
         AssertionError: a module has hooks, or a buffer that requires grad; an argument is not an hpu tensor.
-        structure.Uncacheable: a result is of an unknown type, which may contain tensors.
-        RuntimeError: an input gets no gradient and `allow_unused_input` is false; or as
+        pytree_keys.Uncacheable: a result has an unknown type, which may contain tensors.
+        RuntimeError: an input gets no gradient and `allow_unused_input` is false; or as for
             `HPUGraph.capture_begin`.
     """
     single = not isinstance(callables, tuple)
     functions = (callables,) if single else callables
     samples = (sample_args,) if single else sample_args
     assert len(functions) == len(samples), (
-        f"{len(functions)} callables and {len(samples)} tuples of sample arguments: give one for each"
+        f"{len(functions)} callables and {len(samples)} tuples of sample arguments: pass one tuple for each "
+        "callable"
     )
     graphed = []
     for function, arguments in zip(functions, samples, strict=True):
         check_module(function)
         for argument in arguments:
             assert isinstance(argument, torch.Tensor), (
-                f"sample_args must contain only tensors, and there is a {type(argument).__name__}: take "
-                "other arguments out of the signature"
+                f"sample_args must contain only tensors, but contain a {type(argument).__name__}. Remove "
+                "other arguments from the signature."
             )
             assert argument.device.type == "hpu", (
-                f"sample_args must be on hpu, and one is on {argument.device}, whose values graphs keep: "
-                "move it with .to('hpu')"
+                f"sample_args must be on hpu, but one is on {argument.device}, whose values would be "
+                "constants of the graph. "
+                "Move it with .to('hpu')."
             )
         passes = GraphedPasses(
             function,
@@ -85,7 +91,7 @@ def make_graphed_callables(
 
 
 def check_module(function: Any) -> None:
-    """Refuse modules that cannot be captured; functions pass.
+    """Reject modules that cannot be captured. Functions are accepted.
 
     Raises:
         AssertionError: the module has hooks, or a buffer that requires grad.
@@ -95,28 +101,29 @@ def check_module(function: Any) -> None:
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     for part in function.modules():
         assert not any(getattr(part, name, None) for name in hooks), (
-            f"a {type(part).__name__} has hooks, which graphs do not call: register them after the capture"
+            f"a {type(part).__name__} has hooks, which graphs do not call. Register them after the capture."
         )
     for name, buffer in function.named_buffers():
         assert not buffer.requires_grad, (
-            f"buffer {name} requires grad, and graphs give gradients to parameters only: make it a parameter"
+            f"buffer {name} requires grad, but graphs compute gradients of parameters only. Make it a "
+            "parameter."
         )
 
 
 def parameters_of(function: Any) -> tuple[torch.nn.Parameter, ...]:
-    """The parameters of a module that require grad; none for a function."""
+    """Return the parameters of a module that require grad, or an empty tuple for a function."""
     if not isinstance(function, torch.nn.Module):
         return ()
     return tuple(parameter for parameter in function.parameters() if parameter.requires_grad)
 
 
 class GraphedPasses:
-    """The captured forward and backward pass of a function, callable like it.
+    """The captured forward and backward pass of a function, with the same call interface.
 
     Args:
         function: the function to capture.
-        parameters: tensors beside the arguments that get gradients.
-        sample_arguments: nested values; capture uses their memory, later calls bring other tensors.
+        parameters: tensors in addition to the arguments that get gradients.
+        sample_arguments: nested values. The capture uses their memory; later calls pass other tensors.
         warmups, allow_unused_input, asynchronous, dry_run: see `make_graphed_callables`.
     """
 
@@ -145,13 +152,13 @@ class GraphedPasses:
         del self._inputs
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Run the forward graph; the backward graph runs when gradients are asked for."""
+        """Run the forward graph. The backward graph runs when gradients are requested."""
         tensors = tensors_of((arguments, keywords))
         results = _Replay.apply(self, len(tensors), *tensors, *self._parameters)
         return self._results.unpack(results)
 
     def _targets(self) -> tuple[torch.Tensor, ...]:
-        """Tensors that get gradients, in the order of the inputs of `_Replay`."""
+        """Return the tensors that get gradients, in the order of the inputs of `_Replay`."""
         return (*(tensor for tensor in self._inputs if tensor.requires_grad), *self._parameters)
 
     def _warm_up(self, function: Callable[[], Any]) -> None:
@@ -166,7 +173,8 @@ class GraphedPasses:
         saved: _Tensors = []
 
         def pack(tensor: torch.Tensor) -> torch.Tensor:
-            # A saved result would keep its own history alive, and the history the result.
+            # A saved result with history would form a reference cycle: the result keeps the history alive,
+            # and vice versa.
             tensor = tensor.detach()
             saved.append(tensor)
             return tensor
@@ -196,28 +204,28 @@ class GraphedPasses:
         if gradients:
             arrived = [tensor for tensor in input_gradients if tensor is not None]
             self._backward = backward.as_function([*gradients, *saved], arrived)
-        #: For each argument and parameter, whether it is among the targets of backward.
+        #: For each argument and parameter: whether backward differentiates it.
         self._is_target = [
             *(tensor.requires_grad for tensor in self._inputs),
             *(True for _ in self._parameters),
         ]
-        #: For each target, whether backward gives it a gradient.
+        #: For each differentiated tensor: whether backward returns a gradient.
         self._gets_gradient = [tensor is not None for tensor in input_gradients]
 
     def forward(self, inputs: Sequence[torch.Tensor]) -> tuple[_Tensors, _Tensors]:
-        """Replay forward; returns the results, and the tensors saved for backward."""
+        """Replay forward. Return the results and the tensors saved for backward."""
         values = self._forward.run(inputs, self._asynchronous)
         return values[: self._number_of_results], values[self._number_of_results :]
 
     def mark(self, results: Sequence[torch.Tensor]) -> _Tensors:
-        """Select the results that have no gradient."""
+        """Return the results that have no gradient."""
         pairs = zip(results, self._differentiable, strict=True)
         return [result for result, has_gradient in pairs if not has_gradient]
 
     def backward(
         self, gradients: Sequence[torch.Tensor], saved: Sequence[torch.Tensor]
     ) -> list[torch.Tensor | None]:
-        """Replay backward; returns a gradient, or None, for each argument and each parameter."""
+        """Replay backward. Return a gradient or None for each argument and each parameter."""
         pairs = zip(gradients, self._differentiable, strict=True)
         flowing = [gradient for gradient, has_gradient in pairs if has_gradient]
         values = iter(self._backward.run([*flowing, *saved], self._asynchronous))
@@ -244,10 +252,11 @@ class _Replay(torch.autograd.Function):
 
 @contextlib.contextmanager
 def _random_state_kept() -> Iterator[None]:
-    """Leave the device's generator as it was.
+    """Restore the state of the device's generator after the block.
 
-    Replays draw random numbers as the function does. What warm-ups and captures draw comes on top: it would
-    shift the numbers of every call behind them.
+    Replays draw the same random numbers as the function. The numbers drawn by warm-ups and captures are
+    additional, and
+    would shift the numbers of all later calls.
     """
     generator = _C.default_generator()
     state = generator.get_state()
@@ -258,7 +267,7 @@ def _random_state_kept() -> Iterator[None]:
 
 
 def _as_leaves(value: Any) -> Any:
-    """Rebuild the value with tensors that share memory with the original ones and have no history."""
+    """Rebuild the value with tensors that share memory with the originals and have no history."""
     tensors = tensors_of(value)
     return with_tensors(value, [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors])
 
@@ -269,7 +278,7 @@ def _replacement(function: Any, passes: GraphedPasses) -> Any:
     original, training = function.forward, function.training
 
     def forward(*arguments: Any, **keywords: Any) -> Any:
-        # Inside another capture this work is part of that graph.
+        # Inside another capture, this work is part of the outer graph.
         if function.training == training and not is_current_stream_capturing():
             return passes(*arguments, **keywords)
         return original(*arguments, **keywords)

@@ -1,7 +1,8 @@
-"""Capture and replay of work on the device: `HPUGraph` and the context manager `graph`.
+"""Capture and replay device work: `HPUGraph` and the context manager `graph`.
 
-A graph contains the calls that ran between `capture_begin` and `capture_end`, and the memory they used:
-a replay reads and writes the tensors of the capture. Random operators draw new numbers at each replay.
+A graph contains the calls between `capture_begin` and `capture_end` and the memory that they used. A replay
+reads and
+writes the captured tensors. Random operators draw new numbers at each replay.
 """
 
 from __future__ import annotations
@@ -27,47 +28,49 @@ from .pytree_keys import copy_to, tensors_of
 
 _names = itertools.count()
 
-#: Graphs whose capture is in progress and may hold collectives: threads may capture at once.
+#: Graphs that are being captured and may contain collectives. Several threads may capture at the same time.
 _open: list[HPUGraph] = []
 _open_lock = threading.Lock()
 
 
 def is_current_stream_capturing() -> bool:
-    """Say whether work on the current stream is being captured."""
+    """Return whether work on the current stream is being captured."""
     return bool(_C.is_capturing())
 
 
 class HPUGraph:
-    """A sequence of device work that was captured and can be replayed.
+    """A captured sequence of device work that can be replayed.
 
-    A graph is captured once; `reset` makes it empty again. Capture executes what it records, unless it is a
-    dry run. Host code is not part of the graph.
+    A graph is captured once; `reset` empties it. A capture executes the recorded work unless it is a dry run.
+    Host code is
+    not part of the graph.
 
-    With ``PT_HPU_ENABLE_LAZY_COLLECTIVES`` collectives are part of it: each one ends a capture, another
-    capture begins behind it, and a replay runs them in turn. Without it, a collective in a capture is an
+    With ``PT_HPU_ENABLE_LAZY_COLLECTIVES``, collectives are part of the graph: each collective ends a part,
+    and the next
+    part begins after it. A replay runs parts and collectives in order. Without the flag, a collective in a
+    capture is an
     error.
     """
 
     def __init__(self) -> None:
         self._graph = _C.Graph()
-        #: Collectives, as functions that issue them, each with the graph that follows it.
+        #: For each collective: the function that issues it, and the part of the graph that follows it.
         self._behind: list[tuple[Callable[[], None], Any, Heat]] = []
         self._user_inputs: list[torch.Tensor] | None = None
         self._user_outputs: list[torch.Tensor] | None = None
         self._exchange: Exchange | Copying | None = None
         self._inputs_cleared = False
         self._heat = Heat(self._graph)
-        #: Nothing was captured since the graph is new or was reset, and no capture of it has begun.
+        #: True if nothing was captured since construction or reset, and no capture has begun.
         self._is_empty = True
         self._is_dry_run = False
 
     def capture_begin(self, dry_run: bool = False) -> None:
-        """Record what any thread issues, from here on, on the current stream and on streams that wait for it.
+        """Start recording the work on the current stream, and on streams that wait for it, of any thread.
 
-        A stream joins when it waits for an event that was recorded on a stream of the capture. Other work
-        goes on undisturbed.
-
-        Dynamic shapes (`torch.hpu.enable_dynamic_shape`) are switched off and stay off.
+        A stream joins the capture when it waits for an event that was recorded on a stream of the capture.
+        Other work is not
+        affected. Dynamic shapes (`torch.hpu.enable_dynamic_shape`) are disabled permanently.
 
         Args:
             dry_run: do not execute; results have no values before the first replay.
@@ -87,11 +90,12 @@ class HPUGraph:
                     _C.set_between_graphs(_at_collective)
 
     def capture_end(self) -> None:
-        """Stop recording; the graph can be replayed.
+        """Stop recording. The graph can then be replayed.
 
         Raises:
-            RuntimeError: no capture of this graph is in progress, or the current stream is not that of its
-                beginning ("Capture must end on the same stream it began on.").
+            RuntimeError: no capture of this graph is in progress, or the current stream is not the stream on
+                which the
+                capture began ("Capture must end on the same stream it began on.").
         """
         self._close()
         self._parts()[-1].end()
@@ -100,11 +104,11 @@ class HPUGraph:
             graph_dumps.dump_if_requested(part, f"{name}_part_{number}" if self._behind else name)
 
     def _parts(self) -> list[Any]:
-        """The graphs of the core: the first, and one behind each collective."""
+        """Return the core's graphs: the first part, and the part after each collective."""
         return [self._graph, *(part for _, part, _ in self._behind)]
 
     def _close(self) -> None:
-        """From here on the graph takes no collectives."""
+        """Stop accepting collectives."""
         with _open_lock:
             if self in _open:
                 _open.remove(self)
@@ -112,10 +116,10 @@ class HPUGraph:
                     _C.set_between_graphs(None)
 
     def _between(self, issue: Callable[[], None]) -> None:
-        """End the part of the graph before a collective, issue the collective, begin the next part."""
+        """End the current part before a collective, issue the collective, and begin the next part."""
         if self._is_dry_run:
             raise RuntimeError(
-                "a dry run cannot hold collectives, which run at once: capture without dry_run"
+                "a dry run cannot contain collectives, which execute immediately. Capture without dry_run."
             )
         self._parts()[-1].end()
         issue()
@@ -129,33 +133,35 @@ class HPUGraph:
         outputs: Sequence[torch.Tensor],
         into_captured: bool = False,
     ) -> Exchange | Copying:
-        """Make a function of tensors from the captured work: see `Exchange`."""
+        """Return the captured work as a function of tensors; see `BoundGraph`."""
         if self._behind:
             return Copying(self._run, inputs, outputs, into_captured)
         return Exchange(self._graph, inputs, outputs, into_captured)
 
     def replay(self, asynchronous: bool = False) -> None:
-        """Run the graph on the memory of the tensors that were captured.
+        """Run the graph on the memory of the captured tensors.
 
-        A graph that was never captured, or that was reset, has no work: nothing happens, with one warning
+        A graph that was never captured, or that was reset, is empty: its replay does nothing and warns once
         per process.
 
         Args:
-            asynchronous: return before the work is done; a wait for the stream includes it.
+            asynchronous: return before the work is finished; waiting for the stream includes the work.
 
         Raises:
             RuntimeError: a capture is in progress ("Capture in progress") or has failed, or `clear_inputs`
-                freed the memory of the inputs.
+                freed the
+                memory of the inputs.
         """
         if self._is_empty and not is_current_stream_capturing():
             _warn_of_empty_graph()
             return
         if self._inputs_cleared:
             raise RuntimeError(
-                "the inputs of this graph were cleared: use replayV3 or replay_with_inputs instead"
+                "the inputs of this graph were cleared. Use replayV3 or replay_with_inputs instead."
             )
         if self._user_inputs is not None and self._user_outputs is not None:
-            # With marks the graph is a function; the captured tensors are arguments like any others.
+            # With marked inputs and outputs the graph is a function, and the captured tensors are its
+            # arguments.
             self.replayV3(self._user_inputs, asynchronous)
         else:
             self._run(asynchronous)
@@ -171,38 +177,40 @@ class HPUGraph:
     def replayV2(
         self, static_tlist: Sequence[torch.Tensor], tlist: Sequence[torch.Tensor], asynchronous: bool = False
     ) -> None:
-        """Copy tensors into tensors of the capture, then `replay`.
+        """Copy tensors to captured tensors, then `replay`.
 
         Args:
             static_tlist: tensors that the captured work reads.
-            tlist: as many tensors of the same shapes, with the new values.
+            tlist: tensors of the same number and shapes, with the new values.
             asynchronous: as for `replay`.
 
         Raises:
             ValueError: the lists differ in length.
-            RuntimeError: as `replay`.
+            RuntimeError: as for `replay`.
         """
         copy_to(list(static_tlist), list(tlist))
         self.replay(asynchronous)
 
     def replayV3(self, tlistI: Sequence[torch.Tensor], asynchronous: bool = False) -> list[torch.Tensor]:
-        """Run the graph with other tensors in the place of the marked inputs; nothing is copied.
+        """Run the graph with other tensors in place of the marked inputs, without copies.
 
-        Results are written to the tensors that `replay` writes. In-place work of the graph on an input
-        changes the tensor in `tlistI`.
+        Results are written to the tensors that `replay` writes. In-place work on an input changes the tensor
+        in `tlistI`.
 
         Args:
-            tlistI: a tensor for each input that was given to `mark_user_inputs`, with the same metadata.
+            tlistI: a tensor for each input marked by `mark_user_inputs`, with the same metadata.
             asynchronous: as for `replay`.
 
         Returns:
-            The marked outputs. One that is an input, or a view of it, is made from the tensor in `tlistI`.
+            The marked outputs. An output that is an input, or a view of an input, is derived from the tensor
+            in `tlistI`.
 
         Raises:
-            RuntimeError: no inputs are marked, the number or the metadata of tensors differs, or as `replay`.
+            RuntimeError: no inputs are marked, the number or metadata of the tensors differs, or as for
+                `replay`.
         """
         if self._user_outputs is None:
-            # Then all tensors that outlive the capture are results, and stay in their memory.
+            # All tensors that outlive the capture are then results, and keep their memory.
             captured = self._marked_inputs()
             self.replayV2(captured, tlistI, asynchronous)
             copy_to(list(tlistI), captured)
@@ -219,10 +227,10 @@ class HPUGraph:
     def replay_with_inputs(
         self, inputs: Sequence[torch.Tensor], asynchronous: bool = False
     ) -> list[torch.Tensor]:
-        """Run the graph as `replayV3` does, with new tensors for the marked outputs at each call.
+        """Run the graph like `replayV3`, with new tensors for the marked outputs at each call.
 
         Raises:
-            RuntimeError: as `replayV3`, or outputs are not marked.
+            RuntimeError: as for `replayV3`, or outputs are not marked.
         """
         self._require_marked_outputs()
         function = self._function(into_captured=False)
@@ -237,30 +245,32 @@ class HPUGraph:
     def _marked_inputs(self) -> list[torch.Tensor]:
         if self._user_inputs is None:
             raise RuntimeError(
-                "this graph has no marked inputs: call mark_user_inputs between its capture and this call"
+                "this graph has no marked inputs. Call mark_user_inputs after its capture and before this "
+                "call."
             )
         return self._user_inputs
 
     def _function(self, into_captured: bool) -> Exchange | Copying:
-        """The graph as a function. The first use decides where results go; the other use then copies."""
+        """Return the graph as a function. The first call decides where results are written."""
         if self._exchange is None:
             outputs = self._user_outputs or []
             self._exchange = self.as_function(self._marked_inputs(), outputs, into_captured)
         return self._exchange
 
     def mark_user_inputs(self, inputs: Any) -> None:
-        """Mark tensors of the capture as its inputs; nested values are flattened.
+        """Mark captured tensors as inputs of the graph. Nested values are flattened.
 
-        Marks come after the capture and before the first replay.
+        Call this method after the capture and before the first replay.
         """
         self._user_inputs = tensors_of(inputs)
         self._exchange = None
 
     def mark_user_outputs(self, outputs: Any, free_inplace: bool = True) -> None:
-        """Mark tensors of the capture as its results; nested values are flattened.
+        """Mark captured tensors as results of the graph. Nested values are flattened.
 
-        If inputs are marked too, these are the only results: the memory of all other tensors that the graph
-        made becomes its own.
+        If inputs are marked too, the graph has no other results: the memory of all other tensors that the
+        graph created
+        becomes private to the graph.
 
         Args:
             outputs: the tensors.
@@ -270,7 +280,7 @@ class HPUGraph:
         self._exchange = None
 
     def get_user_input_match_indices(self) -> list[int]:
-        """Positions of the marked inputs whose memory the captured work uses.
+        """Return the positions of the marked inputs whose memory the captured work uses.
 
         Raises:
             RuntimeError: inputs or outputs are not marked.
@@ -279,7 +289,7 @@ class HPUGraph:
         return self._function(into_captured=True).used
 
     def clear_inputs(self) -> None:
-        """Free the memory of the marked inputs; later replays must bring inputs along.
+        """Free the memory of the marked inputs. Later replays must pass inputs.
 
         Raises:
             RuntimeError: inputs or outputs are not marked.
@@ -290,10 +300,10 @@ class HPUGraph:
 
     def _require_marked_outputs(self) -> None:
         if self._user_outputs is None:
-            raise RuntimeError("this graph has no marked outputs: call mark_user_outputs first")
+            raise RuntimeError("this graph has no marked outputs. Call mark_user_outputs first.")
 
     def reset(self) -> None:
-        """Drop the captured work and its memory; the graph can be captured again."""
+        """Remove the captured work and free its memory. The graph can be captured again."""
         self._close()
         for part in self._parts():
             part.reset()
@@ -303,32 +313,34 @@ class HPUGraph:
 @functools.cache
 def _warn_of_empty_graph() -> None:
     warnings.warn(
-        "replay of an HPUGraph that was never captured does nothing: capture it with torch.hpu.graph first",
+        "replay of an HPUGraph that was never captured does nothing. Capture the graph with torch.hpu.graph "
+        "first.",
         stacklevel=3,
     )
 
 
 def _at_collective(issue: Callable[[], None]) -> None:
-    """Hand a collective to the graph that records the calling thread on its current stream."""
+    """Pass a collective to the graph that captures the calling thread's current stream."""
     for candidate in tuple(_open):
         if candidate._parts()[-1].recording_here:
             candidate._between(issue)
             return
     raise RuntimeError(
-        "collective nonSFG is not supported during hpu graph capturing: only an HPUGraph can hold collectives"
+        "collective nonSFG is not supported during hpu graph capturing: only an HPUGraph can contain "
+        "collectives"
     )
 
 
 class graph:
-    """Context manager: captures its block into a graph, on a stream of its own.
+    """Context manager that captures its block as a graph, on a separate stream.
 
     Args:
-        hpu_graph: the graph, empty.
-        stream: stream of the capture, by default one that all captures share.
+        hpu_graph: an empty graph.
+        stream: stream of the capture; by default one stream that all captures share.
         dry_run: as for `HPUGraph.capture_begin`.
 
     Raises:
-        RuntimeError: as `HPUGraph.capture_begin` and `HPUGraph.capture_end`.
+        RuntimeError: as for `HPUGraph.capture_begin` and `HPUGraph.capture_end`.
     """
 
     _side_stream: streams.Stream | None = None
@@ -347,7 +359,7 @@ class graph:
 
     def __enter__(self) -> None:
         devices.synchronize()
-        # Tensors that only a reference cycle keeps would count as results of the graph if they died later.
+        # Tensors in reference cycles would be treated as results of the graph if they were freed later.
         gc.collect()
         self._context.__enter__()
         try:
@@ -360,7 +372,7 @@ class graph:
         try:
             self.hpu_graph.capture_end()
         except Exception:
-            # The error inside the block explains more than the error of the capture that it causes.
+            # The error inside the block is more informative than the capture error that it causes.
             if kind is None:
                 raise
         finally:

@@ -1,4 +1,4 @@
-"""Modules and functions that run through graphs, one for each kind of input: `wrap_in_hpu_graph`."""
+"""`wrap_in_hpu_graph`: modules and functions that run through graphs, one for each kind of inputs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ _logger = logging.getLogger(__name__)
 
 @dataclass
 class CachedParams:
-    """One entry of a cache of graphs.
+    """One entry of a graph cache.
 
     Attributes:
         graph_inputs: inputs of the capture; None if their memory is not kept.
-        graph_outputs: results of the capture, into which `HPUGraph.replay` writes; None as above.
+        graph_outputs: results of the capture, to which `HPUGraph.replay` writes; None if their memory is not
+            kept.
         graph: the graph, with its inputs and outputs marked.
-        out_tinfo_list: the nesting of the results, if their memory is not kept.
-        asynchronous: replays return before their work is done.
+        out_tinfo_list: structure of the results, if their memory is not kept.
+        asynchronous: replays return before their work is finished.
     """
 
     graph_inputs: Any
@@ -44,7 +45,7 @@ class _Entry(NamedTuple):
 
 
 class GraphCache:
-    """Runs a function through graphs, one for each `structure.input_key`.
+    """Runs a function through graphs, one for each `pytree_keys.input_key`.
 
     Args: see `wrap_in_hpu_graph`.
 
@@ -86,30 +87,32 @@ class GraphCache:
         cache_tensors_list: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """Run the function.
+        """Run the function, through a graph if possible.
 
         Args:
             bypass_hpu_graphs: run the function without a graph.
-            warmup_mode, cache_tensors_list: accepted; a warm-up is a call, and tensors are not copied here.
+            warmup_mode, cache_tensors_list: accepted and ignored. A warm-up is a normal call; inputs are not
+                copied.
         """
         if self._verbose and (self.hits + self.captures + self.bypasses) % self._log_frequency == 0:
             print(
-                f"HPU graphs: {self.captures} captured, {self.hits} replayed, {self.bypasses} calls without"
+                f"HPU graphs: {self.captures} captured, {self.hits} replayed, {self.bypasses} calls without "
+                "a graph"
             )
-        # Inside another capture this work is part of that graph.
+        # Inside another capture, this work is part of the outer graph.
         if bypass_hpu_graphs or is_current_stream_capturing():
             return self._without_graph(args, kwargs)
         try:
             key = (self._state(), input_key((args, kwargs)))
         except Uncacheable as reason:
-            _logger.info("no graph for %s: there is %s", describe((args, kwargs)), reason)
+            _logger.info("no graph for %s, because it contains %s", describe((args, kwargs)), reason)
             return self._without_graph(args, kwargs)
         if key in self._entries:
-            known = self._entries[key]
-            if known is None:
+            cached_entry = self._entries[key]
+            if cached_entry is None:
                 return self._without_graph(args, kwargs)
             self.hits += 1
-            return self._replay(known, (args, kwargs))
+            return self._replay(cached_entry, (args, kwargs))
         if self._max_graphs is not None and len(self._entries) >= self._max_graphs:
             return self._without_graph(args, kwargs)
         self.captures += 1
@@ -122,11 +125,11 @@ class GraphCache:
         return self._replay(entry, (args, kwargs)) if self._dry_run else outputs
 
     def clear_cache(self) -> None:
-        """Drop all graphs and their memory."""
+        """Remove all graphs and free their memory."""
         self._entries.clear()
 
     def clear_inputs(self) -> None:
-        """Free the memory of the inputs of all captures. Graphs stay: each call brings its inputs."""
+        """Free the memory of the inputs of all captures. The graphs stay usable: calls pass new inputs."""
         for entry in self._entries.values():
             if entry is not None:
                 entry.params.graph_inputs = None
@@ -136,17 +139,17 @@ class GraphCache:
         return self._function(*args, **kwargs)
 
     def _capture(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Entry | None, Any]:
-        """Capture and execute; returns the entry (None if the results cannot be replayed) and the results."""
+        """Capture and run the function. Return the results and the entry (None if a replay is impossible)."""
         captured = HPUGraph()
         packer = TensorPacker(is_out_pack=True)
         with graph(captured, dry_run=self._dry_run):
             outputs = self._function(*args, **kwargs)
-            # A replay cannot be differentiated, so neither are the results of the capture.
+            # A replay cannot be differentiated, so the results of the capture are detached too.
             results = tuple(tensor.detach() for tensor in packer.pack(outputs)[0])
         try:
             check_plain(outputs)
         except Uncacheable as reason:
-            _logger.info("no graph for results with %s", reason)
+            _logger.info("no graph, because the results contain %s", reason)
             return None, outputs
         outputs = packer.unpack(results)
         function = captured.as_function(
@@ -171,23 +174,25 @@ def wrap_in_hpu_graph(
     verbose: bool = False,
     log_frequency: int = 100,
 ) -> torch.nn.Module:
-    """Give a module a `forward` that captures a graph for each kind of input and replays it afterwards.
+    """Replace the `forward` of a module: capture a graph for each kind of inputs, then replay it.
 
-    This is for inference: results have no history. Inputs are of one kind if structure, shapes, strides,
-    dtypes, aliasing, autocast and all values other than hpu tensors agree (`structure.input_key`). A call
-    whose inputs have no such key, or that occurs inside another capture, runs without a graph.
+    This is for inference: results have no autograd history. Inputs are of the same kind if structure, shapes,
+    strides,
+    dtypes, aliasing, autocast and all values other than hpu tensors agree (`pytree_keys.input_key`). A call
+    runs
+    without a graph if its inputs have no key, or inside another capture.
 
     Args:
         module: changed in place.
-        asynchronous: replays return before their work is done.
-        disable_tensor_cache: make new results at each call. Otherwise the results of a graph are the same
-            tensors every time, overwritten by its next replay. ``PT_HPUGRAPH_DISABLE_TENSOR_CACHE`` does
-            the same.
-        dry_run: capture without executing, then replay. None: as ``PT_HPUGRAPH_ENABLE_DRY_RUN`` says.
-        max_graphs: further kinds of input run without a graph. None: no limit.
+        asynchronous: replays return before their work is finished.
+        disable_tensor_cache: create new results at each call. Otherwise each replay of a graph returns the
+            same
+            tensors and overwrites them. ``PT_HPUGRAPH_DISABLE_TENSOR_CACHE`` has the same effect.
+        dry_run: capture without executing, then replay. None: use ``PT_HPUGRAPH_ENABLE_DRY_RUN``.
+        max_graphs: maximum number of graphs; further kinds of inputs run without a graph. None: no limit.
         free_inplace: accepted, see `HPUGraph.mark_user_outputs`.
         verbose: print counts every `log_frequency` calls.
-        log_frequency: see there.
+        log_frequency: number of calls between two lines of `verbose`.
 
     Returns:
         The module. Its calls also take `bypass_hpu_graphs` (run without a graph), `warmup_mode` and
@@ -203,7 +208,7 @@ def wrap_in_hpu_graph(
         log_frequency,
         lambda: module.training,
     )
-    # A function, so that inspection of the signature still finds the original's.
+    # A function, so that `inspect.signature` still finds the original signature.
     module.forward = functools.wraps(module.forward)(lambda *args, **kwargs: cache(*args, **kwargs))
     module.clear_cache = cache.clear_cache  # type: ignore[assignment]
     module.clear_inputs = cache.clear_inputs  # type: ignore[assignment]
@@ -222,8 +227,10 @@ def wrap_in_hpu_graph_func(
 ) -> Callable[..., Any]:
     """Wrap a function as `wrap_in_hpu_graph` wraps a module.
 
+    Args: see `wrap_in_hpu_graph`.
+
     Returns:
-        A function that also has `clear_cache` and `clear_inputs`. Arguments are those of `wrap_in_hpu_graph`.
+        A function that also has `clear_cache` and `clear_inputs`.
     """
     cache = GraphCache(
         func, asynchronous, disable_tensor_cache, dry_run, max_graphs, verbose, log_frequency, lambda: None

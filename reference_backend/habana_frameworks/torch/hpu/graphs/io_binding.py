@@ -1,4 +1,4 @@
-"""Replays of a graph with other tensors in the place of captured ones."""
+"""Replay a captured graph with other tensors in place of the captured tensors."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ import torch
 class Exchange:
     """A captured graph as a function of tensors.
 
-    Tensors that the graph made and that are neither inputs nor outputs become private memory of the graph.
+    Tensors that the graph created and that are neither inputs nor outputs become private memory of the graph.
 
     Args:
         graph: the core's graph, captured and not replayed yet.
-        inputs: captured tensors that `run` replaces by others.
-        outputs: captured tensors to return. One that shares memory with an input is returned in the memory of
-            that input's replacement; one that the graph has not made is returned as it is.
-        into_captured: write outputs into the captured tensors instead of new ones.
+        inputs: captured tensors that `run` replaces by its arguments.
+        outputs: captured tensors to return. An output that shares memory with an input is returned in the
+            memory of
+            the input's replacement. An output that the graph did not create is returned unchanged.
+        into_captured: write outputs to the captured tensors instead of new tensors.
 
     Attributes:
-        into_captured: as given.
+        into_captured: the argument.
         is_input: for each output, True if it shares memory with an input.
         used: positions of the inputs whose memory the graph uses.
 
     Raises:
-        RuntimeError: a tensor is not dense or not on hpu, or the graph was replayed before.
+        RuntimeError: a tensor is not dense or not on hpu, or the graph was already replayed.
     """
 
     def __init__(
@@ -61,33 +62,37 @@ class Exchange:
                 for position, tensor in enumerate(outputs)
                 if not self.is_input[position] and position not in self._fixed
             }
-        # The core takes an output in given memory as a tensor that follows the inputs.
+        # For the core, an output with fixed memory is an additional tensor after the inputs.
         device_outputs = [tensor for tensor in outputs if _is_on_device(tensor)]
         self._heat = Heat(graph)
         graph.set_interface([*inputs, *self._targets.values()], device_outputs)
-        # The core's passes release the captured memory of each input that the graph uses: it loses an owner.
+        # The core's passes release the captured memory of each input that the graph uses, so its use count
+        # decreases.
         before = [_owners(tensor) for tensor in inputs]
         graph.prepare()
         self.used = [position for position, tensor in enumerate(inputs) if _owners(tensor) < before[position]]
 
     def run(self, inputs: Sequence[torch.Tensor], asynchronous: bool = False) -> list[torch.Tensor]:
-        """Replay.
+        """Replay the graph.
 
         Args:
-            inputs: as many tensors as were captured, of the same shapes and dtypes. They are used in place.
-                If one has another layout, or shares other memory with the rest or with the graph, all are
-                copied, and those that share no memory are copied back afterwards. Tensors on the host are at
-                the positions that they had in the capture, and are ignored.
-            asynchronous: return before the work is done.
+            inputs: one tensor for each captured input, with the same shape and dtype. The tensors are used
+                without a
+                copy. If a tensor has a different layout, or a different sharing of memory, all tensors are
+                copied, and
+                tensors that do not share memory are copied back afterwards. Tensors on the host must be at
+                the same
+                positions as in the capture, and are ignored.
+            asynchronous: return before the work is finished.
 
         Returns:
             A tensor for each output.
 
         Raises:
-            RuntimeError: the number, the shape, the dtype or the device of inputs is not that of the capture.
+            RuntimeError: the number, shapes, dtypes or devices of the inputs differ from the capture.
         """
         if len(inputs) != len(self._on_device):
-            raise RuntimeError(f"this graph takes {len(self._on_device)} tensors and was given {len(inputs)}")
+            raise RuntimeError(f"this graph takes {len(self._on_device)} tensors and got {len(inputs)}")
         inputs = list(itertools.compress(inputs, self._on_device))
         arguments = [*inputs, *self._targets.values()]
         self._heat.run()
@@ -109,7 +114,7 @@ class Exchange:
             if layout.first != position and not _aliased_as(layout, self._layouts, tensor, inputs):
                 raise RuntimeError(
                     f"input {position} of this graph shared memory with input {layout.first} when it was "
-                    "captured, and does not now: capture a graph for it"
+                    "captured, but does not now. Capture a graph for this case."
                 )
             if layout.first == position:
                 storages[position] = torch.UntypedStorage(layout.bytes, device=layout.device)
@@ -117,7 +122,8 @@ class Exchange:
         results = self._graph.call([*copies, *self._targets.values()], asynchronous)
         owners, groups = [_storage(tensor) for tensor in inputs], [layout.first for layout in self._layouts]
         for copy, tensor, layout in zip(copies, inputs, self._layouts, strict=True):
-            # The graph may have written it. Elements that overlap cannot be written, by the graph either.
+            # The graph may have written to the copy. Overlapping elements cannot be written, so they are not
+            # copied back.
             shared = owners.count(_storage(tensor)) > 1 and groups.count(layout.first) == 1
             if not shared and not torch._debug_has_internal_overlap(tensor):
                 tensor.detach().copy_(copy)
@@ -129,11 +135,11 @@ class Copying:
 
     Args:
         replay: runs the graph on the captured tensors; takes `asynchronous`.
-        inputs: captured tensors into which `run` copies its arguments.
+        inputs: captured tensors to which `run` copies its arguments.
         outputs: captured tensors to return.
-        into_captured: return these themselves instead of copies.
+        into_captured: return the captured tensors themselves instead of copies.
 
-    Attributes: as those of `Exchange`.
+    Attributes: as for `BoundGraph`.
     """
 
     def __init__(
@@ -153,9 +159,9 @@ class Copying:
         self._layouts = [_Layout(tensor, position) for position, tensor in enumerate(self._inputs)]
 
     def run(self, inputs: Sequence[torch.Tensor], asynchronous: bool = False) -> list[torch.Tensor]:
-        """Replay; arguments, results and errors are those of `Exchange.run`."""
+        """Replay the graph. Arguments, results and errors are as for `BoundGraph.run`."""
         if len(inputs) != len(self._inputs):
-            raise RuntimeError(f"this graph takes {len(self._inputs)} tensors and was given {len(inputs)}")
+            raise RuntimeError(f"this graph takes {len(self._inputs)} tensors and got {len(inputs)}")
         copied = []
         for position, (captured, tensor) in enumerate(zip(self._inputs, inputs, strict=True)):
             if _is_on_device(captured):
@@ -164,7 +170,7 @@ class Copying:
                     captured.copy_(tensor.detach())
                     copied.append((captured, tensor))
         self._replay(asynchronous)
-        for captured, tensor in copied:  # the graph may have written it
+        for captured, tensor in copied:  # the graph may have written to the captured tensor
             if not torch._debug_has_internal_overlap(tensor):
                 tensor.detach().copy_(captured)
         return [
@@ -174,7 +180,7 @@ class Copying:
 
 
 class _Layout:
-    """Metadata of a captured input, from which memory of the same layout can be allocated.
+    """Metadata of a captured input, from which memory with the same layout can be allocated.
 
     Attributes:
         first: position of the first input with the same memory.
@@ -188,20 +194,21 @@ class _Layout:
         self.conjugate, self.negative = tensor.is_conj(), tensor.is_neg()
 
     def check(self, position: int, tensor: torch.Tensor) -> None:
-        """Refuse a tensor of other metadata.
+        """Reject a tensor with different metadata.
 
         Raises:
-            RuntimeError: its shape, dtype or device differs.
+            RuntimeError: shape, dtype or device differs.
         """
         if (tensor.dtype, tensor.shape, tensor.device) != (self.dtype, self.shape, self.device):
             raise RuntimeError(
                 f"input {position} of this graph is a {self.dtype} tensor of shape {tuple(self.shape)} on "
-                f"{self.device} and was given as a {tensor.dtype} tensor of shape {tuple(tensor.shape)} on "
-                f"{tensor.device}: capture a graph for it"
+                f"{self.device}, but the call passed a {tensor.dtype} tensor of shape {tuple(tensor.shape)} "
+                "on "
+                f"{tensor.device}. Capture a graph for this case."
             )
 
     def copy_of(self, tensor: torch.Tensor, storage: torch.UntypedStorage) -> torch.Tensor:
-        """A copy of `tensor` in the captured layout, in `storage`."""
+        """Return a copy of `tensor` with the captured layout, in `storage`."""
         copy = torch.empty(0, dtype=self.dtype, device=self.device)
         copy.set_(storage, self.offset, self.shape, self.stride)
         if self.conjugate:
@@ -210,7 +217,7 @@ class _Layout:
             copy = torch._neg_view(copy)
         target = copy
         for dimension, stride in enumerate(self.stride):
-            # An expanded dimension has one element in memory.
+            # All elements of an expanded dimension are one element in memory.
             if stride == 0 and self.shape[dimension] > 1:
                 target, tensor = target.narrow(dimension, 0, 1), tensor.narrow(dimension, 0, 1)
         target.copy_(tensor.detach())
@@ -220,7 +227,7 @@ class _Layout:
 def _aliased_as(
     layout: _Layout, layouts: Sequence[_Layout], tensor: torch.Tensor, inputs: Sequence[torch.Tensor]
 ) -> bool:
-    """Say whether the tensor has the same distance to the first of its group as in the capture."""
+    """Return whether the tensor has the same distance to the first tensor of its group as in the capture."""
     first, captured = inputs[layout.first], layouts[layout.first]
     distance = tensor.storage_offset() * tensor.element_size() - first.storage_offset() * first.element_size()
     before = layout.offset * tensor.element_size() - captured.offset * first.element_size()

@@ -1,4 +1,4 @@
-"""A module around a module, that trains through graphs: `GraphModel`."""
+"""`GraphModel`: a wrapper module that trains a model through graphs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from .cacher import TrainingCache
 
 
 class GraphModel(torch.nn.Module):
-    """Runs a model through graphs of its forward and backward pass, one for each kind of input.
+    """Runs a model through graphs of its forward and backward pass, one for each kind of inputs.
 
-    Graphs are used while the model trains and gradients are on, in all modes; other calls run the model
-    directly. Positional and keyword forms of a call share a graph.
+    Graphs are used in all modes while the model is in training mode and gradients are enabled. Other calls
+    run the
+    model directly. Positional and keyword forms of a call share a graph.
 
     Args:
-        model: the model, which is not changed; its `forward` names its arguments.
-        max_graphs: number of graphs that are kept; the least recently used one is dropped.
+        model: the model, which is not changed. Its `forward` defines the argument names.
+        max_graphs: maximum number of graphs; the least recently used graph is removed.
         allow_unused_input, asynchronous, disable_tensor_cache, dry_run, verbose, log_frequency: as for
             `ModuleCacher`.
 
@@ -42,12 +43,16 @@ class GraphModel(torch.nn.Module):
         super().__init__()
         wrappers = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
         assert not isinstance(model, wrappers), (
-            f"graphs skip what {type(model).__name__} does around its model: wrap the GraphModel in it"
+            f"graphs do not contain the work of {type(model).__name__} around its model. Wrap the GraphModel "
+            "in it."
         )
         self._signature = inspect.signature(model.forward)
         assert not any(
             parameter.kind is parameter.VAR_POSITIONAL for parameter in self._signature.parameters.values()
-        ), f"the forward of {type(model).__name__} takes *args, which give its inputs no names: name them"
+        ), (
+            f"the forward of {type(model).__name__} takes *args, so its inputs have no names. Replace *args "
+            "by named parameters."
+        )
         self.model = model
         self._cache = TrainingCache(
             model,

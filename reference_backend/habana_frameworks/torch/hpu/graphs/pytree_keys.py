@@ -1,7 +1,8 @@
-"""Nested arguments and results: taking the tensors out, putting others in, and keys for caches.
+"""Extract tensors from nested values, insert tensors into them, and compute cache keys.
 
-Containers are lists, tuples, named tuples, dictionaries with their subclasses (such as the output classes of
-model libraries) and dataclasses. Everything else is a leaf.
+Containers are lists, tuples, named tuples, dictionaries and their subclasses (such as the output classes of
+model
+libraries), and dataclasses. Everything else is a leaf.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch
 Leaf = Callable[[Any], Any]
 
 
-#: Leaves without tensors in them.
+#: Types of leaves that contain no tensors.
 _PLAIN = (
     type(None),
     bool,
@@ -40,11 +41,11 @@ _PLAIN = (
 
 
 class Uncacheable(Exception):
-    """A value cannot be part of a key: a graph captured for it could not be recognised again."""
+    """A value cannot be part of a cache key, because a graph captured for it could not be found again."""
 
 
 def rebuild(value: Any, leaf: Leaf) -> Any:
-    """Build the same structure, in new containers, with ``leaf(x)`` for each leaf x, visited in order."""
+    """Return the same structure in new containers, with ``leaf(x)`` for each leaf x, in order."""
     if isinstance(value, dict):
         return _rebuild_dict(value, leaf)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -54,14 +55,14 @@ def rebuild(value: Any, leaf: Leaf) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         result = copy.copy(value)
         for field in dataclasses.fields(value):
-            # Even if the class is frozen: no other code has this copy.
+            # This also works for frozen classes; no other code has a reference to this copy.
             object.__setattr__(result, field.name, rebuild(getattr(value, field.name), leaf))
         return result
     return leaf(value)
 
 
 def _is_sequence(value: Any) -> bool:
-    """True for lists, tuples, named tuples, and the result types of operators (`torch.return_types`)."""
+    """Return True for lists, tuples, named tuples and result types of operators (`torch.return_types`)."""
     kind = type(value)
     return kind in (list, tuple) or (
         isinstance(value, tuple) and (hasattr(kind, "_fields") or hasattr(kind, "n_sequence_fields"))
@@ -72,7 +73,7 @@ def _rebuild_dict(value: dict[Any, Any], leaf: Leaf) -> Any:
     rebuilt = {key: rebuild(item, leaf) for key, item in value.items()}
     if type(value) is dict:
         return rebuilt
-    # Subclasses keep more than their items: attributes, a default factory.
+    # Subclasses have more state than their items: attributes, a default factory.
     result = copy.copy(value)
     for key, item in rebuilt.items():
         result[key] = item
@@ -80,38 +81,38 @@ def _rebuild_dict(value: dict[Any, Any], leaf: Leaf) -> Any:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """The leaves of a nested value, in order."""
+    """Return the leaves of a nested value, in order."""
     collected: list[Any] = []
     rebuild(value, collected.append)
     return iter(collected)
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
-    """The tensors among the leaves, in order."""
+    """Return the tensors among the leaves, in order."""
     return [leaf for leaf in leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def with_tensors(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
-    """Build the same structure with other tensors, given in the order of `tensors_of`."""
+    """Return the same structure with other tensors, in the order of `tensors_of`."""
     remaining = iter(tensors)
     return rebuild(value, lambda leaf: next(remaining) if isinstance(leaf, torch.Tensor) else leaf)
 
 
 @dataclasses.dataclass(frozen=True)
 class Structure:
-    """A nested value without its tensors, of which there are ``count``."""
+    """A nested value without its tensors; ``count`` is the number of tensors."""
 
     value: Any
     count: int
 
 
 class TensorPacker:
-    """Takes the tensors out of one nested value, and puts tensors back into that structure.
+    """Extracts the tensors of a nested value, and inserts tensors into its structure.
 
     Args:
         is_out_pack: the values are results of a module. Accepted for compatibility; results and arguments are
-            walked alike.
-        verbose: print the structure when it is packed.
+            treated alike.
+        verbose: print the structure when a value is packed.
     """
 
     def __init__(self, is_out_pack: bool = False, verbose: bool = False) -> None:
@@ -120,7 +121,7 @@ class TensorPacker:
         self._last: Structure | None = None
 
     def pack(self, value: Any) -> tuple[tuple[torch.Tensor, ...], Structure]:
-        """Return the tensors of `value` in order, and its structure, which `unpack` also remembers."""
+        """Return the tensors of `value` in order, and its structure (the default for `unpack`)."""
         tensors = tuple(tensors_of(value))
         # Placeholders, so that the packer does not keep the memory of the tensors.
         self._last = Structure(with_tensors(value, [torch.empty(0)] * len(tensors)), len(tensors))
@@ -129,26 +130,26 @@ class TensorPacker:
         return tensors, self._last
 
     def unpack(self, tensors: Sequence[torch.Tensor], metadata: Structure | None = None) -> Any:
-        """Build a value that `pack` has taken apart, with these tensors.
+        """Return a value with the structure of a packed value and these tensors.
 
         Args:
-            tensors: as many as there were.
-            metadata: the structure that `pack` returned, of the last value by default.
+            tensors: as many tensors as the packed value had.
+            metadata: the structure that `pack` returned; by default the structure of the last packed value.
 
         Raises:
             RuntimeError: nothing was packed.
-            ValueError: the number of tensors is not the one that was packed.
+            ValueError: the number of tensors differs from the packed value.
         """
         structure = self._last if metadata is None else metadata
         if structure is None:
-            raise RuntimeError("this TensorPacker has no structure to unpack into: call pack first")
+            raise RuntimeError("this TensorPacker has no structure to unpack into. Call pack first.")
         if len(tensors) != structure.count:
-            raise ValueError(f"{len(tensors)} tensors do not fit a structure of {structure.count}")
+            raise ValueError(f"{len(tensors)} tensors do not fit a structure of {structure.count} tensors")
         return with_tensors(structure.value, list(tensors))
 
 
 def describe(value: Any) -> str:
-    """The structure as text, tensors as dtype and shape."""
+    """Return the structure as text; tensors are shown as dtype and shape."""
 
     def leaf(item: Any) -> Any:
         return f"{item.dtype}{list(item.shape)}" if isinstance(item, torch.Tensor) else item
@@ -157,11 +158,13 @@ def describe(value: Any) -> str:
 
 
 def input_key(value: Any) -> tuple[Hashable, ...]:
-    """Key of everything that a captured graph depends on: structure, tensors, all other values, autocast.
+    """Return a key of all facts that a captured graph depends on: structure, tensors, values, autocast.
 
-    A tensor on the device contributes its shape, strides, dtype, conjugate and negative bits and whether it
-    shares memory with an earlier tensor (and at what distance); a CPU tensor with one element contributes its
-    value, since capture takes it as a constant.
+    For a device tensor, the key contains shape, strides, dtype, conjugate and negative bits, and which
+    earlier tensor it
+    shares memory with (and the distance). For a CPU tensor with one element, the key contains its value,
+    because a
+    capture treats it as a constant.
 
     Raises:
         Uncacheable: a leaf may contain tensors, or is a CPU tensor with more than one element.
@@ -179,24 +182,25 @@ def input_key(value: Any) -> tuple[Hashable, ...]:
 
 
 def input_hash(value: Any) -> int:
-    """Hash of `input_key`, for programs that keep their own cache of graphs.
+    """Return the hash of `input_key`, for programs that manage their own cache of graphs.
 
     Raises:
-        Uncacheable: as `input_key`.
+        Uncacheable: as for `input_key`.
     """
     return hash(input_key(value))
 
 
 def copy_to(destination: Any, source: Any) -> None:
-    """Copy the tensors of one nested value into those of another of the same structure.
+    """Copy the tensors of one nested value to the tensors of another value of the same structure.
 
     Raises:
-        ValueError: they hold different numbers of tensors.
+        ValueError: the values have different numbers of tensors.
     """
     targets, values = tensors_of(destination), tensors_of(source)
     if len(targets) != len(values):
         raise ValueError(
-            f"{len(values)} tensors cannot be copied into {len(targets)}: give values of one structure"
+            f"{len(values)} tensors cannot be copied to {len(targets)} tensors. Pass values of the same "
+            "structure."
         )
     for target, tensor in zip(targets, values, strict=True):
         if target is not tensor:
@@ -214,7 +218,7 @@ def _add_structure(value: Any, parts: list[Hashable]) -> None:
         parts.append(type(value))
         children = [getattr(value, field.name) for field in dataclasses.fields(value)]
     else:
-        # Without a mark, [a, [b]] and [[a], b] would look the same.
+        # Without this mark, [a, [b]] and [[a], b] would have the same key.
         parts.append("leaf")
         return
     for child in children:
@@ -225,18 +229,19 @@ def _tensor_key(tensor: torch.Tensor, storages: dict[int, tuple[int, int]]) -> H
     if tensor.device.type != "hpu":
         if tensor.numel() != 1:
             raise Uncacheable(
-                f"a tensor of shape {tuple(tensor.shape)} on {tensor.device}, whose values a graph would "
-                "not follow"
+                f"a tensor of shape {tuple(tensor.shape)} on {tensor.device}, whose values would be "
+                "constants "
+                "of the graph"
             )
         return "cpu", tensor.dtype, tuple(tensor.shape), _value_key(tensor.item())
     if tensor.layout != torch.strided:
-        raise Uncacheable(f"a tensor of layout {tensor.layout}, which has no one memory to exchange")
+        raise Uncacheable(f"a tensor of layout {tensor.layout}, which does not have a single storage")
     start = tensor.storage_offset() * tensor.element_size()
     storage = tensor.untyped_storage()._cdata
     alias: Hashable = None
     if storage in storages:
         position, first_start = storages[storage]
-        # Memory that inputs share is exchanged as one, without moving within it.
+        # Memory that inputs share is replaced as a unit, so offsets within it are part of the key.
         alias = position, first_start, start
     else:
         storages[storage] = len(storages), start
@@ -252,19 +257,19 @@ def _tensor_key(tensor: torch.Tensor, storages: dict[int, tuple[int, int]]) -> H
 
 
 def check_plain(value: Any) -> None:
-    """Make sure that each leaf of a result is a tensor or contains none.
+    """Check that each leaf of a result is a tensor or contains no tensors.
 
     Raises:
-        Uncacheable: a leaf is of an unknown type; a tensor in it would not follow a replay.
+        Uncacheable: a leaf has an unknown type; a replay would not update a tensor in it.
     """
     for leaf in leaves(value):
         if not isinstance(leaf, (torch.Tensor, *_PLAIN)):
-            raise Uncacheable(f"a {type(leaf).__name__}, which may have tensors inside")
+            raise Uncacheable(f"a {type(leaf).__name__}, which may contain tensors")
 
 
 def _value_key(value: Any) -> Hashable:
     if isinstance(value, float):
-        # Distinguishes 0.0 from -0.0, and equals itself for nan.
+        # hex() distinguishes 0.0 from -0.0, and is equal for equal NaNs.
         return "float", value.hex()
     check_plain(value)
     # True == 1 == 1.0, but a graph captured for one is wrong for the others.

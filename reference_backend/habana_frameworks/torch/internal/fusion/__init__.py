@@ -1,5 +1,8 @@
-"""Recorded graphs into shared objects: built as FX, compiled by AOTInductor in a subprocess, run by C++.
+"""Compile recorded graphs to shared objects (fusion).
 
-The subprocess must not load the device, so nothing in this package imports anything outside it but torch;
-`policy` alone, which the subprocess does not use, reads the settings.
+A graph is rebuilt as an FX graph, compiled by AOTInductor in a subprocess, and run by C++. The subprocess
+must not
+load the device. Therefore the modules of this package import only torch and each other; the exceptions, such
+as
+`policy`, are not used in the subprocess.
 """

@@ -1,4 +1,4 @@
-"""Compiled code in its folder; separate from the compiler, whose imports only workers need."""
+"""A compiled graph on disk. This module does not import the compiler, which only subprocesses need."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ CODE, CONVENTION = "code.so", "convention.json"
 
 @dataclass(frozen=True)
 class Artifact:
-    """Compiled code: `code` takes the tensors of `convention["arguments"]`, in order, and returns nothing."""
+    """Compiled code. It takes the tensors of `convention["arguments"]`, in order, and returns nothing."""
 
     folder: Path
     convention: dict[str, Any]
 
     @property
     def code(self) -> Path:
-        """The shared object."""
+        """Return the path of the shared object."""
         return self.folder / CODE
 
     @staticmethod
@@ -30,9 +30,9 @@ class Artifact:
 
         Raises:
             OSError: a file cannot be read.
-            ValueError: the artifact is incomplete or of another version.
+            ValueError: the artifact is incomplete or has a different version.
         """
         convention = json.loads((folder / CONVENTION).read_text())
         if convention.get("version") != VERSION or not (folder / CODE).exists():
-            raise ValueError(f"{folder} holds no code of version {VERSION}")
+            raise ValueError(f"{folder} does not contain code of version {VERSION}")
         return Artifact(folder, convention)

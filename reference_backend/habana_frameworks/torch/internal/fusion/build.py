@@ -1,8 +1,10 @@
-"""The FX graph of a description: functional operators between tensors, memory only at its two ends.
+"""Build the FX graph of a description: functional operators on tensors, with memory only at both ends.
 
-Every buffer is a list of *pieces*, a layout and the FX value that its elements have now. A read finds the
-piece that holds the elements and recovers the view; a write replaces or updates a piece. At the end the
-values go back into memory with `copy_`, which Inductor turns into stores of the kernels that compute them.
+Every buffer is a list of *pieces*: a layout and the FX value that its elements currently have. A read finds
+the
+piece that contains the elements and recovers the view. A write replaces or updates a piece. At the end the
+values
+are written to memory with `copy_`, which Inductor turns into stores of the kernels that compute them.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from .inputs import compressed, plan
 
 aten = torch.ops.aten
 CPU = torch.device("cpu")
-# Dtypes of tensors that Python numbers become; such a tensor may be a number again.
+# A 0-dim tensor of these dtypes may have been a Python number, and can be a number again.
 _NUMBERS = (torch.float64, torch.int64, torch.bool, torch.complex128)
 
 
 @dataclass(frozen=True)
 class Argument:
-    """A tensor that fused code takes; `access` is "read", "update" (read and written) or "write"."""
+    """A tensor argument of fused code; `access` is "read", "update" (read and written) or "write"."""
 
     buffer: int
     layout: Layout
@@ -44,7 +46,7 @@ class Built:
 
 @dataclass
 class Piece:
-    """Elements of a buffer and their value; `placeholder` is set if they belong to an input."""
+    """Elements of a buffer and their value; `placeholder` is set if the elements belong to an input."""
 
     layout: Layout
     value: torch.fx.Node
@@ -52,7 +54,7 @@ class Piece:
 
 
 class Builder:
-    """Converts calls to FX nodes, one after the other."""
+    """Converts calls to FX nodes, in order."""
 
     def __init__(self, description: Description) -> None:
         self.description = description
@@ -62,10 +64,12 @@ class Builder:
         self.placeholders: list[tuple[torch.fx.Node, int, Layout]] = []
 
     def placeholder(self, buffer: int, layout: Layout) -> torch.fx.Node:
-        """Add a tensor argument behind the existing ones."""
+        """Add a tensor argument after the existing arguments."""
         last = self.placeholders[-1][0] if self.placeholders else None
-        place = self.graph.inserting_after(last) if last is not None else self.graph.inserting_before(None)
-        with place:
+        insertion = (
+            self.graph.inserting_after(last) if last is not None else self.graph.inserting_before(None)
+        )
+        with insertion:
             node = self.graph.placeholder(f"buffer{buffer}_{len(self.placeholders)}")
         with self.fake_mode:
             node.meta["val"] = torch.empty_strided(
@@ -75,28 +79,28 @@ class Builder:
         return node
 
     def add(self, op: Any, *args: Any, **kwargs: Any) -> torch.fx.Node:
-        """Add a node, with its fake value.
+        """Add a node for an operator call, with its fake value.
 
         Raises:
-            NotFusable: the operator refuses the fake tensors.
+            NotFusable: the operator rejects the fake tensors.
         """
         fake_args, fake_kwargs = torch.fx.map_arg((args, kwargs), lambda node: node.meta["val"])
         try:
             with self.fake_mode:
                 value = op(*fake_args, **fake_kwargs)
         except Exception as error:
-            reason = str(error).strip().partition("\n")[0] or "no message"  # a bare assert has none
+            reason = str(error).strip().partition("\n")[0] or "no message"  # a bare assert has no message
             raise NotFusable(f"{op}: {type(error).__name__}: {reason}") from error
         node = self.graph.call_function(op, args, kwargs)
         node.meta["val"] = value
         return node
 
     def full(self, sizes: tuple[int, ...], value: Any, dtype: torch.dtype) -> torch.fx.Node:
-        """Add a tensor with one value in all elements."""
+        """Add a tensor whose elements all have one value."""
         return self.add(aten.full.default, list(sizes), value, dtype=dtype, device=CPU, pin_memory=False)
 
     def coerced(self, value: torch.fx.Node, layout: Layout) -> torch.fx.Node:
-        """Convert a value to the dtype and the sizes of the memory that it is written to."""
+        """Convert a value to the dtype and sizes of the memory to which it is written."""
         if value.meta["val"].dtype != layout.dtype:
             value = self.add(aten._to_copy.default, value, dtype=layout.dtype)
         if tuple(value.meta["val"].shape) != layout.sizes:
@@ -104,10 +108,10 @@ class Builder:
         return value
 
     def read(self, ref: TensorRef) -> torch.fx.Node:
-        """Return the value of a tensor.
+        """Return the current value of a tensor.
 
         Raises:
-            NotFusable: its memory was written with another dtype.
+            NotFusable: the tensor's memory was written with a different dtype.
         """
         layout = ref.layout
         if layout.numel == 0:
@@ -117,7 +121,7 @@ class Builder:
             self._flatten(ref.buffer, layout)
             match = self._find(ref)
         if match is None:
-            # Unwritten memory has undefined values; zeros make them the same in every run.
+            # Unwritten memory has undefined values. Zeros make the results the same in every run.
             return self.full(layout.sizes, 0, layout.dtype)
         piece, steps = match
         return view_recovery.read(self.add, piece.value, steps)
@@ -133,10 +137,10 @@ class Builder:
         return best
 
     def write(self, ref: TensorRef, value: torch.fx.Node) -> None:
-        """Write a value to memory.
+        """Write a value to the memory of a tensor.
 
         Raises:
-            NotFusable: the memory is used with another dtype, or elements share memory.
+            NotFusable: the memory is used with a different dtype, or elements share memory.
         """
         layout = ref.layout
         if layout.numel == 0:
@@ -153,13 +157,13 @@ class Builder:
             self._flatten(ref.buffer, layout)
             match = self._find(ref)
             if match is None:
-                raise NotFusable("a write meets memory that cannot be seen as one tensor")
+                raise NotFusable("a write overlaps memory that cannot be viewed as one tensor")
         piece, steps = match
         piece.value = view_recovery.write(self.add, piece.value, steps, value)
 
     @staticmethod
     def _covers(layout: Layout, piece: Piece) -> bool:
-        """Say whether a write of `layout` overwrites the whole piece."""
+        """Return whether a write of `layout` overwrites the whole piece."""
         if piece.placeholder is not None:
             return False
         (first, end), (old_first, old_end) = layout.span, piece.layout.span
@@ -169,10 +173,10 @@ class Builder:
         ) is not None
 
     def _flatten(self, buffer: int, also: Layout) -> None:
-        """Replace all pieces of a buffer by one, the whole buffer as a line of elements."""
+        """Replace all pieces of a buffer by one piece: the whole buffer as a one-dimensional tensor."""
         pieces = self.pieces[buffer]
         if any(piece.placeholder is not None for piece in pieces):
-            raise NotFusable("an input is seen in a way that was not planned")
+            raise NotFusable("an input is used with a layout that was not planned")
         if any(piece.layout.dtype != also.dtype for piece in pieces):
             raise NotFusable("one buffer is used with two dtypes")
         line = Layout(also.dtype, (self.description.buffers[buffer][0] // also.dtype.itemsize,), (1,), 0)
@@ -180,7 +184,7 @@ class Builder:
         for piece in pieces:
             steps = view_recovery.recover(line, piece.layout)
             if steps is None:
-                raise NotFusable("a tensor reaches beyond its buffer")
+                raise NotFusable("a tensor exceeds its buffer")
             value = view_recovery.write(self.add, value, steps, piece.value)
         self.pieces[buffer] = [Piece(line, value)]
 
@@ -203,14 +207,14 @@ class Builder:
             self._store(call.args[position], self._result(functional, node, index))
         written = {ref for position in call.writes for ref in tensors(call.args[position])}
         for ref, index in zip(call.results, functional.results, strict=False):
-            fresh = [result for result in tensors(ref) if result not in written]
-            if len(fresh) != len(list(tensors(ref))) and fresh:
+            new_results = [result for result in tensors(ref) if result not in written]
+            if len(new_results) != len(list(tensors(ref))) and new_results:
                 raise NotFusable(f"{call.op}: results are partly new")
-            if fresh:
+            if new_results:
                 self._store(ref, self._result(functional, node, index))
 
     def _compute(self, call: Call, functional: operators.Functional, values: dict[int, Any]) -> torch.fx.Node:
-        """Add the operator. Host scalars were numbers or tensors: the recorded result dtypes decide."""
+        """Add the operator, with host scalars as numbers or as tensors, to get the recorded dtypes."""
         scalars = [value for value in values.values() if isinstance(value, HostScalar)]
         forms = (True, False) if scalars and torch.Tag.pointwise in functional.op.tags else (False,)
         self._check_scalars(call, scalars)
@@ -228,7 +232,7 @@ class Builder:
         raise NotFusable(f"{call.op}: {mismatch}")
 
     def _rounded(self, call: Call, node: torch.fx.Node) -> torch.fx.Node:
-        """Convert a float32 sum that `_multiply_alpha` widened to the recorded dtype."""
+        """Convert the float32 sum of `_multiply_alpha` to the recorded dtype (bfloat16 or float16)."""
         recorded = next((ref.layout.dtype for ref in tensors(list(call.results))), None)
         value = node.meta["val"]
         if recorded in (torch.bfloat16, torch.float16) and getattr(value, "dtype", None) == torch.float32:
@@ -238,7 +242,7 @@ class Builder:
     def _multiply_alpha(
         self, functional: operators.Functional, args: list[Any], kwargs: dict[str, Any]
     ) -> None:
-        """Make `alpha` an operator of its own: Inductor's addmm pattern loses it for a matrix product."""
+        """Multiply by `alpha` in a separate operator, because Inductor's addmm pattern ignores `alpha`."""
         if functional.op is not aten.add.Tensor and functional.op is not aten.sub.Tensor:
             return
         alpha = kwargs.pop("alpha", 1)
@@ -246,15 +250,15 @@ class Builder:
             kwargs |= {} if alpha == 1 else {"alpha": alpha}
             return
         if args[1].meta["val"].dtype in (torch.bfloat16, torch.float16):
-            # The product is not rounded before it is added; `_rounded` rounds the sum.
+            # The product is not rounded before the addition; `_rounded` rounds the sum.
             args[1] = self.add(aten._to_copy.default, args[1], dtype=torch.float32)
         args[1] = self.add(aten.mul.Tensor, args[1], alpha)
 
     def _check_scalars(self, call: Call, scalars: list[HostScalar]) -> None:
-        """Refuse a call in which numbers and tensors compute in different dtypes and no result shows which.
+        """Reject a comparison of integers with a float scalar: the dtype of the comparison is not recorded.
 
         Raises:
-            NotFusable: it is such a call.
+            NotFusable: the call is a comparison of this kind.
         """
         results = [ref.layout.dtype for ref in tensors(list(call.results))]
         integral = [ref for ref in tensors(list(call.args)) if not ref.layout.dtype.is_floating_point]
@@ -264,7 +268,7 @@ class Builder:
             )
 
     def _overwrite(self, call: Call) -> None:
-        """Add copy_, fill_ or zero_, which do not depend on the old values."""
+        """Add copy_, fill_ or zero_, whose results do not depend on the old values."""
         (target,) = tensors(call.args[0])
         source = call.args[1] if len(call.args) > 1 else 0
         if isinstance(source, HostScalar):
@@ -290,7 +294,7 @@ class Builder:
     def _arguments(
         self, functional: operators.Functional, values: dict[int, Any], as_numbers: bool
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Positional and keyword arguments, host scalars as numbers or as tensors."""
+        """Return positional and keyword arguments, with host scalars as numbers or as tensors."""
 
         def convert(value: Any) -> Any:
             if isinstance(value, HostScalar):
@@ -317,7 +321,7 @@ class Builder:
         return self.item(node, index)
 
     def item(self, node: torch.fx.Node, index: int) -> torch.fx.Node:
-        """Add the selection of one of several results."""
+        """Add a node that selects one of several results."""
         chosen = self.graph.call_function(operator.getitem, (node, index))
         chosen.meta["val"] = node.meta["val"][index]
         return chosen
@@ -330,7 +334,7 @@ class Builder:
                 self._store(item, value[index] if isinstance(value, list) else self.item(value, index))
 
     def _mismatch(self, call: Call, functional: operators.Functional, node: torch.fx.Node) -> str:
-        """Describe the difference between new and recorded results; empty if there is none."""
+        """Describe the difference between the new and the recorded results; empty if they agree."""
         value = node.meta["val"]
         several = len(functional.op._schema.returns) != 1
         written = {ref for position in call.writes for ref in tensors(call.args[position])}
@@ -340,13 +344,13 @@ class Builder:
                 if result in written:
                     continue
                 if fake.dtype != result.layout.dtype:
-                    return f"gives {fake.dtype}, recorded was {result.layout.dtype}"
+                    return f"returns {fake.dtype}, but {result.layout.dtype} was recorded"
                 if tuple(fake.shape) != result.layout.sizes:
-                    return f"gives sizes {tuple(fake.shape)}, recorded were {result.layout.sizes}"
+                    return f"returns sizes {tuple(fake.shape)}, but {result.layout.sizes} was recorded"
         return ""
 
     def finish(self) -> Built:
-        """Write the values to memory and make the module.
+        """Write the values of updated inputs and of outputs to memory, and return the module.
 
         Raises:
             NotFusable: elements of an output share memory.
@@ -390,7 +394,7 @@ def build(description: dict[str, Any]) -> Built:
     """Build the module of a description.
 
     Raises:
-        NotFusable: fused code cannot compute it; the message is the reason.
+        NotFusable: fused code cannot compute the graph; the message is the reason.
     """
     parsed = parse(description)
     builder = Builder(parsed)

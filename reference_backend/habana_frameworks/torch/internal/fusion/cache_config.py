@@ -1,10 +1,11 @@
-"""The disk cache of recipes, configured by PT_HPU_RECIPE_CACHE_CONFIG: ``path,delete,size_mb[,nfs]``.
+"""Configure the disk cache of recipes by PT_HPU_RECIPE_CACHE_CONFIG: ``path,delete,size_mb[,nfs]``.
 
-Its old form counts if that is not set: PT_RECIPE_CACHE_PATH, PT_CACHE_FOLDER_DELETE and
+If this variable is not set, the older variables are used: PT_RECIPE_CACHE_PATH, PT_CACHE_FOLDER_DELETE and
 PT_CACHE_FOLDER_SIZE_MB.
 
-The disk has the compiled code of recipes only; an interpreted recipe is built faster than it is read. With an
-empty path, the default, the cache is beside Inductor's own.
+The cache contains only compiled code: to build an interpreted recipe is faster than to read it. If the path
+is
+empty (the default), the cache is next to Inductor's cache.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ class CacheConfig:
     """Settings of the disk cache.
 
     Attributes:
-        path: the folder, None for the default one.
-        delete: empty the folder when the process starts to use it.
-        megabytes: its largest size in MiB; the least recently used artifacts are removed first. 0: no limit.
-        nfs: accepted; renames are atomic on both kinds of file systems.
+        path: the folder, or None for the default folder.
+        delete: empty the folder when the process first uses it.
+        megabytes: maximum size in MiB; the least recently used artifacts are removed first. 0 means no limit.
+        nfs: accepted and ignored, because renames are atomic on local and NFS file systems.
     """
 
     path: Path | None = None
@@ -42,30 +43,37 @@ class CacheConfig:
 
 
 def parse(text: str) -> CacheConfig:
-    """Parse the text of the variable.
+    """Parse the text of PT_HPU_RECIPE_CACHE_CONFIG.
 
     Raises:
-        ValueError: it does not have 3 or 4 fields, or a field is of the wrong type.
+        ValueError: the text does not have 3 or 4 fields, or a field has the wrong type.
     """
     if not text.strip():
         return CacheConfig()
     fields = [field.strip() for field in text.split(",")]
-    words = [field.lower() for field in fields]
-    sound = len(fields) in (3, 4) and words[1] in _TRUTH and words[-1 if len(fields) == 4 else 1] in _TRUTH
+    lowered = [field.lower() for field in fields]
+    sound = (
+        len(fields) in (3, 4) and lowered[1] in _TRUTH and lowered[-1 if len(fields) == 4 else 1] in _TRUTH
+    )
     if not sound or not (fields[2] or "1024").isdigit():
         raise ValueError(
-            f"{VARIABLE}={text!r} is not path,delete,size_mb[,nfs]: give e.g. /tmp/recipes,false,1024"
+            f"{VARIABLE}={text!r} is not path,delete,size_mb[,nfs]. Use, for example, "
+            "/tmp/recipes,false,1024."
         )
     return CacheConfig(
         Path(fields[0]) if fields[0] else None,
-        _TRUTH[words[1]],
+        _TRUTH[lowered[1]],
         int(fields[2] or "1024"),
-        len(fields) == 4 and _TRUTH[words[3]],
+        len(fields) == 4 and _TRUTH[lowered[3]],
     )
 
 
 def from_environment() -> CacheConfig:
-    """Read the configuration of this process. Errors as in `parse`."""
+    """Return the configuration of this process.
+
+    Raises:
+        ValueError: as in `parse_config`.
+    """
     text = os.environ.get(VARIABLE, "")
     old = [name for name in (OLD_PATH, OLD_DELETE, OLD_SIZE) if os.environ.get(name)]
     if text.strip() or not old:
@@ -73,26 +81,26 @@ def from_environment() -> CacheConfig:
     path = os.environ.get(OLD_PATH, "")
     delete, megabytes = bool(read(OLD_DELETE, "bool", False)), int(read(OLD_SIZE, "u32", 1024))
     warnings.warn(
-        f"the old form is {', '.join(old)}: use {VARIABLE}={path},{str(delete).lower()},{megabytes}",
+        f"{', '.join(old)} is the old syntax. Use {VARIABLE}={path},{str(delete).lower()},{megabytes}",
         FutureWarning,
-        stacklevel=1,  # of this line, so that several callers give one
+        stacklevel=1,  # attributed to this line, so that Python shows the warning once for all callers
     )
     return CacheConfig(Path(path) if path else None, delete, megabytes)
 
 
 def empty(folder: Path) -> None:
-    """Remove all artifacts of a cache. Processes keep the code that they have loaded."""
+    """Remove all artifacts of a cache. Processes keep the code that they have already loaded."""
     for entry in _artifacts(folder):
         shutil.rmtree(entry, ignore_errors=True)
 
 
 def trim(folder: Path, megabytes: int) -> None:
-    """Remove the least recently used artifacts until the cache has at most `megabytes` MiB; 0: no limit."""
+    """Remove the least recently used artifacts until the cache has at most `megabytes` MiB (0: no limit)."""
     if megabytes <= 0:
         return
     sizes = []
     for entry in _artifacts(folder):
-        with contextlib.suppress(OSError):  # another process may be trimming too
+        with contextlib.suppress(OSError):  # another process may also be trimming
             bytes_ = sum(file.stat().st_size for file in entry.iterdir())
             sizes.append((entry.stat().st_mtime, bytes_, entry))
     total = sum(size for _, size, _ in sizes)
@@ -104,7 +112,7 @@ def trim(folder: Path, megabytes: int) -> None:
 
 
 def _artifacts(folder: Path) -> list[Path]:
-    # Unfinished ones begin with a dot, and belong to the processes that write them.
+    # Names of unfinished artifacts begin with a dot. They belong to the processes that write them.
     try:
         return [
             entry

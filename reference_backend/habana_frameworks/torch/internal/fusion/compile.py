@@ -1,4 +1,4 @@
-"""Compilation of a description to a folder with a shared object (AOTInductor) and its calling convention."""
+"""Compile a description to a folder with a shared object (AOTInductor) and its calling convention."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from . import build as builder
 from .artifact import CODE, CONVENTION, Artifact
 from .description import VERSION, NotFusable, digest_of, dumps
 
-# File in which the runner finds the operators that it has to call by name.
+# File that lists, for the runner, the operators that fused code calls by name.
 EXTERNAL_OPERATORS = "code.json"
 _OPTIONS: dict[str, Any] = {
     "max_autotune": False,
     "max_autotune_gemm": False,
     "freezing": False,
-    # Results must be those of the separate operators, for bfloat16 and float16 too.
+    # Fused results must equal the results of separate operators, also for bfloat16 and float16.
     "emulate_precision_casts": True,
     "aot_inductor.use_runtime_constant_folding": False,
     "aot_inductor.enable_line_tables": False,
@@ -31,11 +31,11 @@ _OPTIONS: dict[str, Any] = {
 
 
 def _options() -> dict[str, Any]:
-    """The options that this torch has: releases add and drop some."""
+    """Return the options that this release of torch supports."""
     from torch._inductor import config
 
-    known = config.get_config_copy() if hasattr(config, "get_config_copy") else config.shallow_copy_dict()
-    return {name: value for name, value in _OPTIONS.items() if name in known}
+    supported = config.get_config_copy() if hasattr(config, "get_config_copy") else config.shallow_copy_dict()
+    return {name: value for name, value in _OPTIONS.items() if name in supported}
 
 
 def _convention(built: builder.Built, digest: str) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def _convention(built: builder.Built, digest: str) -> dict[str, Any]:
 
 
 def _example(fake: torch.Tensor) -> torch.Tensor:
-    """Random CPU tensor with the metadata of a fake one; integers are 0 or 1, since they may be indices."""
+    """Return a random CPU tensor with the metadata of a fake tensor. Integers are 0 or 1 (valid indices)."""
     size = sum((size - 1) * stride for size, stride in zip(fake.shape, fake.stride(), strict=True)) + 1
     if fake.dtype.is_floating_point or fake.dtype.is_complex:
         memory = torch.randn(size, dtype=torch.complex64 if fake.dtype.is_complex else torch.float32)
@@ -64,11 +64,11 @@ def _example(fake: torch.Tensor) -> torch.Tensor:
 
 
 def verify(built: builder.Built, code: Path) -> None:
-    """Run the code and the module that it was compiled from on the same random data.
+    """Compare the code with the module that it was compiled from, on the same random data.
 
     Args:
         built: the module and its arguments.
-        code: the shared object.
+        code: path of the shared object.
 
     Raises:
         AssertionError: the results differ by more than torch.testing's tolerances.
@@ -101,7 +101,7 @@ def fuse(description: dict[str, Any], folder: str | os.PathLike[str], check: boo
     Raises:
         NotFusable: the description cannot be compiled.
         AssertionError: `verify` failed.
-        Exception: errors of Inductor.
+        Exception: an error of Inductor.
     """
     digest = digest_of(dumps(description))
     with torch.no_grad():
@@ -113,7 +113,7 @@ def fuse(description: dict[str, Any], folder: str | os.PathLike[str], check: boo
         work = Path(tempfile.mkdtemp(prefix=".work-", dir=target))
         try:
             _compile(built, work / CODE)
-            # Older releases name it after the code, newer ones after the source beside it.
+            # Older releases name the file after the code, newer releases after the wrapper source.
             for listed in (work / EXTERNAL_OPERATORS, *work.glob("*.wrapper.json")):
                 if listed.exists():
                     os.replace(listed, target / EXTERNAL_OPERATORS)
@@ -130,7 +130,7 @@ def fuse(description: dict[str, Any], folder: str | os.PathLike[str], check: boo
 def _compile(built: builder.Built, path: Path) -> None:
     import torch._inductor
 
-    # Code compiled for as many threads as processors leaves the number of threads to the thread that runs it.
+    # Code compiled for as many threads as processors takes its thread count from the calling thread.
     threads = torch.get_num_threads()
     torch.set_num_threads(os.cpu_count() or 1)
     try:

@@ -1,4 +1,4 @@
-"""The description of a recorded graph (`Graph.describe()`) as dataclasses, as a file, and as a digest."""
+"""The description of a recorded graph (`Graph.describe()`) as dataclasses, as JSON text and as a digest."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Any
 
 import torch
 
-# Part of the digest: raise it when code made from the same description changes.
+# Part of the digest. Increase it if the code compiled from the same description changes.
 VERSION = 2
 ROLES = ("input", "output", "temporary", "constant")
 _NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format"}
 
 
 class NotFusable(Exception):
-    """The graph has a part that fused code cannot compute; the message names it. It stays interpreted."""
+    """Fused code cannot compute a part of the graph, which stays interpreted. The message names the part."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Places of a tensor's elements in its buffer; strides and offset count elements of `dtype`."""
+    """Memory layout of a tensor in its buffer; strides and offset count elements of `dtype`."""
 
     dtype: torch.dtype
     sizes: tuple[int, ...]
@@ -34,7 +34,7 @@ class Layout:
 
     @property
     def numel(self) -> int:
-        """Number of elements of the tensor."""
+        """Return the number of elements."""
         count = 1
         for size in self.sizes:
             count *= size
@@ -42,21 +42,21 @@ class Layout:
 
     @property
     def span(self) -> tuple[int, int]:
-        """First byte and the byte after the last one."""
+        """Return the offset of the first byte and of the byte after the last one."""
         if self.numel == 0:
             return (0, 0)
         last = sum((size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True))
         return (self.offset * self.dtype.itemsize, (self.offset + last + 1) * self.dtype.itemsize)
 
-    def overlaps(self, other: Layout) -> bool:
-        """Say whether the spans intersect; the spans of layouts without a common element may, too."""
-        (first, end), (other_first, other_end) = self.span, other.span
+    def overlaps(self, layout: Layout) -> bool:
+        """Return whether the spans intersect. Spans can intersect although no element is shared."""
+        (first, end), (other_first, other_end) = self.span, layout.span
         return first < other_end and other_first < end
 
 
 @dataclass(frozen=True)
 class TensorRef:
-    """A tensor of a call: a layout in a buffer."""
+    """A tensor of a call: a buffer and a layout in it."""
 
     buffer: int
     layout: Layout
@@ -64,7 +64,7 @@ class TensorRef:
 
 @dataclass(frozen=True)
 class HostScalar:
-    """A 0-dim CPU tensor among the arguments: its value is part of the graph."""
+    """A 0-dim CPU tensor among the arguments. Its value is part of the graph."""
 
     value: bool | int | float | complex
     dtype: torch.dtype
@@ -72,7 +72,7 @@ class HostScalar:
 
 @dataclass(frozen=True)
 class Call:
-    """One kernel call: operator, all arguments of its schema, results, positions of arguments it writes."""
+    """One kernel call: operator, arguments in schema order, results, and positions of written arguments."""
 
     op: str
     args: tuple[Any, ...]
@@ -92,7 +92,7 @@ def as_dtype(value: Any) -> torch.dtype:
     """Convert a dtype or its name ("float32", "torch.float32") to a torch.dtype.
 
     Raises:
-        NotFusable: the value is neither.
+        NotFusable: the value is neither a dtype nor its name.
     """
     dtype = getattr(torch, value.removeprefix("torch."), None) if isinstance(value, str) else value
     if not isinstance(dtype, torch.dtype):
@@ -120,7 +120,8 @@ def parse(description: dict[str, Any]) -> Description:
     """Convert the result of `describe()` to dataclasses.
 
     Raises:
-        NotFusable: there is a generator, a conjugate or negative bit, an unknown role or an unknown dtype.
+        NotFusable: the description has a generator, a conjugate or negative bit, an unknown role or unknown
+            dtype.
     """
     buffers = tuple((buffer["bytes"], buffer["role"]) for buffer in description["buffers"])
     for _, role in buffers:
@@ -138,7 +139,7 @@ def parse(description: dict[str, Any]) -> Description:
 
 
 def tensors(value: Any) -> Iterator[TensorRef]:
-    """All tensors in an argument, including those in lists."""
+    """Yield all tensors in an argument, including tensors in nested lists."""
     if isinstance(value, TensorRef):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -184,7 +185,7 @@ def dumps(description: dict[str, Any]) -> str:
     """Convert a description to JSON text.
 
     Raises:
-        NotFusable: an argument is of a type that has no JSON form here.
+        NotFusable: an argument has a type that cannot be written as JSON.
     """
     return json.dumps(_encode(description), sort_keys=True)
 
@@ -196,7 +197,7 @@ def loads(text: str) -> dict[str, Any]:
 
 @functools.cache
 def _machine() -> str:
-    """Text of the rest that compiled code depends on: torch, and the processor (-march=native)."""
+    """Return the text of the other facts that compiled code depends on: torch and processor features."""
     flags = ""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -207,5 +208,5 @@ def _machine() -> str:
 
 
 def digest_of(text: str) -> str:
-    """Digest, 32 hex digits, of a description (text of `dumps`), this torch and this processor."""
+    """Return the digest (32 hex digits) of a description (text of `dumps`), this torch and this processor."""
     return hashlib.sha256(f"{_machine()}\n{text}".encode()).hexdigest()[:32]

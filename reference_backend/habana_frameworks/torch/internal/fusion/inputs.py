@@ -1,4 +1,4 @@
-"""Layouts of the tensors, over the memory of inputs, that fused code takes."""
+"""Plan the tensor arguments of fused code over the memory of inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .description import Description, Layout, NotFusable, tensors
 
 
 def compressed(layout: Layout) -> Layout:
-    """Copy of the layout in which each dimension that repeats the same memory (stride 0) has size 1."""
+    """Return the layout with size 1 in each dimension that repeats the same memory (stride 0)."""
     sizes = tuple(
         1 if stride == 0 and size > 1 else size
         for size, stride in zip(layout.sizes, layout.strides, strict=True)
@@ -19,7 +19,7 @@ def compressed(layout: Layout) -> Layout:
 
 
 def _clusters(layouts: Iterable[Layout]) -> list[list[Layout]]:
-    """Groups of layouts whose spans meet, directly or through others."""
+    """Group layouts whose spans overlap, directly or through further layouts."""
     clusters: list[list[Layout]] = []
     end = 0
     for layout in sorted(layouts, key=lambda layout: layout.span):
@@ -32,10 +32,13 @@ def _clusters(layouts: Iterable[Layout]) -> list[list[Layout]]:
 
 
 def _written_base(cluster: list[Layout]) -> Layout:
-    """One layout of which all of a cluster are views: two tensors over written memory would race."""
+    """Return one layout that contains all layouts of a cluster as views.
+
+    Written memory needs one tensor: two tensors over the same memory would race.
+    """
     dtype = cluster[0].dtype
     if any(layout.dtype != dtype for layout in cluster):
-        raise NotFusable("memory of an input is written, and used with two dtypes")
+        raise NotFusable("memory of an input is written and used with two dtypes")
     for base in cluster:
         chains = [view_recovery.recover(base, layout) for layout in cluster]
         if all(steps is not None and view_recovery.is_plain(steps) for steps in chains):
@@ -46,7 +49,10 @@ def _written_base(cluster: list[Layout]) -> Layout:
 
 
 def _read_bases(layouts: list[Layout]) -> list[Layout]:
-    """Layouts of which the others are plain views; memory that is only read may be passed several times."""
+    """Return the layouts of which all other layouts are views.
+
+    Memory that is only read may be passed in several tensors.
+    """
     bases: list[Layout] = []
     for layout in layouts:
         chains = [view_recovery.recover(base, layout) for base in bases]
@@ -56,7 +62,7 @@ def _read_bases(layouts: list[Layout]) -> list[Layout]:
 
 
 def plan(description: Description) -> dict[int, list[Layout]]:
-    """Plan, for each input and constant buffer, the layouts of the tensors that fused code takes.
+    """Plan the layouts of the tensor arguments for each input and constant buffer.
 
     The tensors of a buffer do not overlap in memory that is written.
 
@@ -79,7 +85,7 @@ def plan(description: Description) -> dict[int, list[Layout]]:
                     written.setdefault(ref.buffer, set()).add(layout)
     planned: dict[int, list[Layout]] = {}
     for buffer, counts in uses.items():
-        # The largest first, then the most used: the natural form of the buffer.
+        # Largest layouts first, then the most used: this is the natural layout of the buffer.
         order = sorted(counts, key=lambda layout: (-layout.numel, -counts[layout], layout.span, layout.sizes))
         if not written.get(buffer):
             planned[buffer] = _read_bases(order)

@@ -1,4 +1,4 @@
-"""The functional operator that computes the same as a call, and its arguments."""
+"""Find the functional operator that computes the same as a recorded call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from .description import Call, NotFusable
 
 aten = torch.ops.aten
-# Numbers of enumerations in recorded argument stacks, as c10 counts them.
+# Numeric values of enumerations in recorded argument stacks, as c10 defines them.
 _LAYOUTS = {0: torch.strided}
 _MEMORY_FORMATS = dict(
     enumerate((torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d))
@@ -23,9 +23,9 @@ _DTYPES = dict(
         )
     )
 ) | {15: torch.bfloat16}
-# Batch norm in training writes the running statistics; its functional form returns them last.
+# Batch norm in training writes the running statistics; its functional form returns the new statistics last.
 _RUNNING_STATISTICS = {"aten::native_batch_norm", "aten::_native_batch_norm_legit"}
-# Views with a stricter contract than `reshape`, which an FX value of other strides need not meet.
+# View operators that reject some strides. Strides of an FX value may differ, so `reshape` replaces them.
 _RESHAPES = {
     "aten::_unsafe_view",
     "aten::view",
@@ -41,10 +41,10 @@ class Functional:
 
     Attributes:
         op: the operator.
-        arguments: positions of the call's arguments that it takes, in the order of its schema.
-        mutated: for each written argument (in order), index of the operator's result that is its new value.
+        arguments: positions of the call's arguments that the operator takes, in the order of its schema.
+        mutated: for each written argument (in order), index of the result that is the argument's new value.
         results: indices of the operator's results that are the results of the call.
-        clones: written arguments have to be cloned, and the operator itself writes the clones.
+        clones: the written arguments must be cloned, and the operator writes the clones.
     """
 
     op: torch._ops.OpOverload
@@ -55,17 +55,17 @@ class Functional:
 
 
 def resolve(name: str) -> torch._ops.OpOverload:
-    """Find the operator of a name such as "aten::add.Tensor".
+    """Return the operator of a name such as "aten::add.Tensor".
 
     Raises:
-        NotFusable: this torch has no such operator.
+        NotFusable: the operator does not exist in this release of torch.
     """
     namespace, _, rest = name.partition("::")
     base, _, overload = rest.partition(".")
     try:
         return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
     except AttributeError:
-        raise NotFusable(f"{name}: this torch has no such operator") from None
+        raise NotFusable(f"{name}: the operator does not exist in this release of torch") from None
 
 
 def _signature(arguments: list[Any]) -> list[tuple[str, str]]:
@@ -75,7 +75,7 @@ def _signature(arguments: list[Any]) -> list[tuple[str, str]]:
 def _overload(
     packet_name: str, namespace: str, signature: list[tuple[str, str]]
 ) -> torch._ops.OpOverload | None:
-    """The overload of `packet_name` that has exactly this signature and writes nothing, or None."""
+    """Return the overload of `packet_name` that has exactly this signature and writes nothing, or None."""
     packet = getattr(getattr(torch.ops, namespace), packet_name, None)
     for name in packet.overloads() if packet is not None else ():
         candidate = getattr(packet, name)
@@ -86,7 +86,7 @@ def _overload(
 
 
 def check_allowed(op: torch._ops.OpOverload, call: Call) -> None:
-    """Refuse operators that draw random numbers.
+    """Reject operators that draw random numbers.
 
     Raises:
         NotFusable: the operator draws random numbers with these arguments.
@@ -95,7 +95,7 @@ def check_allowed(op: torch._ops.OpOverload, call: Call) -> None:
         return
     names = (argument.name for argument in op._schema.arguments)
     arguments = dict(zip(names, call.args, strict=True))
-    # These operators draw nothing if their probability of dropout is 0.
+    # These operators do not draw random numbers if the dropout probability is 0.
     probability = arguments.get("dropout_p", 1.0)
     if op is aten.native_dropout.default:
         probability = 0.0 if arguments["train"] is False else arguments["p"]
@@ -104,22 +104,22 @@ def check_allowed(op: torch._ops.OpOverload, call: Call) -> None:
 
 
 def functional(call: Call) -> Functional:
-    """Find the functional form of a call.
+    """Return the functional form of a call.
 
     Raises:
-        NotFusable: the operator is unknown or random, or its writes have no known functional form.
+        NotFusable: the operator is unknown or random, or its functional form is unknown.
     """
     op = resolve(call.op)
     arguments = op._schema.arguments
     if len(arguments) != len(call.args):
-        raise NotFusable(f"{call.op}: {len(call.args)} arguments for a schema of {len(arguments)}")
+        raise NotFusable(f"{call.op}: {len(call.args)} arguments, but the schema has {len(arguments)}")
     check_allowed(op, call)
     everything = list(range(len(arguments)))
     if call.op in _RESHAPES:
         return Functional(aten.reshape.default, [0, 1], [], [0])
     if not call.writes:
         if op._schema.is_mutable:
-            raise NotFusable(f"{call.op}: its schema writes, the call does not")
+            raise NotFusable(f"{call.op}: the schema writes an argument and the recorded call does not")
         return Functional(op, everything, [], list(range(len(call.results))))
     name = call.op.partition(".")[0]
     if name in _RUNNING_STATISTICS:
@@ -129,37 +129,39 @@ def functional(call: Call) -> Functional:
         return Functional(batch_norm, everything, [3, 4], [0, 1, 2])
     namespace, _, base = name.partition("::")
     if all(arguments[position].is_out for position in call.writes):
-        kept = [position for position in everything if not arguments[position].is_out]
-        counterpart = _overload(base, namespace, _signature([arguments[position] for position in kept]))
+        taken_positions = [position for position in everything if not arguments[position].is_out]
+        counterpart = _overload(
+            base, namespace, _signature([arguments[position] for position in taken_positions])
+        )
     else:
-        kept = everything
+        taken_positions = everything
         base = base[:-1] if base.endswith("_") and not base.endswith("__") else base
         base = "__" + base[3:] if base.startswith("__i") and base.endswith("__") else base
         counterpart = _overload(base, namespace, _signature(arguments)) if call.writes == (0,) else None
     if counterpart is not None:
         order = list(range(len(call.writes)))
-        return Functional(counterpart, kept, order, order)
-    # The functionalization of fused optimizers does not take lists of which some are only read.
+        return Functional(counterpart, taken_positions, order, order)
+    # Functionalization rejects the fused optimizers, some of whose lists are only read.
     if namespace != "aten" or base.startswith("_fused_"):
-        raise NotFusable(f"{call.op}: no functional form is known")
+        raise NotFusable(f"{call.op}: its functional form is unknown")
     return Functional(op, everything, [], list(range(len(call.results))), clones=True)
 
 
 def plain_argument(argument: Any, value: Any) -> Any:
-    """Convert a recorded argument to its Python form: numbers of enumerations become their objects.
+    """Convert a recorded argument to its Python form: numeric values of enumerations become objects.
 
     Args:
         argument: the argument of the operator's schema.
-        value: its recorded value.
+        value: the recorded value.
 
     Raises:
-        NotFusable: a number of an enumeration is unknown.
+        NotFusable: the numeric value is unknown.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         kind = str(argument.real_type)
         for name, table in (("ScalarType", _DTYPES), ("MemoryFormat", _MEMORY_FORMATS), ("Layout", _LAYOUTS)):
             if name in kind:
                 if value not in table:
-                    raise NotFusable(f"{name} {value} is not known")
+                    raise NotFusable(f"{name} {value} is unknown")
                 return table[value]
     return value

@@ -1,10 +1,12 @@
-"""The decision to compile a graph: after many runs, and not if the program requires deterministic results.
+"""Decide when to compile a graph: after many runs, and unless deterministic results are required.
 
-``HPU_REFERENCE_FUSE_AFTER`` is the number of runs after which a graph is compiled (default 32; before torch
-2.13 the default is 0: never). Compilation happens in another process; the graph changes from interpreted to
-fused between two runs, when the code is ready. Values may then differ by rounding, as they do between any two
-orders of floating-point operations; graphs stay interpreted under
-``torch.use_deterministic_algorithms(True)``.
+``HPU_REFERENCE_FUSE_AFTER`` is the number of runs after which a graph is compiled. The default is 32, and 0
+(never)
+before torch 2.13. A subprocess compiles the graph. When the code is ready, the graph changes from interpreted
+to
+fused between two runs. Values may then differ by rounding, as for any two orders of floating-point
+operations.
+Under ``torch.use_deterministic_algorithms(True)`` graphs stay interpreted.
 """
 
 from __future__ import annotations
@@ -21,15 +23,15 @@ from ..settings.environment import read
 
 log = logging.getLogger(__name__)
 
-#: Runs between two checks for finished code.
+#: Number of runs between two checks for finished code.
 _BETWEEN_LOOKS = 64
 _NEVER = 1 << 62
 
 
 def hot_after() -> int:
-    """Number of runs after which a graph is compiled; 0 for never, the default on torch before 2.13.
+    """Return the number of runs after which a graph is compiled, or 0 for never.
 
-    Never with a profile of hardware either: its limits hold for each operator's result.
+    Never if hardware limits are active, because they apply to the result of each operator.
     """
     if hardware_limits.name():
         return 0
@@ -38,17 +40,18 @@ def hot_after() -> int:
 
 @functools.cache
 def _trusted() -> bool:
-    # Inductor of 2.6 compiles some graphs to code that is silently wrong (a transposed sparse tensor) or that
-    # fails when it runs (matrix_exp); with that of 2.13 the whole suite passes. Releases between: not tried.
+    # Inductor of torch 2.6 compiles some graphs to code with wrong values (a transposed sparse tensor) or to
+    # code that fails when it runs (matrix_exp). With Inductor of 2.13 the whole suite passes. The releases
+    # between were not tested.
     return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
 
 
 def install(graph: Any, artifact: Any) -> None:
-    """Hand compiled code to the graph or recipe of the core that it was compiled from.
+    """Install compiled code in the graph or recipe from which it was compiled.
 
     Args:
-        graph: a captured graph or a recipe.
-        artifact: its `Artifact`. If the core cannot load it, its folder is removed, with a warning.
+        graph: a captured graph or a recipe of the core.
+        artifact: the `Artifact`. If the core cannot load it, its folder is removed, with a warning.
     """
     arguments = [
         (
@@ -66,13 +69,15 @@ def install(graph: Any, artifact: Any) -> None:
     except (
         RuntimeError,
         OSError,
-    ) as error:  # for example, truncated on disk; a later process compiles it again
-        log.warning("%s cannot be used and is removed: %s", artifact.folder, error)
+    ) as error:  # for example a truncated file; a later process compiles the code again
+        log.warning(
+            "the fused code in %s cannot be loaded, so the folder was removed: %s", artifact.folder, error
+        )
         shutil.rmtree(artifact.folder, ignore_errors=True)
 
 
 class Heat:
-    """Counts the runs of one graph and requests its compilation after enough of them.
+    """Counts the runs of one graph and requests its compilation after enough runs.
 
     Args:
         graph: a captured graph of the core.
@@ -84,7 +89,7 @@ class Heat:
         self._requested = False
 
     def run(self) -> None:
-        """Count a run."""
+        """Count one run."""
         self._left -= 1
         if self._left <= 0:
             self._look()
@@ -108,7 +113,7 @@ _steps = 0
 
 
 def look_at_recipes(core: Any) -> None:
-    """Request compilation of the recipes of lazy mode that have become hot; called at the end of steps.
+    """Request compilation of the hot recipes of lazy mode. Called at the end of each step.
 
     Args:
         core: the compiled core.

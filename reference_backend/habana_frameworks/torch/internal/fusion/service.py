@@ -1,7 +1,7 @@
-"""Compilation of descriptions in subprocesses, beside the program, with a cache of the results on disk.
+"""Compile descriptions in subprocesses while the program runs, and cache the results on disk.
 
-Environment: HPU_REFERENCE_FUSION_PROCESSES (number of concurrent subprocesses, default 1; 0 turns fusion
-off), and HPU_REFERENCE_FUSION_CACHE (the folder; by default under Inductor's).
+Environment variables: HPU_REFERENCE_FUSION_PROCESSES is the number of concurrent subprocesses (default 1; 0
+disables fusion). HPU_REFERENCE_FUSION_CACHE is the cache folder (default: below Inductor's cache).
 """
 
 from __future__ import annotations
@@ -34,28 +34,29 @@ log = logging.getLogger(__name__)
 WORKER = Path(__file__).with_name("worker.py")
 NOT_FUSABLE = 3
 LIMIT_SECONDS = 900
-# Limit for programs that make new graphs all the time.
+# Limits the queue of programs that create new graphs all the time.
 LIMIT_WAITING = 256
 OnReady = Callable[[Artifact], None]
 OnProgram = Callable[[bool], object]
 
 
 def default_cache() -> Path:
-    """Folder of artifacts according to the environment."""
+    """Return the cache folder that the environment configures."""
     folder = os.environ.get("HPU_REFERENCE_FUSION_CACHE")
     if folder:
         return Path(folder)
     configured = cache_config.from_environment().path
     if configured is not None:
         return configured
-    # Inductor's rule for its own folder; importing Inductor takes longer than everything here.
+    # Repeats Inductor's rule for its own folder, because importing Inductor takes longer than this whole
+    # module.
     user = re.sub(r"[^\w.-]", "_", getpass.getuser())
     inductor = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or f"{tempfile.gettempdir()}/torchinductor_{user}"
     return Path(inductor) / "hpu_reference_fusion"
 
 
 def default_processes() -> int:
-    """Number of subprocesses that may compile at once; a value that is not a number counts as 0."""
+    """Return the number of subprocesses that may compile at once. An invalid number is treated as 0."""
     try:
         return max(0, int(os.environ.get("HPU_REFERENCE_FUSION_PROCESSES", "1")))
     except ValueError:
@@ -63,7 +64,7 @@ def default_processes() -> int:
 
 
 def compiler() -> str | None:
-    """Path of the C++ compiler that Inductor would use, or None."""
+    """Return the path of the C++ compiler that Inductor would use, or None."""
     return shutil.which(os.environ.get("CXX", "g++").split()[0] or "g++")
 
 
@@ -79,13 +80,14 @@ class _Job:
 
 @dataclass
 class Service:
-    """A bounded number of compile subprocesses over one cache folder. Their failures raise no errors here.
+    """A bounded number of compile subprocesses with one cache folder. Failed compilations do not raise.
 
     Attributes:
-        processes: the largest number of subprocesses.
-        folder: of the cache.
-        on_program: is called for each artifact: with False if this process has had it compiled, with True if
-            it was on the disk.
+        processes: maximum number of subprocesses.
+        folder: the cache folder.
+        on_program: called for each artifact, with True if it was loaded from the disk and False if this
+            process
+            requested its compilation.
     """
 
     processes: int = field(default_factory=default_processes)
@@ -99,7 +101,7 @@ class Service:
         self._waiting: deque[_Job] = deque()
         self._running: list[_Job] = []
         self._finished: list[tuple[Artifact, list[OnReady]]] = []
-        # Reasons by digest: these are not tried again in this process.
+        # Reasons of failures by digest. A failed description is not retried in this process.
         self.failures: dict[str, str] = {}
         self._enabled: bool | None = None
         self._config = cache_config.from_environment()
@@ -108,17 +110,17 @@ class Service:
         atexit.register(self.close)
 
     def enabled(self) -> bool:
-        """Say whether anything will be compiled. Without a C++ compiler it is not, with one warning."""
+        """Return whether anything can be compiled. If the C++ compiler is missing, warn once."""
         if self._enabled is None:
             self._enabled = self.processes > 0
             if self._enabled and compiler() is None:
                 self._enabled = False
                 warnings.warn(
-                    "graphs of the reference device stay interpreted: fusing them needs a C++ compiler, "
-                    "and there is none (set CXX, or HPU_REFERENCE_FUSION_PROCESSES=0 against this warning)",
+                    "graphs of the reference device stay interpreted, because fusion needs a C++ compiler "
+                    "and none was found. Set CXX, or set HPU_REFERENCE_FUSION_PROCESSES=0 to disable fusion.",
                     stacklevel=3,
                 )
-        # A forked child has its parent's list of processes, which are not its children.
+        # A forked child inherits the list of processes, which are not its own children.
         return self._enabled and os.getpid() == self._owner
 
     def request(self, description: dict[str, Any], on_ready: OnReady | None = None) -> str | None:
@@ -126,10 +128,10 @@ class Service:
 
         Args:
             description: result of a graph's `describe()`.
-            on_ready: gets the artifact, from a later `poll`.
+            on_ready: receives the artifact during a later `poll`.
 
         Returns:
-            The digest of the description, or None if the request is refused.
+            The digest of the description, or None if the request is rejected.
         """
         if not self.enabled():
             return None
@@ -159,7 +161,7 @@ class Service:
         return digest
 
     def poll(self) -> list[Artifact]:
-        """Call `on_ready` for artifacts that are new since the last call, and return them. Never waits."""
+        """Call `on_ready` for artifacts finished since the last call, and return them. Does not wait."""
         if not self._running and not self._finished:
             return []
         if os.getpid() != self._owner:
@@ -176,15 +178,15 @@ class Service:
                 try:
                     listener(artifact)
                 except Exception:
-                    log.warning("fused code %s was not taken", artifact.folder, exc_info=True)
+                    log.warning("the listener for fused code %s failed", artifact.folder, exc_info=True)
         return [artifact for artifact, _ in finished]
 
     def idle(self) -> bool:
-        """Say whether no request is running or waiting, and no artifact awaits `poll`."""
+        """Return whether no request is running or waiting, and no artifact awaits `poll`."""
         return not (self._jobs or self._finished)
 
     def close(self) -> None:
-        """End the subprocesses and drop all requests."""
+        """Terminate the subprocesses and drop all requests."""
         if os.getpid() != self._owner:
             return
         with self._lock:
@@ -197,7 +199,7 @@ class Service:
     def _load(self, digest: str) -> Artifact | None:
         with contextlib.suppress(OSError, ValueError):
             artifact = Artifact.load(self.folder / digest)
-            os.utime(self.folder / digest)  # used now, for trimming
+            os.utime(self.folder / digest)  # marks the artifact as recently used, for trimming
             return artifact
         return None
 
@@ -211,7 +213,7 @@ class Service:
                 del self._jobs[job.digest]
                 if job.folder is not None:
                     shutil.rmtree(job.folder, ignore_errors=True)
-                self._fail(job, f"no subprocess: {error}")
+                self._fail(job, f"the compile process did not start: {error}")
 
     def _spawn(self, job: _Job) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -223,7 +225,7 @@ class Service:
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
         }
         with open(job.folder / "log", "wb") as output:
-            # In a new session, so that ending it ends the C++ compiler as well.
+            # A new session, so that killing the process group also kills the C++ compiler.
             job.process = subprocess.Popen(
                 [sys.executable, str(WORKER), str(source), str(job.folder)],
                 stdin=subprocess.DEVNULL,
@@ -250,17 +252,17 @@ class Service:
             shutil.rmtree(job.folder, ignore_errors=True)
 
     def _collect(self, job: _Job) -> None:
-        """Move the artifact of an ended subprocess to its place, or note the reason of its failure."""
+        """Publish the artifact of a finished subprocess, or record the reason of its failure."""
         assert job.process is not None and job.folder is not None
         try:
             code = job.process.returncode
             if code != 0:
                 lines = (job.folder / "log").read_text(errors="replace").strip().splitlines()
-                reason = lines[-1] if lines else f"the compile process ended with {code}"
+                reason = lines[-1] if lines else f"the compile process exited with code {code}"
                 return self._fail(job, reason, expected=code == NOT_FUSABLE)
             artifact = self._publish(job.folder, job.digest)
             if artifact is None:
-                return self._fail(job, f"{self.folder} cannot be written")
+                return self._fail(job, f"{self.folder} is not writable")
             self._count(loaded=False)
             self._finished.append((artifact, job.on_ready))
             cache_config.trim(self.folder, self._config.megabytes)
@@ -274,11 +276,11 @@ class Service:
             self.on_program(loaded)
 
     def _publish(self, folder: Path, digest: str) -> Artifact | None:
-        """Give an artifact its name, with complete content; another process may have been first."""
+        """Rename a complete artifact to its final name. Another process may have published it first."""
         with contextlib.suppress(OSError):
             os.rename(folder, self.folder / digest)
         artifact = self._load(digest)
-        if artifact is None:  # what has the name cannot be used: somebody has removed a part of it
+        if artifact is None:  # the folder of this name is unusable: some of its files were removed
             shutil.rmtree(self.folder / digest, ignore_errors=True)
             with contextlib.suppress(OSError):
                 os.rename(folder, self.folder / digest)
@@ -294,7 +296,7 @@ _service: Service | None = None
 
 
 def service() -> Service:
-    """Return the service of this process; a forked child gets a new one."""
+    """Return the service of this process. A forked child gets a new service."""
     global _service
     if _service is None or _service._owner != os.getpid():
         from habana_frameworks.torch import _C

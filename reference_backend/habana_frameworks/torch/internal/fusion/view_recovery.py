@@ -1,9 +1,10 @@
-"""Views between layouts of one buffer: recovered as view operators, applied to values, inverted for writes.
+"""Recover views between layouts of one buffer as view operators, apply them, and invert them for writes.
 
 A chain is a list of steps: ("permute", dims), ("reshape", sizes), ("slice", dim, start, end, step),
-("select", dim, index), ("expand", sizes) and ("gather", dim, start, ((size, step), ...)). A gather is the
-last resort, for windows that overlap or leave the last row unfinished: it computes indices, whereas
-`as_strided` would cut the graph in two.
+("select", dim, index), ("expand", sizes) and ("gather", dim, start, ((size, step), ...)). A gather computes
+indices. It is used only for windows that overlap or whose last row is incomplete. It replaces `as_strided`,
+which
+would split the graph.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ import torch
 from .description import Layout, NotFusable
 
 Step = tuple[Any, ...]
-# add(operator, arguments) -> value; value.meta["val"] is its fake tensor.
+# add(operator, arguments) -> value. value.meta["val"] is the fake tensor of the value.
 Adder = Callable[..., Any]
 aten = torch.ops.aten
 
 
 def _sorted_dims(layout: Layout) -> list[int]:
-    """Dimensions with more than one element, outermost in memory first."""
+    """Return the dimensions with more than one element, outermost in memory first."""
     dims = [dim for dim, size in enumerate(layout.sizes) if size != 1]
     return sorted(dims, key=lambda dim: -layout.strides[dim])
 
 
 def is_regular(layout: Layout) -> bool:
-    """Say whether each address belongs to one index, and indices in stride order have ascending addresses."""
+    """Return whether indices in stride order have strictly ascending addresses (no address is shared)."""
     reach = 0
     for dim in reversed(_sorted_dims(layout)):
         if layout.strides[dim] <= reach:
@@ -38,7 +39,10 @@ def is_regular(layout: Layout) -> bool:
 
 
 def _recover_line(length: int, dim: int, start: int, target: list[tuple[int, int]]) -> list[Step] | None:
-    """Steps that turn dimension `dim` of `length` elements into dimensions (size, step), steps descending."""
+    """Return the steps that split dimension `dim` of `length` elements into dimensions (size, step).
+
+    The steps of `target` must be descending. Return None if the elements are out of range.
+    """
     if not target:
         return [] if length == 1 else [("select", dim, start)]
     last = start + sum((size - 1) * step for size, step in target)
@@ -50,31 +54,32 @@ def _recover_line(length: int, dim: int, start: int, target: list[tuple[int, int
             return []
         return [("slice", dim, start, start + (size - 1) * step + 1, step)]
     inner = last - start - (size - 1) * step
-    # Rows of `step` elements: the first may begin before `start` while the inner part fits into a row.
+    # Split into rows of `step` elements. The first row may begin before `start` if the inner part fits in a
+    # row.
     first = min(start, length - size * step)
     if first < 0 or start - first + inner >= step:
         return [("gather", dim, start, tuple(target))]
     steps: list[Step] = (
         [] if (first, size * step) == (0, length) else [("slice", dim, first, first + size * step, 1)]
     )
-    # The caller knows the sizes of the other dimensions; "split" is turned into a reshape there.
+    # Only the caller has the sizes of the other dimensions; it converts "split" to a reshape.
     steps.append(("split", dim, size, step))
     below = _recover_line(step, dim + 1, start - first, target[1:])
     return None if below is None else steps + below
 
 
 def recover(base: Layout, target: Layout) -> list[Step] | None:
-    """Find the chain from a tensor of layout `base` to one of layout `target` in the same buffer.
+    """Return the chain of steps from layout `base` to layout `target` in the same buffer.
 
     Returns:
-        The steps, or None if `base` does not contain all elements, or is not regular.
+        The steps, or None if `base` does not contain all elements or is not regular.
     """
     if base == target:
         return []
     if base.dtype != target.dtype or target.numel == 0 or base.numel == 0 or not is_regular(base):
         return None
     order = _sorted_dims(base)
-    # Neighbouring dimensions that are one run in memory become one.
+    # Merge neighbouring dimensions that are contiguous in memory.
     lines: list[tuple[int, int]] = []
     for dim in order:
         size, stride = base.sizes[dim], base.strides[dim]
@@ -122,7 +127,7 @@ def _pairs(layout: Layout) -> list[tuple[int, int]]:
 
 
 def _note(step: Step, shape: list[int]) -> Step:
-    """Return the step, a reshape for "split", and update `shape` to the shape after it."""
+    """Return the step, with "split" converted to a reshape, and update `shape` to the resulting shape."""
     if step[0] == "split":
         shape[step[1] : step[1] + 1] = [step[2], step[3]]
         return ("reshape", list(shape))
@@ -136,12 +141,12 @@ def _note(step: Step, shape: list[int]) -> Step:
 
 
 def _simplified(steps: list[Step], sizes: tuple[int, ...]) -> list[Step]:
-    """The chain without steps that change nothing, and with one reshape in place of several."""
-    kept: list[Step] = []
+    """Return the chain without steps that change nothing, and with consecutive reshapes merged."""
+    simplified: list[Step] = []
     shapes = [list(sizes)]
     for step in steps:
-        if step[0] == "reshape" and kept and kept[-1][0] == "reshape":
-            kept.pop()
+        if step[0] == "reshape" and simplified and simplified[-1][0] == "reshape":
+            simplified.pop()
             shapes.pop()
         shape = list(shapes[-1])
         if step[0] == "permute":
@@ -154,18 +159,18 @@ def _simplified(steps: list[Step], sizes: tuple[int, ...]) -> list[Step]:
             shape = list(step[1])
         else:
             _note(step, shape)
-        kept.append(step)
+        simplified.append(step)
         shapes.append(shape)
-    return kept
+    return simplified
 
 
 def is_plain(steps: list[Step]) -> bool:
-    """Say whether the chain consists of views only, without computed indices."""
+    """Return whether the chain consists of views only, without computed indices."""
     return all(step[0] != "gather" for step in steps)
 
 
 def _indices(add: Adder, step: Step) -> Any:
-    """Positions along the line, as an int64 tensor with the shape of the gather."""
+    """Return the positions along the dimension as an int64 tensor with the shape of the gather."""
     _, _, start, parts = step
     index = None
     for position, (size, stride) in enumerate(parts):
@@ -211,13 +216,13 @@ def write(add: Adder, value: Any, steps: list[Step], new: Any) -> Any:
         add: adds an operator to the graph, see `Adder`.
         value: node of the base tensor.
         steps: the chain.
-        new: node of the new elements, in the shape at the end of the chain.
+        new: node of the new elements, with the shape that the chain produces.
 
     Returns:
         Node of the new base tensor.
 
     Raises:
-        NotFusable: several elements of the view are one element in memory.
+        NotFusable: several elements of the view are the same element in memory.
     """
     if not steps:
         return new
@@ -238,7 +243,7 @@ def write(add: Adder, value: Any, steps: list[Step], new: Any) -> Any:
             indices = [None] * step[1] + [_indices(add, step)]
             new = add(aten.index_put.default, old, indices, new)
         else:
-            raise NotFusable("a tensor is written whose elements share memory")
+            raise NotFusable("elements of a written tensor share memory")
     return new
 
 

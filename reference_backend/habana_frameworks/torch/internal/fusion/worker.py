@@ -1,7 +1,8 @@
-"""Compiles one description: `python worker.py DESCRIPTION_FILE OUT_FOLDER`.
+"""Compile one description: `python worker.py DESCRIPTION_FILE OUT_FOLDER`.
 
-Run as a file and not as a module: importing the parents of this package would load the device. Exit codes: 0
-done, 3 not fusable (the reason is the last line of stderr), anything else an error.
+This file runs as a script and not as a module, because importing the parent packages would load the device.
+Exit
+codes: 0 success, 3 not fusable (the last line of stderr is the reason), otherwise an error.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ NAME = "hpu_reference_fusion"
 
 
 def _leave_with(parent: int) -> None:
-    """End this process and its compilers when the process that requested the code has ended."""
+    """Kill this process and its compilers when the process that requested the code has exited."""
     while os.getppid() == parent:
         time.sleep(1)
     os.killpg(os.getpgid(0), signal.SIGKILL) if os.getpgid(0) == os.getpid() else os._exit(1)
 
 
 def _load_package() -> None:
-    """Import the package of this file under a name without parents."""
+    """Import the package of this file under a top-level name."""
     spec = importlib.util.spec_from_file_location(
         NAME, HERE / "__init__.py", submodule_search_locations=[str(HERE)]
     )
@@ -42,7 +43,8 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 2:
         print(__doc__, file=sys.stderr)
         return 2
-    # The folder of a script is on the path; there its modules would shadow others of the same names.
+    # Python adds the script's folder to the path. Remove it, because its modules would shadow modules of the
+    # same names.
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")

@@ -1,6 +1,7 @@
-"""Scaled dot product attention (Vaswani et al., 2017), with what its backward pass needs.
+"""Scaled dot product attention (Vaswani et al., 2017), and its gradients.
 
-Two forms: one keeps the matrix of attention, the other its row maxima and sums, and computes it again.
+There are two variants. One saves the attention matrix for the backward pass. The other saves row maxima and
+sums, and recomputes the matrix.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _PADDING = ("left", "right")
 
 
 class Masks(NamedTuple):
-    """The masks that close keys to queries."""
+    """Masks that hide keys from queries."""
 
     attention_mask: torch.Tensor | None
     is_causal: bool
@@ -37,22 +38,23 @@ def sdpa_fwd(
     valid_seq_len: torch.Tensor | None,
     seq_padding_type: str,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Attention, its matrix before dropout, and the mask of what dropout kept (no element without dropout).
+    """Return attention, its matrix before dropout, and the dropout mask (empty without dropout).
 
     Args:
         q: [..., T, D].
         k: [..., S, D].
         v: [..., S, E].
-        attention_mask: broadcasts with [..., T, S]: a summand, or bool, true for what a query may see.
+        attention_mask: broadcasts with [..., T, S]; added to the scores, or a bool mask that is True for
+            visible keys.
         p: probability of dropout.
         scale: factor of q k'.
-        is_causal: whether query i sees keys up to i only.
-        softmax_mode: "None", "fast" or "fp32"; "fast" is less exact on hardware and the same here.
-        valid_seq_len: number of keys that count, one for each batch.
-        seq_padding_type: the side of the keys that do not, "left" or "right".
+        is_causal: query i sees only keys 0 to i.
+        softmax_mode: "None", "fast" or "fp32"; "fast" is less exact on hardware and exact here.
+        valid_seq_len: number of valid keys, one for each batch.
+        seq_padding_type: the side of the padding keys, "left" or "right".
 
     Raises:
-        RuntimeError: another mode or side.
+        RuntimeError: the mode or the side is unknown.
     """
     if p > 0:
         return sdpa_fwd_dropout_seed(
@@ -65,7 +67,7 @@ def sdpa_fwd(
     return out, matrix.to(q.dtype), torch.empty(0, dtype=torch.bool, device=q.device)
 
 
-#: Names of the variants of hardware.
+#: Names of the hardware variants.
 sdpa_fwd_dropout = sdpa_fwd_non_dropout = sdpa_fwd
 
 
@@ -82,12 +84,12 @@ def sdpa_fwd_dropout_seed(
     valid_seq_len: torch.Tensor | None,
     seq_padding_type: str,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """`sdpa_fwd` with the dropout of a seed."""
+    """`sdpa_fwd` with a given dropout seed."""
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
     matrix = torch.softmax(scores(q, k, scale, masks, softmax_mode), -1)
-    kept = seeded_random.uniform(seed, matrix.shape) >= p
-    out = torch.matmul(dropped(matrix, kept, p), wide(v)).to(q.dtype)
-    return out, matrix.to(q.dtype), kept
+    dropout_mask = seeded_random.uniform(seed, matrix.shape) >= p
+    out = torch.matmul(dropped(matrix, dropout_mask, p), wide(v)).to(q.dtype)
+    return out, matrix.to(q.dtype), dropout_mask
 
 
 def sdpa_bwd(
@@ -102,7 +104,7 @@ def sdpa_bwd(
     scale: float,
     fwd_out: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Gradients of `sdpa_fwd` with respect to q, k and v."""
+    """Return the gradients of `sdpa_fwd` with respect to q, k and v."""
     return gradients(grad, q, k, v, wide(P), dm if dm is not None and dm.numel() else None, p, scale)
 
 
@@ -119,9 +121,9 @@ def sdpa_recomp_fwd(
     valid_seq_len: torch.Tensor | None,
     seq_padding_type: str,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Attention; row maxima and 1 / row sums, float32[..., T, 1]; and the seed of the dropout, int32[1].
+    """Return attention, row maxima, 1 / row sums, float32[..., T, 1], and the dropout seed, int32[1].
 
-    Without ``requires_backward`` maxima and sums have no element. Arguments are those of `sdpa_fwd`.
+    Without ``requires_backward``, maxima and sums are empty. Arguments are as for `sdpa_fwd`.
     """
     seed = seeded_random.seeds(1, q.device) if p > 0 else torch.zeros(1, dtype=torch.int32, device=q.device)
     return sdpa_recomp_fwd_dropout_seed(
@@ -147,11 +149,11 @@ def sdpa_recomp_fwd_dropout_seed(
     valid_seq_len: torch.Tensor | None,
     seq_padding_type: str,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """`sdpa_recomp_fwd` with the dropout of a seed."""
+    """`sdpa_recomp_fwd` with a given dropout seed."""
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
     matrix, most, reciprocal = _softmax(scores(q, k, scale, masks, softmax_mode))
-    kept = seeded_random.uniform(seed, matrix.shape) >= p if p > 0 else None
-    out = torch.matmul(dropped(matrix, kept, p), wide(v)).to(q.dtype)
+    dropout_mask = seeded_random.uniform(seed, matrix.shape) >= p if p > 0 else None
+    out = torch.matmul(dropped(matrix, dropout_mask, p), wide(v)).to(q.dtype)
     if not requires_backward:
         most, reciprocal = (torch.empty(0, device=q.device) for _ in range(2))
     return out, most, reciprocal, seed.clone()
@@ -172,48 +174,49 @@ def sdpa_recomp_bwd(
     softmax_mode: str,
     fwd_out: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Gradients of `sdpa_recomp_fwd` with respect to q, k and v; the matrix is computed again."""
+    """Return the gradients of `sdpa_recomp_fwd` with respect to q, k and v. The matrix is recomputed."""
     masks = Masks(attention_mask, is_causal)
     matrix = torch.exp(scores(q, k, scale, masks, softmax_mode) - wide(m)) * wide(linv)
-    kept = None
+    dropout_mask = None
     if p > 0:
         if seed is None:
             raise RuntimeError("sdpa_recomp_bwd with dropout needs the seed that sdpa_recomp_fwd returned")
-        kept = seeded_random.uniform(seed, matrix.shape) >= p
-    return gradients(grad, q, k, v, matrix, kept, p, scale)
+        dropout_mask = seeded_random.uniform(seed, matrix.shape) >= p
+    return gradients(grad, q, k, v, matrix, dropout_mask, p, scale)
 
 
 def scores(q: torch.Tensor, k: torch.Tensor, scale: float, masks: Masks, softmax_mode: str) -> torch.Tensor:
-    """scale * q k', with the least number for what a query may not see."""
+    """Return scale * q k', with the smallest finite number at the keys that a query does not see."""
     if softmax_mode not in _SOFTMAX_MODES or masks.seq_padding_type not in _PADDING:
         raise RuntimeError(
-            f"attention has the softmax modes {', '.join(_SOFTMAX_MODES)} and padding left or right: got "
+            f"attention supports the softmax modes {', '.join(_SOFTMAX_MODES)} and padding left or right, "
+            "but got "
             f"{softmax_mode!r} and {masks.seq_padding_type!r}"
         )
-    found = torch.matmul(wide(q), wide(k).transpose(-2, -1)) * scale
-    closed = torch.finfo(found.dtype).min
+    values = torch.matmul(wide(q), wide(k).transpose(-2, -1)) * scale
+    closed = torch.finfo(values.dtype).min
     if masks.attention_mask is not None:
         if masks.attention_mask.dtype == torch.bool:
-            found = found.masked_fill(~masks.attention_mask, closed)
+            values = values.masked_fill(~masks.attention_mask, closed)
         else:
-            # A mask of minus infinity that closes a whole row must not make it NaN.
-            found = (found + wide(masks.attention_mask)).clamp(min=closed)
+            # A mask of minus infinity over a whole row must not make the row NaN.
+            values = (values + wide(masks.attention_mask)).clamp(min=closed)
     columns = torch.arange(k.size(-2), device=q.device)
     if masks.is_causal:
         rows = torch.arange(q.size(-2), device=q.device).unsqueeze(-1)
-        found = found.masked_fill(columns > rows, closed)
+        values = values.masked_fill(columns > rows, closed)
     if masks.valid_seq_len is not None:
-        length = masks.valid_seq_len.reshape([-1] + [1] * (found.dim() - 1))
+        length = masks.valid_seq_len.reshape([-1] + [1] * (values.dim() - 1))
         outside = columns >= length if masks.seq_padding_type == "right" else columns < k.size(-2) - length
-        found = found.masked_fill(outside, closed)
-    return found
+        values = values.masked_fill(outside, closed)
+    return values
 
 
-def dropped(matrix: torch.Tensor, kept: torch.Tensor | None, p: float) -> torch.Tensor:
-    """The matrix after dropout."""
-    if kept is None:
+def dropped(matrix: torch.Tensor, dropout_mask: torch.Tensor | None, p: float) -> torch.Tensor:
+    """Return the matrix after dropout."""
+    if dropout_mask is None:
         return matrix
-    return matrix * kept * (1 / (1 - p) if p < 1 else 0.0)
+    return matrix * dropout_mask * (1 / (1 - p) if p < 1 else 0.0)
 
 
 def gradients(
@@ -222,14 +225,14 @@ def gradients(
     k: torch.Tensor,
     v: torch.Tensor,
     matrix: torch.Tensor,
-    kept: torch.Tensor | None,
+    dropout_mask: torch.Tensor | None,
     p: float,
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Gradients with respect to q, k and v of attention with a matrix."""
+    """Return the gradients with respect to q, k and v of attention with a given matrix."""
     gradient = wide(grad)
-    of_v = torch.matmul(dropped(matrix, kept, p).transpose(-2, -1), gradient)
-    of_matrix = dropped(torch.matmul(gradient, wide(v).transpose(-2, -1)), kept, p)
+    of_v = torch.matmul(dropped(matrix, dropout_mask, p).transpose(-2, -1), gradient)
+    of_matrix = dropped(torch.matmul(gradient, wide(v).transpose(-2, -1)), dropout_mask, p)
     of_scores = matrix * (of_matrix - (of_matrix * matrix).sum(-1, keepdim=True)) * scale
     of_q = torch.matmul(of_scores, wide(k))
     of_k = torch.matmul(of_scores.transpose(-2, -1), wide(q))
@@ -244,5 +247,5 @@ def _softmax(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Te
 
 
 def _like(gradient: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """Summed over what was broadcast."""
+    """Return the gradient, summed over the broadcast dimensions of the tensor."""
     return gradient.sum_to_size(tensor.shape).to(tensor.dtype)

@@ -1,4 +1,4 @@
-"""Conversions to and from fp8, and from packed numbers of 4 bits."""
+"""Conversions to and from fp8, and from packed 4-bit numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import low_precision_rounding, scales
 from .low_precision_rounding import E4M3, E5M2
 from .scales import Scale
 
-#: Values of 4 bits in a word of 32.
+#: Number of 4-bit values in a 32-bit word.
 NIBBLES = 8
 
 
@@ -23,18 +23,18 @@ def cast_to_fp8_v2(
     dtype: torch.dtype | None = None,
     scale_shape: Sequence[int] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Multiply by a scale and round to an fp8 dtype; too large values become the largest one.
+    """Multiply by a scale and round to an fp8 dtype; values that are too large become the largest one.
 
     Returns:
-        the values, and the largest magnitude of ``input`` as a float32 number, or no element without
-        ``is_amax``.
+        the values, and the largest magnitude of ``input`` as a float32 number; it is empty if ``is_amax`` is
+        False.
 
     Raises:
-        RuntimeError: no fp8 dtype is given, the input has another dtype than float32, bfloat16 or fp8, or it
-            is fp8 already and something is asked for that fp8 cannot give.
+        RuntimeError: ``dtype`` is not an fp8 dtype; the input is not float32, bfloat16 or fp8; or the input
+            is fp8 and an amax or a different fp8 dtype is requested.
     """
     if dtype not in low_precision_rounding.FP8:
-        raise RuntimeError(f"cast_to_fp8_v2 rounds to an fp8 dtype, and dtype is {dtype}: give {_CHOICES}")
+        raise RuntimeError(f"cast_to_fp8_v2 rounds to an fp8 dtype, but dtype is {dtype}. Use {_CHOICES}.")
     if input.dtype in low_precision_rounding.FP8:
         if is_amax:
             raise RuntimeError("CastToFp8V2 must have no amax for float8.")
@@ -45,7 +45,8 @@ def cast_to_fp8_v2(
             )
     elif input.dtype not in (torch.float32, torch.bfloat16):
         raise RuntimeError(
-            f"cast_to_fp8_v2 takes float32, bfloat16 or fp8, and the input is {input.dtype}: convert it first"
+            f"cast_to_fp8_v2 takes float32, bfloat16 or fp8, but the input is {input.dtype}. Convert it "
+            "first."
         )
     scaled = scales.times(input.float(), scale, scale_shape)
     return low_precision_rounding.to_fp8(scaled, dtype, stochastic_rounding), _amax(input, is_amax)
@@ -58,7 +59,7 @@ def cast_to_fp8(
     out: torch.Tensor,
     amax: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`cast_to_fp8_v2` into tensors that are given."""
+    """`cast_to_fp8_v2` into existing tensors."""
     values, largest = cast_to_fp8_v2(input, scale, stochastic_rounding, amax.numel() > 0, out.dtype)
     out.copy_(values)
     if amax.numel():
@@ -73,7 +74,7 @@ def cast_to_fp8_hybrid(
     stochastic_rounding: bool = False,
     is_amax: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Convert to both formats: 5 bits of exponent and 2 of mantissa, 4 and 3; with the largest magnitude."""
+    """Convert to both fp8 formats (e5m2 and e4m3), and return the largest magnitude."""
     wide, amax = cast_to_fp8_v2(input, scale_152, stochastic_rounding, is_amax, E5M2)
     narrow, _ = cast_to_fp8_v2(input, scale_143, stochastic_rounding, False, E4M3)
     return wide, narrow, amax
@@ -92,18 +93,18 @@ def cast_from_fp8(
 def convert_from_int4(
     input: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor | None, out_dtype: torch.dtype
 ) -> torch.Tensor:
-    """(values - zero point) * scale of signed values of 4 bits; see `convert_from_uint4`."""
+    """Return (values - zero point) * scale of signed 4-bit values; see `convert_from_uint4`."""
     return _from_nibbles(input, scale, zero_point, out_dtype, signed=True)
 
 
 def convert_from_uint4(
     input: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor | None, out_dtype: torch.dtype
 ) -> torch.Tensor:
-    """(values - zero point) * scale of values of 4 bits, eight in an int32, the lowest bits first.
+    """Return (values - zero point) * scale of 4-bit values, eight per int32, lowest bits first.
 
     Args:
         input: int32[..., N / 8].
-        scale: broadcasts with [..., N], or has one row for each group of so many rows.
+        scale: broadcasts with [..., N], or has one row for each group of consecutive rows.
         zero_point: as ``scale``, or packed as ``input``; None for zero.
         out_dtype: dtype of the result.
 
@@ -120,44 +121,45 @@ def dequantize_nf4(
     out_shape: Sequence[int],
     out_dtype: torch.dtype,
 ) -> torch.Tensor:
-    """Values of 4-bit NormalFloat, each times the largest absolute value of its block (arXiv 2305.14314).
+    """Return values of 4-bit NormalFloat times the absolute maximum of their block (arXiv 2305.14314).
 
     Args:
-        input: uint8[N / 2], the first of two values in the upper bits.
-        absmax: one value for each block of so many elements.
-        blocksize: elements of a block.
-        out_shape: shape of the result, of N elements or one fewer.
+        input: uint8[N / 2]; the upper bits contain the first of two values.
+        absmax: one value for each block of ``blocksize`` elements.
+        blocksize: number of elements of a block.
+        out_shape: shape of the result, with N elements or N - 1.
         out_dtype: dtype of the result.
 
     Raises:
-        RuntimeError: the input is not of uint8, or is too short, or a block has no value in ``absmax``.
+        RuntimeError: the input is not uint8 or is too short, or ``absmax`` has too few values.
     """
     if input.dtype != torch.uint8:
-        raise RuntimeError(f"dequantize_nf4 takes packed values as uint8, and the input is {input.dtype}")
+        raise RuntimeError(f"dequantize_nf4 takes packed values as uint8, but the input is {input.dtype}")
     count = math.prod(out_shape)
     torch._check(2 * input.numel() >= count, lambda: "dequantize_nf4: the input has too few values")
     torch._check(absmax.numel() * blocksize >= count, lambda: "dequantize_nf4: absmax has too few blocks")
     pairs = torch.stack((input.reshape(-1) >> 4, input.reshape(-1) & 15), -1)
-    places = pairs.reshape(-1)[:count].int()
+    indices = pairs.reshape(-1)[:count].int()
     values = torch.tensor(low_precision_rounding.NORMAL_FLOAT, dtype=torch.float32, device=input.device)[
-        places
+        indices
     ]
     largest = absmax.reshape(-1).float().repeat_interleave(blocksize)[:count]
     return (values * largest).to(out_dtype).reshape(out_shape)
 
 
 def fake_quant_fp4(input: torch.Tensor, stochastic_rounding: bool, axis: int, dtype: str) -> torch.Tensor:
-    """Round to 4-bit floats and back: e2m1 values with a power of two for each 32 of an axis (OCP MX).
+    """Round to 4-bit floats and back: e2m1 values with a power of two for each 32 elements (OCP MX).
 
     Raises:
-        RuntimeError: another format than "mxfp4" (or "fp4"), or an axis that is no multiple of 32.
+        RuntimeError: the format is not "mxfp4" (or "fp4"), or the size of the axis is not a multiple of 32.
     """
     if dtype.lower() not in ("mxfp4", "fp4", "fp4_e2m1"):
-        raise RuntimeError(f"fake_quant_fp4 knows the format 'mxfp4', and dtype is {dtype!r}")
+        raise RuntimeError(f"fake_quant_fp4 supports the format 'mxfp4', but dtype is {dtype!r}")
     block = low_precision_rounding.MX_BLOCK
     if input.size(axis) % block:
         raise RuntimeError(
-            f"fake_quant_fp4 needs an axis of a multiple of {block}, and axis {axis} has {input.size(axis)}"
+            f"fake_quant_fp4 needs an axis size that is a multiple of {block}, but axis {axis} has "
+            f"{input.size(axis)}"
         )
     moved = input.float().movedim(axis, -1)
     blocks = moved.unflatten(-1, (moved.size(-1) // block, block))
@@ -192,21 +194,23 @@ def _from_nibbles(
     return (values * _by_rows(scale.float(), values)).to(out_dtype)
 
 
-def _unpacked(words: torch.Tensor, signed: bool) -> torch.Tensor:
-    if words.dtype != torch.int32:
-        raise RuntimeError(f"values of 4 bits come in words of int32, and the input is {words.dtype}")
-    shifts = torch.arange(0, 4 * NIBBLES, 4, dtype=torch.int32, device=words.device)
-    nibbles = (words.unsqueeze(-1) >> shifts) & 15
+def _unpacked(packed: torch.Tensor, signed: bool) -> torch.Tensor:
+    if packed.dtype != torch.int32:
+        raise RuntimeError(f"4-bit values must be packed in int32, but the input is {packed.dtype}")
+    shifts = torch.arange(0, 4 * NIBBLES, 4, dtype=torch.int32, device=packed.device)
+    nibbles = (packed.unsqueeze(-1) >> shifts) & 15
     if signed:
         nibbles = nibbles - 16 * (nibbles >= 8)
     return nibbles.flatten(-2)
 
 
 def _by_rows(group: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """One row for each row of values; each row of ``group`` is that of several."""
+    """Return one row for each row of values, by repeating the rows of ``group``."""
     if group.dim() == values.dim() > 1 and group.size(-2) not in (1, values.size(-2)):
         rows, groups = values.size(-2), group.size(-2)
         if groups == 0 or rows % groups:
-            raise RuntimeError(f"{groups} groups do not divide {rows} rows: give one scale for each group")
+            raise RuntimeError(
+                f"{rows} rows are not divisible into {groups} groups. Pass one scale for each group."
+            )
         return group.repeat_interleave(rows // groups, dim=-2)
     return group

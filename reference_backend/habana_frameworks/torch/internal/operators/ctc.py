@@ -1,10 +1,10 @@
-"""Connectionist temporal classification (Graves et al., 2006), by torch's own kernels."""
+"""Connectionist temporal classification (Graves et al., 2006), with torch's own kernels."""
 
 from __future__ import annotations
 
 import torch
 
-#: Values of ``reduction``: each loss, the mean of loss / target length, the sum.
+#: Values of ``reduction``: single losses, mean of loss / target length, sum.
 NONE, MEAN, SUM = 0, 1, 2
 
 
@@ -17,18 +17,18 @@ def ctc_loss_custom(
     reduction: int,
     zero_infinity: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Loss, and the logarithms of the forward variables.
+    """Return the loss and the logarithms of the forward variables.
 
-    An opaque operator: `hpex.kernels.CTCLoss` has its derivative.
+    This is an opaque operator; its derivative is in `hpex.kernels.CTCLoss`.
 
     Args:
         log_probs: [time, batch, classes].
-        targets: [batch, length], or all one after another.
+        targets: [batch, length], or all targets concatenated.
         input_lengths: integers [batch].
         target_lengths: integers [batch].
         blank: class of the blank.
-        reduction: 0 for one loss each, 1 for the mean of loss / target length, 2 for the sum.
-        zero_infinity: whether losses of targets that do not fit are 0.
+        reduction: 0 for single losses, 1 for the mean of loss / target length, 2 for the sum.
+        zero_infinity: replace infinite losses of targets that do not fit by 0.
     """
     losses, alpha = torch._ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
     if zero_infinity:
@@ -43,7 +43,7 @@ def ctc_loss_custom_meta(
     log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: torch.Tensor,
     target_lengths: torch.Tensor, blank: int, reduction: int, zero_infinity: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Shapes of `ctc_loss_custom`."""
+    """Return the shapes of `ctc_loss_custom`."""
     time, batch = log_probs.shape[:2]
     loss = log_probs.new_empty((batch,) if reduction == NONE else ())
     return loss, log_probs.new_empty((batch, time, _states(targets)))
@@ -61,9 +61,9 @@ def ctc_loss_custom_backward(
     reduction: int,
     zero_infinity: bool,
 ) -> torch.Tensor:
-    """Gradient of `ctc_loss_custom` with respect to ``log_probs``; ``grad`` is that of the reduced loss.
+    """Return the gradient of `ctc_loss_custom` with respect to ``log_probs``, for a gradient of the loss.
 
-    Losses and forward variables are computed again: those that are given are reduced and padded.
+    Losses and forward variables are recomputed, because the arguments are reduced and padded.
     """
     losses, log_alpha = torch._ctc_loss(
         log_probs, targets, input_lengths, target_lengths, blank, zero_infinity
@@ -77,12 +77,12 @@ def ctc_loss_custom_backward(
 
 
 def ctc_loss_custom_backward_meta(
-    grad: torch.Tensor, log_probs: torch.Tensor, *others: object
+    grad: torch.Tensor, log_probs: torch.Tensor, *unused: object
 ) -> torch.Tensor:
-    """Shape of `ctc_loss_custom_backward`."""
+    """Return the shape of `ctc_loss_custom_backward`."""
     return torch.empty_like(log_probs)
 
 
 def _states(targets: torch.Tensor) -> int:
-    """Blanks and labels of the longest target that there can be."""
+    """Return the number of blanks and labels of the longest possible target."""
     return 2 * (targets.size(-1) if targets.dim() else 0) + 1

@@ -1,4 +1,4 @@
-"""Functions of single elements, and the choice of elements, that hardware has kernels of its own for."""
+"""Elementwise functions and indexing operators for which hardware has its own kernels."""
 
 from __future__ import annotations
 
@@ -10,45 +10,49 @@ from . import low_precision_rounding, seeded_random
 
 
 def plain_index(self: torch.Tensor, indices: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Index by integers, one tensor for each leading dimension.
+    """Index by integers, with one tensor for each leading dimension.
 
     Raises:
-        RuntimeError: an index is bool, whose result has a size that depends on its values.
+        RuntimeError: an index is a mask, whose result size would depend on its values.
     """
     if any(index.dtype in (torch.bool, torch.uint8) for index in indices):
-        raise RuntimeError("plain_index takes integers: use masked_select, or nonzero first, for a mask")
-    return torch.ops.aten.index.Tensor(self, list(indices))  # a copy also of what one number chooses
+        raise RuntimeError(
+            "plain_index takes integer indices. For a mask use masked_select, or nonzero first."
+        )
+    return torch.ops.aten.index.Tensor(
+        self, list(indices)
+    )  # also returns a copy if a single number is the index
 
 
 def index_put_normal_and_neg_indices(
     self: torch.Tensor, indices: Sequence[torch.Tensor], value: torch.Tensor, accumulate: bool = False
 ) -> torch.Tensor:
-    """`torch.Tensor.index_put`; indices below 0 count from the end."""
+    """`torch.Tensor.index_put`; negative indices count from the end."""
     return self.index_put(tuple(indices), value, accumulate)
 
 
 def exp_fast_math(self: torch.Tensor) -> torch.Tensor:
-    """Exponential function; hardware approximates it."""
+    """Exponential function; an approximation on hardware, exact here."""
     return torch.exp(self)
 
 
 def sqrt_fast_math(self: torch.Tensor) -> torch.Tensor:
-    """Square root; hardware approximates it."""
+    """Square root; an approximation on hardware, exact here."""
     return torch.sqrt(self)
 
 
 def rsqrt_fast_math(self: torch.Tensor) -> torch.Tensor:
-    """1 / square root; hardware approximates it."""
+    """1 / square root; an approximation on hardware, exact here."""
     return torch.rsqrt(self)
 
 
 def habana_cast_sr_mode(
     input: torch.Tensor, type: int, stochastic_rounding: bool, seed: int = 0
 ) -> torch.Tensor:
-    """Convert to a dtype, by its number in torch; at random with ``stochastic_rounding``, from a seed.
+    """Convert to a dtype, given by its number in torch; ``stochastic_rounding`` uses a seed.
 
     Raises:
-        RuntimeError: rounding at random to a dtype that is not bfloat16, float16 or fp8.
+        RuntimeError: stochastic rounding to a dtype that is not bfloat16, float16 or fp8.
     """
     dtype = low_precision_rounding.numbered(type)
     if not stochastic_rounding:
@@ -63,5 +67,5 @@ def habana_cast_sr_mode(
 
 
 def cast(self: torch.Tensor, type: int) -> torch.Tensor:
-    """Convert to a dtype, by its number in torch; to fp8 as `casts.cast_to_fp8_v2` does."""
+    """Convert to a dtype, given by its number in torch; to fp8 like `casts.cast_to_fp8_v2`."""
     return habana_cast_sr_mode(self, type, False)

@@ -1,4 +1,4 @@
-"""Attention of fp8 values: scales give q, k and v their values, and take matrix and result back to fp8."""
+"""Attention of fp8 values: scales convert q, k and v from fp8, and the matrix and the result to fp8."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Six = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tenso
 class _Found(NamedTuple):
     out: torch.Tensor
     matrix: torch.Tensor
-    kept: torch.Tensor | None
+    dropout_mask: torch.Tensor | None
     most: torch.Tensor
     reciprocal: torch.Tensor
     amax_s: torch.Tensor
@@ -42,26 +42,27 @@ def fp8_sdpa_fwd(
     valid_seq_len: torch.Tensor | None = None,
     seq_padding_type: str = "left",
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Attention, its matrix, the mask of dropout, and the largest element of the matrix if asked for.
+    """Return attention, its matrix, the dropout mask, and the largest element of the matrix.
 
     Args:
-        q: [..., T, D], as k and v of `attention.sdpa_fwd`.
-        k: see ``q``.
-        v: see ``q``.
-        attention_mask: as in `attention.sdpa_fwd`, as what is not named here.
+        q: [..., T, D], as in `attention.sdpa_fwd`.
+        k: as in `attention.sdpa_fwd`.
+        v: as in `attention.sdpa_fwd`.
+        attention_mask: as in `attention.sdpa_fwd`.
         p: probability of dropout.
         scale: factor of q k'.
-        is_causal: whether query i sees keys up to i only.
+        is_causal: query i sees only keys 0 to i.
         softmax_mode: as in `attention.sdpa_fwd`.
         d_scale_q: factor of q.
         d_scale_k: factor of k.
         d_scale_v: factor of v.
-        q_scale_s: factor before the matrix is rounded to float8_e4m3fn; None keeps it as it is.
-        q_scale_o: factor before the result is rounded to float8_e4m3fn; None makes it bfloat16, or what q is.
+        q_scale_s: factor before the matrix is rounded to float8_e4m3fn; None means no rounding.
+        q_scale_o: factor before the result is rounded to float8_e4m3fn; None means bfloat16, or the dtype of
+            q.
         d_scale_s: factor after the matrix was rounded.
-        is_amax_s: whether the largest element of the matrix is asked for.
-        valid_seq_len: number of keys that count, one for each batch.
-        seq_padding_type: the side of the keys that do not.
+        is_amax_s: return the largest element of the matrix; otherwise an empty tensor.
+        valid_seq_len: number of valid keys, one for each batch.
+        seq_padding_type: the side of the padding keys, "left" or "right".
     """
     seed = seeded_random.seeds(1, q.device) if p > 0 else None
     return fp8_sdpa_fwd_dropout_seed(
@@ -93,14 +94,16 @@ def fp8_sdpa_fwd_dropout_seed(
     valid_seq_len: torch.Tensor | None = None,
     seq_padding_type: str = "left",
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """`fp8_sdpa_fwd` with the dropout of a seed."""
+    """`fp8_sdpa_fwd` with a given dropout seed."""
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
-    found = _attend(
+    attended = _attend(
         seed, (q, k, v), masks, p, scale, softmax_mode, (d_scale_q, d_scale_k, d_scale_v), q_scale_s,
         q_scale_o, d_scale_s,
     )  # fmt: skip
-    kept = torch.empty(0, dtype=torch.bool, device=q.device) if found.kept is None else found.kept
-    return found.out, found.matrix, kept, _if(is_amax_s, found.amax_s)
+    dropout_mask = (
+        torch.empty(0, dtype=torch.bool, device=q.device) if attended.kept is None else attended.kept
+    )
+    return attended.out, attended.matrix, dropout_mask, _if(is_amax_s, attended.amax_s)
 
 
 def fp8_sdpa_bwd(
@@ -124,10 +127,11 @@ def fp8_sdpa_bwd(
     is_amax_ds: bool,
     fwd_out: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Gradients of `fp8_sdpa_fwd` with respect to q, k and v, bfloat16 for fp8, and a largest magnitude.
+    """Return the gradients of `fp8_sdpa_fwd` with respect to q, k and v, and the largest magnitude.
 
-    It is that of the gradient of the scores, which ``q_scale_ds`` rounds to float8_e5m2 and ``d_scale_ds``
-    takes back; ``d_scale_do`` is the factor of ``grad``, ``d_scale_s`` that of an fp8 matrix.
+    Gradients are bfloat16 for fp8 inputs. The largest magnitude belongs to the gradient of the scores, which
+    ``q_scale_ds`` rounds to float8_e5m2 and ``d_scale_ds`` converts back. ``d_scale_do`` is the factor of
+    ``grad``, and ``d_scale_s`` the factor of an fp8 matrix.
     """
     values = [
         scales.times(tensor.float(), factor)
@@ -135,16 +139,19 @@ def fp8_sdpa_bwd(
     ]
     gradient = scales.times(grad.float(), d_scale_do)
     matrix = scales.times(P.float(), d_scale_s if P.dtype in low_precision_rounding.FP8 else None)
-    kept = dm if dm is not None and dm.numel() else None
-    used = attention.dropped(matrix, kept, p)
+    dropout_mask = dm if dm is not None and dm.numel() else None
+    used = attention.dropped(matrix, dropout_mask, p)
     of_v = torch.matmul(_rounded(used, q_scale_s, d_scale_s).transpose(-2, -1), gradient)
-    of_matrix = attention.dropped(torch.matmul(gradient, values[2].transpose(-2, -1)), kept, p)
+    of_matrix = attention.dropped(torch.matmul(gradient, values[2].transpose(-2, -1)), dropout_mask, p)
     of_scores = matrix * (of_matrix - (of_matrix * matrix).sum(-1, keepdim=True))
     amax = _if(is_amax_ds, _largest(of_scores))
     of_scores = _rounded(of_scores, q_scale_ds, d_scale_ds, low_precision_rounding.E5M2) * scale
     of_q = torch.matmul(of_scores, values[1])
     of_k = torch.matmul(of_scores.transpose(-2, -1), values[0])
-    return (*(_back(one, like) for one, like in zip((of_q, of_k, of_v), (q, k, v), strict=True)), amax)
+    return (
+        *(_back(gradient, like) for gradient, like in zip((of_q, of_k, of_v), (q, k, v), strict=True)),
+        amax,
+    )
 
 
 def fp8_sdpa_recomp_fwd(
@@ -168,9 +175,10 @@ def fp8_sdpa_recomp_fwd(
     valid_seq_len: torch.Tensor | None = None,
     seq_padding_type: str = "left",
 ) -> _Six:
-    """Attention, row maxima, 1 / row sums, the seed of the dropout, and two largest magnitudes.
+    """Return attention, row maxima, 1 / row sums, the dropout seed, and two largest magnitudes.
 
-    These are of the matrix and of the result, each if asked for; arguments are those of `fp8_sdpa_fwd`.
+    The magnitudes belong to the matrix and to the result; each is empty if not requested. Arguments are as
+    for `fp8_sdpa_fwd`.
     """
     seed = seeded_random.seeds(1, q.device) if p > 0 else torch.zeros(1, dtype=torch.int32, device=q.device)
     return fp8_sdpa_recomp_fwd_dropout_seed(
@@ -205,19 +213,19 @@ def fp8_sdpa_recomp_fwd_dropout_seed(
     valid_seq_len: torch.Tensor | None = None,
     seq_padding_type: str = "left",
 ) -> _Six:
-    """`fp8_sdpa_recomp_fwd` with the dropout of a seed."""
+    """`fp8_sdpa_recomp_fwd` with a given dropout seed."""
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
-    found = _attend(
+    attended = _attend(
         seed, (q, k, v), masks, p, scale, softmax_mode, (d_scale_q, d_scale_k, d_scale_v), q_scale_s,
         q_scale_o, d_scale_s,
     )  # fmt: skip
     return (
-        found.out,
-        _if(requires_backward, found.most),
-        _if(requires_backward, found.reciprocal),
+        attended.out,
+        _if(requires_backward, attended.most),
+        _if(requires_backward, attended.reciprocal),
         seed.clone(),
-        _if(is_amax_s, found.amax_s),
-        _if(is_amax_o, found.amax_o),
+        _if(is_amax_s, attended.amax_s),
+        _if(is_amax_o, attended.amax_o),
     )
 
 
@@ -239,8 +247,8 @@ def _attend(
     exponentials = torch.exp(values - most)
     reciprocal = exponentials.sum(-1, keepdim=True).reciprocal()
     matrix = exponentials * reciprocal
-    kept = seeded_random.uniform(seed, matrix.shape) >= p if seed is not None and p > 0 else None
-    used = _rounded(attention.dropped(matrix, kept, p), q_scale_s, d_scale_s)
+    dropout_mask = seeded_random.uniform(seed, matrix.shape) >= p if seed is not None and p > 0 else None
+    used = _rounded(attention.dropped(matrix, dropout_mask, p), q_scale_s, d_scale_s)
     out = torch.matmul(used, v)
     if q_scale_o is not None:
         result = low_precision_rounding.to_fp8(scales.times(out, q_scale_o), low_precision_rounding.E4M3)
@@ -248,13 +256,13 @@ def _attend(
         result = _back(out, tensors[0])
     amax_s, amax_o = _largest(matrix), _largest(out)
     kind = torch.bfloat16 if tensors[0].dtype in low_precision_rounding.FP8 else tensors[0].dtype
-    return _Found(result, matrix.to(kind), kept, most, reciprocal, amax_s, amax_o)
+    return _Found(result, matrix.to(kind), dropout_mask, most, reciprocal, amax_s, amax_o)
 
 
 def _rounded(
     values: torch.Tensor, factor: Scale, back: Scale, dtype: torch.dtype = low_precision_rounding.E4M3
 ) -> torch.Tensor:
-    """Values as fp8 holds them, in float32."""
+    """Return the values rounded to fp8, as float32."""
     if factor is None:
         return values
     return scales.times(low_precision_rounding.to_fp8(scales.times(values, factor), dtype).float(), back)

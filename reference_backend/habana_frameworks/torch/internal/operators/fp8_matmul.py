@@ -24,15 +24,15 @@ def fp8_gemm_v2(
     accumulate: bool = False,
     B_scale_shape: Sequence[int] | None = None,
 ) -> torch.Tensor:
-    """(A' B') * scale of A * scale of B + bias, and + D with ``accumulate``; ' transposes if asked to.
+    """Return (A' B') * scale of A * scale of B + bias, plus D if ``accumulate``; ' may transpose.
 
-    Shapes are those of `torch.matmul`, vectors and batches included.
+    Shapes are as for `torch.matmul`, including vectors and batches.
 
     Raises:
         RuntimeError: ``accumulate`` without D.
     """
     if accumulate and D is None:
-        raise RuntimeError("fp8_gemm_v2 has nothing to accumulate to: give D, or leave accumulate out")
+        raise RuntimeError("fp8_gemm_v2 with accumulate needs D. Pass D, or omit accumulate.")
     product = torch.matmul(_turned(A.float(), trans_A), _turned(B.float(), trans_B))
     product = scales.times(scales.times(product, A_scale_inv), B_scale_inv, B_scale_shape)
     if bias is not None:
@@ -55,9 +55,9 @@ def fp8_gemm(
     accumulate: bool,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """`fp8_gemm_v2` into a tensor that is given."""
-    found = fp8_gemm_v2(A, trans_A, B, trans_B, D, out_dtype, A_scale_inv, B_scale_inv, bias, accumulate)
-    return out.copy_(found)
+    """`fp8_gemm_v2` into an existing tensor."""
+    product = fp8_gemm_v2(A, trans_A, B, trans_B, D, out_dtype, A_scale_inv, B_scale_inv, bias, accumulate)
+    return out.copy_(product)
 
 
 def conv2d_fp8(
@@ -72,15 +72,15 @@ def conv2d_fp8(
     scale_input: Scale = None,
     scale_weight: Scale = None,
 ) -> torch.Tensor:
-    """Convolution * scale of the input * scale of the weight (one, or one a channel) + bias.
+    """Return convolution * input scale * weight scale (one, or one per channel) + bias.
 
-    ``out_dtype`` is bfloat16 if not given.
+    The default of ``out_dtype`` is bfloat16.
     """
-    found = functional.conv2d(input.float(), weight.float(), None, stride, padding, dilation, groups)
-    found = scales.times(scales.times(found, scale_input), scale_weight, dim=-3)
+    values = functional.conv2d(input.float(), weight.float(), None, stride, padding, dilation, groups)
+    values = scales.times(scales.times(values, scale_input), scale_weight, dim=-3)
     if bias is not None:
-        found = found + bias.float().reshape(-1, 1, 1)
-    return found.to(torch.bfloat16 if out_dtype is None else out_dtype)
+        values = values + bias.float().reshape(-1, 1, 1)
+    return values.to(torch.bfloat16 if out_dtype is None else out_dtype)
 
 
 def sum_fp8(
@@ -89,13 +89,13 @@ def sum_fp8(
     keepdim: bool = False,
     out_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """Sum in float32; the result is fp8 as ``self`` if no dtype is given."""
-    found = torch.sum(self.float(), dim=tuple(dim) if dim else None, keepdim=keepdim)
+    """Sum in float32. By default the result has the fp8 dtype of ``self``."""
+    total = torch.sum(self.float(), dim=tuple(dim) if dim else None, keepdim=keepdim)
     result = self.dtype if out_dtype is None else out_dtype
     return (
-        low_precision_rounding.to_fp8(found, result)
+        low_precision_rounding.to_fp8(total, result)
         if result in low_precision_rounding.FP8
-        else found.to(result)
+        else total.to(result)
     )
 
 
@@ -107,7 +107,7 @@ def masked_batch_gemm(
     trans_a: bool,
     trans_b: bool,
 ) -> torch.Tensor:
-    """a' b' + mask_a' mask_b' of batches of matrices; ' transposes if asked to."""
+    """Return a' b' + mask_a' mask_b' of batches of matrices; ' transposes if requested."""
     first = torch.matmul(_turned(a, trans_a), _turned(b, trans_b))
     return first + torch.matmul(_turned(mask_a, trans_a), _turned(mask_b, trans_b))
 

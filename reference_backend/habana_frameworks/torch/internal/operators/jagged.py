@@ -1,10 +1,10 @@
-"""Lists of lists of different lengths, one after another, as FBGEMM has them for recommendation models."""
+"""Jagged tensors: concatenated lists of different lengths, as FBGEMM uses them for recommendation models."""
 
 from __future__ import annotations
 
 import torch
 
-#: What `habana_bounds_check_indices` does with a wrong index.
+#: Reactions of `habana_bounds_check_indices` to an index out of range.
 FATAL, WARNING, IGNORE = 0, 1, 2
 
 
@@ -15,20 +15,20 @@ def embedding_bag_sum(
     valid_count: torch.Tensor,
     kernel_mode: int,
 ) -> torch.Tensor:
-    """Sums of the rows of a table that bags name: [bags, features].
+    """Return the sums of the table rows of each bag: [bags, features].
 
     Args:
         input: the table, [rows, features].
-        indices: rows, bag after bag; the first ``valid_count`` of them count.
-        offsets: first index of each bag, and the end of the last.
+        indices: row indices of all bags, concatenated; only the first ``valid_count`` are valid.
+        offsets: first index of each bag, and the end of the last bag.
         valid_count: integer[1 or more]; only the first element is read.
-        kernel_mode: a choice of hardware kernels; the values are the same.
+        kernel_mode: selects a hardware kernel; the values are the same.
     """
-    place = torch.arange(indices.numel(), device=input.device)
-    bag = torch.searchsorted(offsets.long().contiguous(), place, right=True) - 1
+    position = torch.arange(indices.numel(), device=input.device)
+    bag = torch.searchsorted(offsets.long().contiguous(), position, right=True) - 1
     bags = offsets.numel() - 1
-    counted = (place < valid_count.reshape(-1)[0]) & (bag >= 0) & (bag < bags)
-    rows = input[torch.where(counted, indices.long(), torch.zeros_like(place))]
+    counted = (position < valid_count.reshape(-1)[0]) & (bag >= 0) & (bag < bags)
+    rows = input[torch.where(counted, indices.long(), torch.zeros_like(position))]
     rows = torch.where(counted.unsqueeze(-1), rows, torch.zeros_like(rows))
     total = torch.zeros((bags, input.size(1)), dtype=input.dtype, device=input.device)
     return total.index_add(0, torch.where(counted, bag, torch.zeros_like(bag)), rows)
@@ -42,13 +42,13 @@ def embedding_bag_sum_bwd_out(
     valid_count_bwd: torch.Tensor,
     kernel_mode: int,
 ) -> torch.Tensor:
-    """Gradient of the table, written: row r is the sum of the gradients of the bags that name it.
+    """Write the gradient of the table: row r is the sum of the gradients of the bags that contain it.
 
     Args:
         out: [rows, features].
         input: gradients of the bags, [bags, features].
-        indices_bwd: bags, row after row.
-        offsets_bwd: first bag of each row in ``indices_bwd``, and the end of the last.
+        indices_bwd: bag indices of all rows, concatenated.
+        offsets_bwd: first bag of each row in ``indices_bwd``, and the end of the last row.
         valid_count_bwd: as in `embedding_bag_sum`.
         kernel_mode: as in `embedding_bag_sum`.
     """
@@ -63,25 +63,27 @@ def habana_bounds_check_indices(
     bounds_check_mode: int,
     weights: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Set indices outside of their table to 0 and count them, in place; -1 stands for a pruned row.
+    """Set indices outside of their table to 0 and count them, in place; -1 denotes a pruned row.
 
     Args:
-        indices: rows, table after table, in each bag after bag.
-        offsets: first index of each bag of each table, and the end of the last.
-        warning: integer[1], raised by the number of wrong indices in mode 1.
+        indices: row indices, sorted by table and bag.
+        offsets: first index of each bag of each table, and the end of the last bag.
+        warning: integer[1], increased by the number of invalid indices in mode 1.
         rows_per_table: integers [tables].
         bounds_check_mode: 0 to raise, 1 to count, 2 to do neither.
-        weights: not read.
+        weights: not used.
 
     Raises:
-        RuntimeError: an index is wrong in mode 0 (found on the device), or the mode is another.
+        RuntimeError: an index is invalid in mode 0 (detected on the device), or the mode is unknown.
     """
     if bounds_check_mode not in (FATAL, WARNING, IGNORE):
-        raise RuntimeError(f"bounds_check_indices has the modes 0, 1 and 2: the mode is {bounds_check_mode}")
+        raise RuntimeError(
+            f"bounds_check_indices supports the modes 0, 1 and 2, but the mode is {bounds_check_mode}"
+        )
     tables = rows_per_table.numel()
     batch = (offsets.numel() - 1) // tables
-    place = torch.arange(indices.numel(), device=indices.device)
-    table = torch.searchsorted(offsets.long()[::batch].contiguous(), place, right=True) - 1
+    position = torch.arange(indices.numel(), device=indices.device)
+    table = torch.searchsorted(offsets.long()[::batch].contiguous(), position, right=True) - 1
     rows = rows_per_table.long()[table.clamp(0, tables - 1)]
     wrong = ((indices < 0) & (indices != -1)) | (indices >= rows)
     if bounds_check_mode == FATAL:
@@ -95,21 +97,21 @@ def habana_bounds_check_indices(
 def habana_expand_into_jagged_permute(
     permute: torch.Tensor, input_offsets: torch.Tensor, output_offsets: torch.Tensor, output_size: int
 ) -> torch.Tensor:
-    """The place that each element comes from if lists are exchanged: [output_size]."""
-    place = torch.arange(output_size, device=permute.device)
-    segment = torch.searchsorted(output_offsets.long().contiguous(), place, right=True) - 1
+    """Return the source position of each element if lists are permuted: [output_size]."""
+    position = torch.arange(output_size, device=permute.device)
+    segment = torch.searchsorted(output_offsets.long().contiguous(), position, right=True) - 1
     segment = segment.clamp(0, permute.numel() - 1)
     source = input_offsets.long()[permute.long()[segment]]
-    return (source + place - output_offsets.long()[segment]).to(permute.dtype)
+    return (source + position - output_offsets.long()[segment]).to(permute.dtype)
 
 
 def habana_permute_1D_sparse_data(
     permute: torch.Tensor, lengths: torch.Tensor, indices: torch.Tensor, weights: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Exchange lists: lengths, elements and weights (no element without weights) in another order.
+    """Permute lists, and return lengths, elements and weights (empty if no weights are passed).
 
-    The number of elements depends on the lengths if ``permute`` names a list twice or leaves one out: the
-    host then waits for the device.
+    The number of elements depends on the lengths if ``permute`` repeats or omits a list; then the host waits
+    for the device.
     """
     moved, order = _order(permute, lengths)
     heavy = torch.empty(0, device=indices.device) if weights is None else weights[order]
@@ -119,11 +121,11 @@ def habana_permute_1D_sparse_data(
 def habana_permute_1D_sparse_data_without_weights(
     permute: torch.Tensor, lengths: torch.Tensor, indices: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`habana_permute_1D_sparse_data` of elements alone."""
+    """`habana_permute_1D_sparse_data` without weights."""
     return habana_permute_1D_sparse_data(permute, lengths, indices)[:2]
 
 
-#: Lengths [features, batch]: a row of them moves as one.
+#: For lengths [features, batch], a row moves as a unit.
 habana_permute_2D_sparse_data = habana_permute_1D_sparse_data
 habana_permute_2D_sparse_data_without_weights = habana_permute_1D_sparse_data_without_weights
 
@@ -131,18 +133,18 @@ habana_permute_2D_sparse_data_without_weights = habana_permute_1D_sparse_data_wi
 def habana_split_permute_cat(
     input: torch.Tensor, indices: torch.Tensor, batch_size: int, num_features: int, dims: int
 ) -> torch.Tensor:
-    """Exchange features of ``dims`` columns each in [batch, features * dims]."""
+    """Permute features of ``dims`` columns each in [batch, features * dims]."""
     blocks = input.reshape(batch_size, num_features, dims)
     return blocks[:, indices.long()].reshape(batch_size, -1)
 
 
 def _order(permute: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Lengths in another order, and the place that each element comes from."""
+    """Return the permuted lengths, and the source position of each element."""
     each = lengths.long().reshape(lengths.size(0), -1).sum(1)
     moved = lengths[permute.long()]
-    taken = each[permute.long()]
+    permuted_sizes = each[permute.long()]
     starts = torch.cumsum(each, 0) - each
-    ends = torch.cumsum(taken, 0)
+    ends = torch.cumsum(permuted_sizes, 0)
     begin = torch.cat((ends.new_zeros(1), ends))
     size = int(ends[-1]) if ends.numel() else 0
     order = habana_expand_into_jagged_permute(permute.long(), starts, begin, size)

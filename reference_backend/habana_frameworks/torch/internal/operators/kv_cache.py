@@ -1,27 +1,28 @@
-"""Rows of caches and of beams moved in place."""
+"""In-place reordering of rows of caches and beams."""
 
 from __future__ import annotations
 
 import torch
 
-#: Beams of a batch in these operators.
+#: Number of beams per batch element in these operators.
 BEAMS = 4
 
 
 def in_place_interleave_(self: torch.Tensor) -> torch.Tensor:
-    """Row i becomes what row i // 4 was.
+    """Set row i to the previous row i // 4.
 
     Raises:
-        RuntimeError: the number of rows is no multiple of 4.
+        RuntimeError: the number of rows is not a multiple of 4.
     """
     return self.copy_(in_place_interleave(self))
 
 
 def in_place_interleave(self: torch.Tensor) -> torch.Tensor:
-    """Result of `in_place_interleave_` as a new tensor."""
+    """Return the result of `in_place_interleave_` as a new tensor."""
     if self.dim() == 0 or self.size(0) % BEAMS:
         raise RuntimeError(
-            f"in_place_interleave needs rows of a multiple of {BEAMS}, and the shape is {list(self.shape)}"
+            f"in_place_interleave needs a number of rows that is a multiple of {BEAMS}, but the shape is "
+            f"{list(self.shape)}"
         )
     return self[: self.size(0) // BEAMS].repeat_interleave(BEAMS, 0)
 
@@ -29,13 +30,13 @@ def in_place_interleave(self: torch.Tensor) -> torch.Tensor:
 def kv_reorder_(
     self: torch.Tensor, start: torch.Tensor, end: torch.Tensor, beam_idx: torch.Tensor
 ) -> torch.Tensor:
-    """Exchange the beams of a cache between two positions, as a beam search chose them.
+    """Reorder the beams of a cache between two positions, as a beam search selected them.
 
     Args:
         self: [batch * 4, ..., positions, features], written.
-        start: first position, one number or one for each batch.
+        start: first position, one number or one for each batch element.
         end: position after the last, as ``start``.
-        beam_idx: uint8[batch]; the beam that beam 0 becomes in the two highest bits, and so on.
+        beam_idx: uint8[batch]; the two highest bits are the source of beam 0, and so on.
     """
     return self.copy_(kv_reorder(self, start, end, beam_idx))
 
@@ -43,12 +44,12 @@ def kv_reorder_(
 def kv_reorder(
     self: torch.Tensor, start: torch.Tensor, end: torch.Tensor, beam_idx: torch.Tensor
 ) -> torch.Tensor:
-    """Result of `kv_reorder_` as a new tensor."""
+    """Return the result of `kv_reorder_` as a new tensor."""
     batch = beam_idx.numel()
     if self.dim() < 3 or self.size(0) != batch * BEAMS:
         raise RuntimeError(
             f"kv_reorder needs a cache of 3 dimensions or more with {BEAMS} rows for each of the {batch} "
-            f"elements of beam_idx, and the cache has the shape {list(self.shape)}"
+            f"elements of beam_idx, but the cache has the shape {list(self.shape)}"
         )
     shifts = torch.arange(2 * BEAMS - 2, -1, -2, dtype=torch.int32, device=self.device)
     beam = (beam_idx.reshape(-1, 1).to(torch.int32) >> shifts) & (BEAMS - 1)

@@ -1,4 +1,4 @@
-"""Rounding to numbers of 8 and 4 bits."""
+"""Rounding to 8-bit and 4-bit numbers."""
 
 from __future__ import annotations
 
@@ -11,43 +11,44 @@ from ..settings import bridge_config
 E4M3 = torch.float8_e4m3fn
 E5M2 = torch.float8_e5m2
 FP8 = (E4M3, E5M2)
-#: The profile of hardware does not change, and Dynamo cannot trace a question to the core.
+#: Read once: the hardware limits do not change, and Dynamo cannot trace a call of the core.
 _LARGEST_E4M3 = float(_C.largest_e4m3())
-#: Bits of mantissa and the exponent of the smallest normal number, by format.
+#: Number of mantissa bits, and exponent of the smallest normal number, by format.
 _SHAPES = {E4M3: (3, -6), E5M2: (2, -14), torch.bfloat16: (7, -126), torch.float16: (10, -14)}
-#: Dtypes by their number in torch, for schemas that give a number.
+#: Dtypes by their number in torch, for schemas with dtype numbers.
 _NUMBERS = {
     0: torch.uint8, 1: torch.int8, 2: torch.int16, 3: torch.int32, 4: torch.int64, 5: torch.float16,
     6: torch.float32, 7: torch.float64, 11: torch.bool, 15: torch.bfloat16, 23: E5M2, 24: E4M3,
 }  # fmt: skip
-#: Elements that share a unit in the MX formats of the Open Compute Project.
+#: Number of elements that share a scale in the MX formats of the Open Compute Project.
 MX_BLOCK = 32
-#: Values of 4-bit NormalFloat: quantiles of a normal distribution, listed in appendix E of arXiv 2305.14314.
+#: Values of 4-bit NormalFloat: quantiles of a normal distribution, from appendix E of arXiv 2305.14314.
 NORMAL_FLOAT = (
     -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
     -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
     0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
     0.7229568362236023, 1.0,
 )  # fmt: skip
-#: Largest number of e2m1, and the exponent of it.
+#: Largest number of e2m1, and its exponent.
 _E2M1_LARGEST, _E2M1_EXPONENT = 6.0, 2
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in the precision that operators compute in: float32, or float64 if it is that already."""
+    """Return the tensor in the dtype that operators compute in: float32, or float64 for float64."""
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 
 def largest(dtype: torch.dtype) -> float:
-    """Largest finite number of an fp8 dtype on this device."""
+    """Return the largest finite number of an fp8 dtype on this device."""
     return _LARGEST_E4M3 if dtype == E4M3 else float(torch.finfo(dtype).max)
 
 
 def to_fp8(values: torch.Tensor, dtype: torch.dtype, stochastic: bool = False) -> torch.Tensor:
-    """Round float32 to fp8; what is larger than the largest number becomes it, infinity too; NaN stays.
+    """Round float32 to fp8. Larger magnitudes and infinity become the largest number; NaN stays NaN.
 
-    Rounds to nearest, ties to even, or at random so that the mean is the value. With
-    ``PT_HPU_STOCHASTIC_ROUNDING_MODE`` 1, magnitudes below half of the smallest number become zero.
+    Rounds to nearest, ties to even, or stochastically with the value as mean. If
+    ``PT_HPU_STOCHASTIC_ROUNDING_MODE`` is 1, stochastic rounding turns magnitudes below half of the smallest
+    number into zero.
     """
     if stochastic:
         return rounded_at_random(values, dtype, torch.rand_like(values))
@@ -56,14 +57,14 @@ def to_fp8(values: torch.Tensor, dtype: torch.dtype, stochastic: bool = False) -
 
 
 def rounded_at_random(values: torch.Tensor, dtype: torch.dtype, drawn: torch.Tensor) -> torch.Tensor:
-    """Round float32 up or down, up if ``drawn`` (uniform in [0, 1)) says so, so that the mean is the value.
+    """Round float32 up or down by ``drawn``, uniform in [0, 1), so that the mean is the value.
 
     Raises:
-        RuntimeError: the dtype has no fewer bits than float32.
+        RuntimeError: the dtype does not have fewer bits than float32.
     """
     if dtype not in _SHAPES:
-        names = ", ".join(str(one).removeprefix("torch.") for one in _SHAPES)
-        raise RuntimeError(f"values are rounded at random to {names}: the dtype is {dtype}")
+        names = ", ".join(str(supported).removeprefix("torch.") for supported in _SHAPES)
+        raise RuntimeError(f"stochastic rounding supports {names}, but the dtype is {dtype}")
     limit = largest(dtype)
     bits, smallest = _SHAPES[dtype]
     flushes = dtype in FP8 and bridge_config.value_of("PT_HPU_STOCHASTIC_ROUNDING_MODE") == 1
@@ -72,13 +73,13 @@ def rounded_at_random(values: torch.Tensor, dtype: torch.dtype, drawn: torch.Ten
 
 
 def numbered(number: int) -> torch.dtype:
-    """Dtype of a number in torch's list of scalar types.
+    """Return the dtype with a number in torch's list of scalar types.
 
     Raises:
-        RuntimeError: there is none that this device converts to.
+        RuntimeError: the device does not convert to a dtype with this number.
     """
     if int(number) not in _NUMBERS:
-        raise RuntimeError(f"{number} is the number of no dtype: use one of {sorted(_NUMBERS)}")
+        raise RuntimeError(f"{number} is not the number of a supported dtype. Use one of {sorted(_NUMBERS)}.")
     return _NUMBERS[int(number)]
 
 
@@ -93,7 +94,7 @@ def to_e2m1(values: torch.Tensor, stochastic: bool = False) -> torch.Tensor:
 
 
 def shared_unit(amax: torch.Tensor) -> torch.Tensor:
-    """Power of two that brings the largest magnitude of a block into the range of e2m1 (OCP MX 1.0, 6.3)."""
+    """Return the power of two that scales a block's largest magnitude to the range of e2m1 (MX 1.0, 6.3)."""
     return _power_of_two((_exponent(amax) - _E2M1_EXPONENT).clamp(min=-126))
 
 
@@ -103,7 +104,7 @@ def _stochastic(
     unit = _unit(values, bits, smallest)
     steps = values / unit
     low = torch.floor(steps)
-    # A sum of steps and the draw would be rounded itself.
+    # The sum of steps and draw would itself be rounded, so compare instead.
     rounded = (low + (steps - low > drawn)) * unit
     if flushes:
         tiny = 2.0 ** (smallest - bits - 1)
@@ -112,15 +113,15 @@ def _stochastic(
 
 
 def _unit(values: torch.Tensor, bits: int, smallest: int) -> torch.Tensor:
-    """Distance of neighbours in a format, at each value."""
+    """Return the distance between neighbouring numbers of a format, at each value."""
     return _power_of_two((_exponent(values).clamp(min=smallest) - bits).clamp(min=-126))
 
 
 def _exponent(values: torch.Tensor) -> torch.Tensor:
-    """Exponent of float32 numbers as int32: that of 1.0 is 0; below the normal numbers it is -127."""
+    """Return the exponent of float32 numbers as int32: 0 for 1.0, and -127 below the normal numbers."""
     return ((values.detach().float().contiguous().view(torch.int32) >> 23) & 255) - 127
 
 
 def _power_of_two(exponent: torch.Tensor) -> torch.Tensor:
-    """Exact powers of two, for int32 from -126 to 127."""
+    """Return exact powers of two, for int32 exponents from -126 to 127."""
     return ((exponent + 127) << 23).view(torch.float32)

@@ -1,4 +1,4 @@
-"""Mixture of experts (the block of Mixtral): each token goes through the experts that a router chose."""
+"""Mixture of experts (the block of Mixtral): each token passes through the experts that a router selected."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ def mixture_of_experts(
     experts_min: int,
     experts_max: int,
 ) -> torch.Tensor:
-    """Sum over the chosen experts of weight * (activation(x w1) * (x w2)) w3.
+    """Return the sum over the selected experts of weight * (activation(x w1) * (x w2)) w3.
 
-    All experts compute all tokens, so that nothing depends on what the router chose.
+    All experts compute all tokens, so shapes do not depend on the router.
 
     Args:
         hidden_states: [tokens, features].
-        expert_routing_table: experts of each token, integers [tokens, choices].
-        router_weights: their weights, [tokens, choices].
+        expert_routing_table: selected experts of each token, integers [tokens, choices].
+        router_weights: weights of the selected experts, [tokens, choices].
         w1: one matrix [features, inner] for each expert, or its transpose with ``permuted_weights``.
         w2: as ``w1``.
         w3: as ``w1``, [inner, features].
-        permuted_weights: whether matrices are transposed, as those of `torch.nn.Linear`.
+        permuted_weights: matrices are transposed, as in `torch.nn.Linear`.
         activation: "gelu", "relu" or "silu".
         experts_min: number of the first expert of the lists.
-        experts_max: number of the last; what the router sends to others is left out.
+        experts_max: number of the last expert. Tokens that the router sends to other experts are omitted.
 
     Raises:
-        RuntimeError: another activation, or lists of another length.
+        RuntimeError: the activation is unknown, or the lists have a wrong length.
     """
     return _mixture(
         hidden_states, expert_routing_table, router_weights, list(zip(w1, w2, w3, strict=True)),
@@ -60,7 +60,7 @@ def mixture_of_experts_fused_weights(
     experts_min: int,
     experts_max: int,
 ) -> torch.Tensor:
-    """`mixture_of_experts` with w1 and w2 of an expert in one matrix, side by side."""
+    """`mixture_of_experts` with w1 and w2 of an expert concatenated in one matrix."""
     return _mixture(
         hidden_states, expert_routing_table, router_weights, _parted(w12, w3, permuted_weights),
         permuted_weights, activation, experts_min, experts_max,
@@ -80,7 +80,7 @@ def mixture_of_experts_fp8_measurement(
     experts_max: int,
     measurement_mode: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`mixture_of_experts` and the largest magnitude that enters w3 of each expert, float32[experts]."""
+    """Return `mixture_of_experts`, and the largest input magnitude of each expert's w3, float32[experts]."""
     return _mixture(
         hidden_states, expert_routing_table, router_weights, list(zip(w1, w2, w3, strict=True)),
         permuted_weights, activation, experts_min, experts_max,
@@ -99,7 +99,7 @@ def mixture_of_experts_fp8_measurement_fused_weights(
     experts_max: int,
     measurement_mode: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`mixture_of_experts_fp8_measurement` with w1 and w2 in one matrix."""
+    """`mixture_of_experts_fp8_measurement` with w1 and w2 of an expert concatenated in one matrix."""
     return _mixture(
         hidden_states, expert_routing_table, router_weights, _parted(w12, w3, permuted_weights),
         permuted_weights, activation, experts_min, experts_max,
@@ -125,20 +125,22 @@ def _mixture(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     if activation not in _ACTIVATIONS:
         raise RuntimeError(
-            f"mixture_of_experts has the activations {', '.join(_ACTIVATIONS)}: activation is {activation!r}"
+            f"mixture_of_experts supports the activations {', '.join(_ACTIVATIONS)}, but activation is "
+            f"{activation!r}"
         )
     if len(experts) != last - first + 1:
         raise RuntimeError(
-            f"experts {first} to {last} are {last - first + 1}, and there are weights of {len(experts)}"
+            f"experts {first} to {last} are {last - first + 1} experts, but weights of {len(experts)} "
+            "experts were passed"
         )
     function = _ACTIVATIONS[activation]
     total = torch.zeros_like(hidden, dtype=wide(hidden).dtype)
     largest = []
     for number, matrices in enumerate(experts, first):
-        one, two, three = (matrix.t() if permuted else matrix for matrix in matrices)
-        inner = function(hidden @ one) * (hidden @ two)
+        first_matrix, two, three = (matrix.t() if permuted else matrix for matrix in matrices)
+        inner = function(hidden @ first_matrix) * (hidden @ two)
         chosen = (table == number).any(-1, keepdim=True)
-        # Tokens of other experts may overflow here, and must not count.
+        # Tokens of other experts may overflow here, and must not affect the result.
         inner = torch.where(chosen, inner, torch.zeros_like(inner))
         share = torch.where(table == number, wide(weights), 0.0).sum(-1, keepdim=True)
         total = total + wide(inner @ three) * share

@@ -1,4 +1,4 @@
-"""Root-mean-square normalisation (Zhang and Sennrich, 2019) and its derivative."""
+"""Root-mean-square normalisation (Zhang and Sennrich, 2019) and its gradients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .low_precision_rounding import wide
 
 
 def rms_norm(data_in: torch.Tensor, gamma: torch.Tensor, epsilon: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """data_in * gamma / sqrt(mean of squares + epsilon) over the last dimension.
+    """Return data_in * gamma / sqrt(mean of squares + epsilon) over the last dimension.
 
     Returns:
         the result in the dtype of ``data_in``, and 1 / root mean square, [..., 1] in float32.
@@ -26,15 +26,15 @@ def rms_norm_backward(
     use_stages: bool,
     bwd_mode: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Gradients of `rms_norm` with respect to data and gamma.
+    """Return the gradients of `rms_norm` with respect to data and gamma.
 
-    ``use_stages`` and ``bwd_mode`` choose how hardware divides the work; the values are the same.
+    ``use_stages`` and ``bwd_mode`` select how hardware divides the work; the values are the same.
 
     Raises:
-        RuntimeError: a mode that is not 0 or 1.
+        RuntimeError: the mode is not 0 or 1.
     """
     if bwd_mode not in (0, 1):
-        raise RuntimeError(f"rms_norm_backward has the modes 0 and 1, and bwd_mode is {bwd_mode}")
+        raise RuntimeError(f"rms_norm_backward supports the modes 0 and 1, but bwd_mode is {bwd_mode}")
     gradient, values, inverse = wide(grad_in), wide(data_in), wide(inverse_rms)
     scaled = gradient * wide(gamma)
     along = (scaled * values).mean(-1, keepdim=True)
@@ -43,6 +43,6 @@ def rms_norm_backward(
     return of_data.to(data_in.dtype), of_gamma.to(gamma.dtype)
 
 
-#: The fast forms of hardware are less exact; here they are the same.
+#: The fast variants are less exact on hardware and the same here.
 rms_norm_fast = rms_norm
 rms_norm_fast_backward = rms_norm_backward

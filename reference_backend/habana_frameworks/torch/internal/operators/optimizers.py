@@ -1,4 +1,4 @@
-"""Steps of optimizers over lists of tensors, written into weights and states."""
+"""Optimizer steps over lists of tensors. Weights and states are written in place."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def optimizer_adamw(
     exp_avg_scales: Tensors | None = None,
     exp_avg_sq_scales: Tensors | None = None,
 ) -> None:
-    """AdamW (Loshchilov and Hutter, 2017); ``neg_step_t`` has bias correction and learning rate.
+    """Step of AdamW (Loshchilov and Hutter, 2017); ``neg_step_t`` includes bias correction and learning rate.
 
     Args:
         gradient_vec: gradients.
         weight_vec: weights, written: w * weight_decay + neg_step_t * m / (sqrt(v) + epsilon).
         exp_avg_vec: first moments m, written.
         exp_avg_sq_vec: second moments v, written.
-        neg_step_t: minus the size of the step.
+        neg_step_t: negative step size.
         beta1: decay of m.
         beta2: decay of v.
-        epsilon: added to the root of v.
+        epsilon: added to the square root of v.
         weight_decay: factor of the weights, 1 - learning rate * decay.
-        has_weight_decay: whether the factor is applied.
-        exp_avg_scales: for moments in fp8: what each must be multiplied by, written.
-        exp_avg_sq_scales: as ``exp_avg_scales``, of second moments.
+        has_weight_decay: apply the factor.
+        exp_avg_scales: for fp8 moments: scales by which the stored moments must be multiplied, written.
+        exp_avg_sq_scales: as ``exp_avg_scales``, for second moments.
     """
-    for place, (gradient, weight, first, second) in enumerate(
+    for index, (gradient, weight, first, second) in enumerate(
         zip(gradient_vec, weight_vec, exp_avg_vec, exp_avg_sq_vec, strict=True)
     ):
-        scale1 = exp_avg_scales[place] if exp_avg_scales else None
-        scale2 = exp_avg_sq_scales[place] if exp_avg_sq_scales else None
+        scale1 = exp_avg_scales[index] if exp_avg_scales else None
+        scale2 = exp_avg_sq_scales[index] if exp_avg_sq_scales else None
         g = gradient.float()
         m = beta1 * _moment(first, scale1) + (1 - beta1) * g
         v = beta2 * _moment(second, scale2) + (1 - beta2) * g.square()
@@ -85,7 +85,7 @@ def optimizer_sgd(
     damp: float,
     nesterov: bool,
 ) -> None:
-    """Stochastic gradient descent without momentum: w - learning_rate * (g + wd * w), written."""
+    """Step of SGD without momentum: w - learning_rate * (g + wd * w), written."""
     for gradient, weight in zip(gradients, weights_in, strict=True):
         weight.sub_(learning_rate * (gradient + wd * weight))
 
@@ -101,9 +101,10 @@ def optimizer_sgd_momentum(
     damp: float,
     nesterov: bool,
 ) -> None:
-    """Stochastic gradient descent with momentum, as `torch.optim.SGD` has it.
+    """Step of SGD with momentum, like `torch.optim.SGD`.
 
-    ``epoch_num`` counts the steps before this one; in step 0 the buffer becomes the gradient, undamped.
+    ``epoch_num`` is the number of previous steps. In step 0 the buffer becomes the gradient, without
+    dampening.
     """
     for gradient, weight, buffer in zip(gradients, weights_in, momentum_in, strict=True):
         d = gradient + wd * weight
@@ -121,7 +122,7 @@ def optimizer_adagrad(
     lrd: float,
     eps: float,
 ) -> None:
-    """Adagrad (Duchi et al., 2011), as `torch.optim.Adagrad`; ``epoch_num`` counts the steps before."""
+    """Step of Adagrad (Duchi et al., 2011), like `torch.optim.Adagrad`; ``epoch_num`` counts prior steps."""
     rate = learning_rate / (1 + epoch_num * lrd)
     for gradient, weight, variance in zip(gradients, weights_in, variances_in, strict=True):
         d = gradient + wd * weight
@@ -138,13 +139,13 @@ def habanaOptimizerLars(
 
 
 def optimizer_ema(model_inputs: Tensors, updated_ema: Tensors, decay: torch.Tensor) -> None:
-    """Exponential moving average: decay * average + (1 - decay) * value, written into the average."""
+    """Write the exponential moving average: decay * average + (1 - decay) * value."""
     for value, average in zip(model_inputs, updated_ema, strict=True):
         average.copy_(decay * average + (1 - decay) * value)
 
 
 def optimizer_lamb_fused_norm(grad: Tensors, max_norm: float) -> torch.Tensor:
-    """max(1, norm of all gradients / max_norm), float32."""
+    """Return max(1, norm of all gradients / max_norm) as float32."""
     return (_norm(grad) / max_norm).clamp(min=1.0)
 
 
@@ -165,21 +166,21 @@ def optimizer_lamb_phase1(
     bias_correction2: torch.Tensor,
     weight_decay: float,
 ) -> None:
-    """First half of LAMB (You et al., 2019): steps of Adam with decay, and the norms of both.
+    """First phase of LAMB (You et al., 2019): Adam steps with decay, and the norms of weights and steps.
 
-    Gradients are divided by ``clip_global_grad_norm``. Without ``grad_averaging`` they enter the first moment
-    with the factor 1 instead of 1 - beta1.
+    Gradients are divided by ``clip_global_grad_norm``. Without ``grad_averaging``, their factor in the first
+    moment is 1 instead of 1 - beta1.
     """
-    for place, (gradient, weight, m, v) in enumerate(
+    for index, (gradient, weight, m, v) in enumerate(
         zip(gradients, weights, exp_avg, exp_avg_sq, strict=True)
     ):
         g = gradient / clip_global_grad_norm
         m.copy_(beta1 * m + (1 - beta1 if grad_averaging else 1.0) * g)
         v.copy_(beta2 * v + (1 - beta2) * g.square())
         step = (m / bias_correction1) / ((v / bias_correction2).sqrt() + epsilon) + weight_decay * weight
-        out_adam_steps[place].copy_(step)
-        out_weight_norms[place].copy_(_shaped(_norm([weight]), out_weight_norms[place]))
-        out_adam_norms[place].copy_(_shaped(_norm([step]), out_adam_norms[place]))
+        out_adam_steps[index].copy_(step)
+        out_weight_norms[index].copy_(_shaped(_norm([weight]), out_weight_norms[index]))
+        out_adam_norms[index].copy_(_shaped(_norm([step]), out_adam_norms[index]))
 
 
 def optimizer_lamb_phase2(
@@ -191,9 +192,9 @@ def optimizer_lamb_phase2(
     wd: float,
     use_lamb: bool,
 ) -> None:
-    """Second half of LAMB: w + neg_step * trust * step.
+    """Second phase of LAMB: w + neg_step * trust * step.
 
-    Trust is norm of weight / norm of step if both are above 0 and there is decay or ``use_lamb``, else 1.
+    Trust is norm of weight / norm of step if both are above 0 and decay or ``use_lamb`` is set, otherwise 1.
     """
     for weight, of_step, of_weight, step in zip(weights, adam_norms, weight_norms, adam_steps, strict=True):
         if wd != 0 or use_lamb:
@@ -213,10 +214,10 @@ def optimizer_lars(
     eps: float,
     lr: torch.Tensor,
 ) -> None:
-    """Scale gradients layer by layer (LARS, You et al., 2017), in place.
+    """Scale the gradient of each parameter in place (LARS, You et al., 2017).
 
-    A gradient becomes lr * trust * (g + weight_decay * w), trust = eeta * |w| / (|g| + weight_decay * |w| +
-    eps), or 1 if a norm is 0. A parameter with skip mask 0 has neither trust nor decay: lr * g.
+    A gradient becomes lr * trust * (g + weight_decay * w), with trust = eeta * |w| / (|g| + weight_decay *
+    |w| + eps), or 1 if a norm is 0. With skip mask 0, trust and decay are omitted: lr * g.
     """
     for weight, gradient, mask in zip(params, grads, skip_masks, strict=True):
         if not mask:
@@ -231,10 +232,10 @@ def optimizer_lars(
 def optimizer_resource_apply_momentum(
     params_momentum_buf_list: Tensors, dp_list: Tensors, momentum: float
 ) -> None:
-    """Momentum with the learning rate inside: buffer = momentum * buffer + d, w = w - buffer, written.
+    """Momentum that includes the learning rate: buffer = momentum * buffer + d, w = w - buffer, written.
 
     Args:
-        params_momentum_buf_list: weight and buffer by turns.
+        params_momentum_buf_list: alternating weights and buffers.
         dp_list: d of each weight, learning rate * gradient.
         momentum: decay of the buffer.
     """
@@ -255,7 +256,7 @@ def sparse_sgd(
     mom: float,
     nesterov: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A step of SGD with momentum for the rows ``indices``, of which the first ``valid_count`` count."""
+    """Step of SGD with momentum for the first ``valid_count`` rows in ``indices``."""
     rows, index = _rows(gradients, indices, valid_count_tensor)
     d = torch.zeros_like(weights_in).index_add_(0, index, rows.to(weights_in.dtype))
     touched = _touched(weights_in, index, gradients, valid_count_tensor)
@@ -274,7 +275,7 @@ def sparse_adagrad(
     learning_rate: torch.Tensor,
     valid_count_tensor: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A step of Adagrad for the rows ``indices``, of which the first ``valid_count`` count."""
+    """Step of Adagrad for the first ``valid_count`` rows in ``indices``."""
     rows, index = _rows(gradients, indices, valid_count_tensor)
     d = torch.zeros_like(weights_in).index_add_(0, index, rows.to(weights_in.dtype))
     touched = _touched(weights_in, index, gradients, valid_count_tensor)
@@ -285,9 +286,9 @@ def sparse_adagrad(
 
 
 def fused_clip_norm(grad: Tensors, max_norm: torch.Tensor, norm_type: float) -> torch.Tensor:
-    """Scale gradients in place so that their norm together is at most ``max_norm``; return the norm before.
+    """Scale gradients in place so that their total norm is at most ``max_norm``; return the old norm.
 
-    As `torch.nn.utils.clip_grad_norm_`, whose 1e-6 below the fraction this has too.
+    Like `torch.nn.utils.clip_grad_norm_`, with the same 1e-6 in the denominator.
     """
     if not grad:
         return torch.zeros_like(max_norm)
@@ -298,25 +299,28 @@ def fused_clip_norm(grad: Tensors, max_norm: torch.Tensor, norm_type: float) -> 
     return total
 
 
-#: The same under the name of the kernel.
+#: The same function under the name of the kernel.
 fused_norm_ = fused_clip_norm
 
 
 def fused_norm_lazy(grad: Tensors, max_norm: torch.Tensor, norm_type: float) -> torch.Tensor:
-    """`fused_clip_norm`, as lazy graphs call it."""
+    """`fused_clip_norm` under its name in lazy mode."""
     return fused_clip_norm(grad, max_norm, norm_type)
 
 
 def accumulate_grads_(variables: Tensors, new_grads: Tensors) -> None:
-    """Add gradients to ``.grad`` of variables, which get them if they have none.
+    """Add gradients to ``.grad`` of variables, or set ``.grad`` if it is None.
 
     Raises:
-        RuntimeError: a graph is traced, which cannot set ``.grad`` of what it is given.
+        RuntimeError: the call is traced; a compiled graph cannot set ``.grad`` of its inputs.
     """
-    if any(torch._is_functional_tensor(one) or isinstance(one, FakeTensor) for one in variables):
+    if any(
+        torch._is_functional_tensor(variable) or isinstance(variable, FakeTensor) for variable in variables
+    ):
         raise RuntimeError(
-            "accumulate_grads_ sets .grad of variables, which a compiled graph cannot: call it outside of the"
-            " compiled function"
+            "accumulate_grads_ sets .grad of variables, which a compiled graph cannot do. Call it outside of "
+            "the"
+            " compiled function."
         )
     for variable, gradient in zip(variables, new_grads, strict=True):
         if variable.grad is None:
@@ -326,7 +330,7 @@ def accumulate_grads_(variables: Tensors, new_grads: Tensors) -> None:
 
 
 def custom_foreach_add_(self: Tensors, other: Tensors) -> None:
-    """Add each of ``other`` to its partner, in place."""
+    """Add each tensor of ``other`` to its counterpart, in place."""
     torch._foreach_add_(list(self), list(other))
 
 
@@ -349,7 +353,7 @@ def _moment(moment: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
 
 
 def _keep(moment: torch.Tensor, value: torch.Tensor, scale: torch.Tensor | None) -> None:
-    """Write a moment; one in fp8 with the scale that its largest magnitude asks for."""
+    """Write a moment. For fp8, also write the scale by its largest magnitude."""
     if scale is not None and moment.dtype in low_precision_rounding.FP8:
         wanted = value.abs().amax() / low_precision_rounding.largest(moment.dtype)
         scale.copy_(torch.where(wanted > 0, wanted, torch.ones_like(wanted)).reshape(scale.shape))
@@ -362,7 +366,7 @@ def _keep(moment: torch.Tensor, value: torch.Tensor, scale: torch.Tensor | None)
 
 
 def _norm(tensors: Tensors, kind: float = 2.0) -> torch.Tensor:
-    norms = [torch.linalg.vector_norm(one.float(), kind) for one in tensors]
+    norms = [torch.linalg.vector_norm(tensor.float(), kind) for tensor in tensors]
     return torch.linalg.vector_norm(torch.stack(norms), kind) if len(norms) != 1 else norms[0]
 
 
@@ -373,7 +377,7 @@ def _shaped(number: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 def _rows(
     gradients: torch.Tensor, indices: torch.Tensor, count: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows and their indices; those that do not count are zeros for row 0."""
+    """Return rows and their indices; rows beyond the count are zeros for row 0."""
     counted = _counted(gradients, count)
     flat = counted.reshape(-1)
     index = torch.where(flat, indices.long(), torch.zeros_like(indices, dtype=torch.int64))
@@ -381,8 +385,8 @@ def _rows(
 
 
 def _counted(gradients: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
-    place = torch.arange(gradients.size(0), device=gradients.device)
-    return (place < count.reshape(())).reshape([-1] + [1] * (gradients.dim() - 1))
+    position = torch.arange(gradients.size(0), device=gradients.device)
+    return (position < count.reshape(())).reshape([-1] + [1] * (gradients.dim() - 1))
 
 
 def _touched(

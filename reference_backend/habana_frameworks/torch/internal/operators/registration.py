@@ -1,8 +1,8 @@
-"""Hands the operators of `schemas.txt` to torch.
+"""Register the operators of `schemas.txt` with torch.
 
-Each is a composite operator, written with operators of torch: autograd, lazy mode, graphs and `torch.compile`
-see only those. Few are opaque: graphs call them as a whole, and most have no derivative. A module of
-implementations is imported when one of its operators is called first.
+Most are composite operators, written with torch's operators: autograd, lazy mode, graphs and `torch.compile`
+see only those. A few are opaque: graphs call them as a unit, and most of them have no derivative. A module
+with implementations is imported at the first call of one of its operators.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..settings import mode
 
 _SECTION = re.compile(r"\[(\w+)((?: (?:lazy|seeded|opaque))*)\]")
 
-#: Opaque operators with a derivative: functions named ``NAME_setup`` and ``NAME_derivative``.
+#: Opaque operators with a derivative, in functions named ``NAME_setup`` and ``NAME_derivative``.
 _DIFFERENTIABLE = frozenset({"roi_align_by_size", "roi_align_by_size_backward"})
 
 _libraries: list[torch.library.Library] = []
@@ -32,31 +32,31 @@ class Operator:
 
     schema: str
     module: str
-    #: Whether lazy mode has this schema in place of another under the same name.
+    #: In lazy mode, this schema replaces another schema of the same name.
     is_lazy: bool = False
-    #: Whether the seed, the first argument, is returned after the results.
+    #: The seed, which is the first argument, is also returned after the results.
     returns_seed: bool = False
-    #: Whether graphs keep it as it is, since what it is made of is too long for them.
+    #: Graphs keep the operator as a unit, because its decomposition is too long for graphs.
     is_opaque: bool = False
 
     @property
     def name(self) -> str:
-        """Name with the overload, such as ``softmax_fp8.Scalar``."""
+        """Return the name with the overload, such as ``softmax_fp8.Scalar``."""
         return self.schema.partition("(")[0]
 
     def function(self, suffix: str = "") -> Callable[..., Any]:
-        """Import what computes the operator, or with ``meta`` its shapes."""
+        """Import and return the function that implements the operator, or with ``meta`` its shapes."""
         base, _, overload = self.name.partition(".")
         base = base.removesuffix("_checkpoint") if self.returns_seed else base
         module = importlib.import_module(f".{self.module}", __package__)
         suffix = suffix or ("lazy" if self.is_lazy else overload)
-        found = getattr(module, f"{base}_{suffix}", None) if suffix else None
-        found = found or getattr(module, base)
-        return _and_seed(found) if self.returns_seed else found
+        function = getattr(module, f"{base}_{suffix}", None) if suffix else None
+        function = function or getattr(module, base)
+        return _and_seed(function) if self.returns_seed else function
 
 
 def operators() -> Iterator[Operator]:
-    """Read `schemas.txt`."""
+    """Yield the operators of `schemas.txt`."""
     module, marks = "", ""
     for line in Path(__file__).with_name("schemas.txt").read_text().splitlines():
         section = _SECTION.fullmatch(line)
@@ -70,39 +70,39 @@ def operators() -> Iterator[Operator]:
 
 
 def register() -> None:
-    """Define all operators of the mode that runs. A second call does nothing."""
+    """Define all operators of the current mode. A second call does nothing."""
     if _libraries:
         return
     library = torch.library.Library("hpu", "FRAGMENT")
     _libraries.append(library)
-    chosen = {one.name: one for one in operators() if not one.is_lazy or mode.is_lazy()}
-    for one in chosen.values():
-        library.define(one.schema)
-        if one.is_opaque:
-            library.impl(one.name, _kernel(one), "HPU")
-            library.impl(one.name, _kernel(one, "meta"), "Meta")
-            if one.name in _DIFFERENTIABLE:
+    chosen = {operator.name: operator for operator in operators() if not operator.is_lazy or mode.is_lazy()}
+    for operator in chosen.values():
+        library.define(operator.schema)
+        if operator.is_opaque:
+            library.impl(operator.name, _kernel(operator), "HPU")
+            library.impl(operator.name, _kernel(operator, "meta"), "Meta")
+            if operator.name in _DIFFERENTIABLE:
                 torch.library.register_autograd(
-                    f"hpu::{one.name}",
-                    _kernel(one, "derivative"),
-                    setup_context=_kernel(one, "setup"),
+                    f"hpu::{operator.name}",
+                    _kernel(operator, "derivative"),
+                    setup_context=_kernel(operator, "setup"),
                     lib=library,
                 )
         else:
-            library.impl(one.name, _kernel(one), "CompositeImplicitAutograd")
+            library.impl(operator.name, _kernel(operator), "CompositeImplicitAutograd")
 
 
 def _kernel(operator: Operator, suffix: str = "") -> Callable[..., Any]:
     function: Callable[..., Any] | None = None
-    #: Steps write into parameters, which want gradients.
+    #: Optimizer steps write to parameters that require gradients.
     writes = operator.module == "optimizers"
 
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal function
         if function is None:
             function = operator.function(suffix)
-        _refuse_host(operator, args)  # tensors are never keywords here
-        # Autocast chooses dtypes for operators by name, and these have their own rules.
+        _refuse_host(operator, args)  # tensors are never keyword arguments here
+        # Autocast selects dtypes by operator name, but these operators have their own dtype rules.
         with torch._C._DisableAutocast():
             if not writes:
                 return function(*args, **kwargs)
@@ -113,13 +113,13 @@ def _kernel(operator: Operator, suffix: str = "") -> Callable[..., Any]:
 
 
 def _refuse_host(operator: Operator, args: Iterable[Any]) -> None:
-    """Refuse tensors of the host, as the device does; lazy mode takes them."""
+    """Reject CPU tensors, like the device. Lazy mode accepts them."""
     for value in args:
         if isinstance(value, torch.Tensor):
             if value.is_cpu and value.dim() and not mode.is_lazy():
                 raise RuntimeError(
-                    f"hpu::{operator.name} takes tensors of the device, and one of shape {list(value.shape)} "
-                    "is on the CPU: move it with .to('hpu')"
+                    f"hpu::{operator.name} takes device tensors, but one of shape {list(value.shape)} "
+                    "is on the CPU. Move it with .to('hpu')."
                 )
         elif isinstance(value, (list, tuple)):
             _refuse_host(operator, value)
@@ -135,7 +135,7 @@ def _with_seed(schema: str) -> str:
 
 def _and_seed(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(seed: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        found = function(seed, *args, **kwargs)
-        return (*(found if isinstance(found, tuple) else (found,)), seed.clone())
+        result = function(seed, *args, **kwargs)
+        return (*(result if isinstance(result, tuple) else (result,)), seed.clone())
 
     return call

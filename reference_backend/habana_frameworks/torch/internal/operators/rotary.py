@@ -1,6 +1,7 @@
-"""Rotary position embedding (Su et al., 2021): pairs of features turned by angles of their position.
+"""Rotary position embedding (Su et al., 2021): pairs of features are rotated by position-dependent angles.
 
-A pair is features i and i + D/2 (mode 0, by blocks, as in GPT-NeoX) or 2i and 2i + 1 (mode 1, as in GPT-J).
+A pair consists of features i and i + D/2 (mode 0, blockwise, GPT-NeoX) or 2i and 2i + 1 (mode 1, pairwise,
+GPT-J).
 """
 
 from __future__ import annotations
@@ -21,18 +22,19 @@ def rotary_pos_embedding(
     offset: int,
     mode: int,
 ) -> torch.Tensor:
-    """input * cos + turned input * sin.
+    """Return input * cos + rotated input * sin.
 
     Args:
-        input: [..., D]. If ``sin`` has R < D columns, features from R on stay as they are.
-        sin: a table [rows, R], whose leading dimensions of 1 do not count, or what broadcasts with ``input``.
+        input: [..., D]. If ``sin`` has R < D columns, features from R on are unchanged.
+        sin: a table [rows, R] with optional leading dimensions of size 1, or a tensor that broadcasts with
+            ``input``.
         cos: as ``sin``.
-        position_ids: rows of the table, [batch, length] or [length]; None for rows in order.
-        offset: first row of the table, without ``position_ids``.
-        mode: 0 by blocks, 1 by pairs.
+        position_ids: row indices of the table, [batch, length] or [length]; None for consecutive rows.
+        offset: first row of the table, if ``position_ids`` is None.
+        mode: 0 blockwise, 1 pairwise.
 
     Raises:
-        RuntimeError: another mode.
+        RuntimeError: the mode is unknown.
     """
     sine, cosine = _placed(sin, input, position_ids, offset), _placed(cos, input, position_ids, offset)
     part, rest = _split(input, sine.size(-1))
@@ -48,7 +50,7 @@ def rotary_pos_embedding_backward(
     offset: int,
     mode: int,
 ) -> torch.Tensor:
-    """Gradient of `rotary_pos_embedding` with respect to its input."""
+    """Return the gradient of `rotary_pos_embedding` with respect to its input."""
     sine, cosine = _placed(sin, grad_in, position_ids, offset), _placed(cos, grad_in, position_ids, offset)
     part, rest = _split(grad_in, sine.size(-1))
     turned = part * wide(cosine) - _turn(part * wide(sine), mode)
@@ -56,12 +58,12 @@ def rotary_pos_embedding_backward(
 
 
 def _turn(part: torch.Tensor, mode: int) -> torch.Tensor:
-    """Each pair (a, b) becomes (-b, a)."""
+    """Replace each pair (a, b) by (-b, a)."""
     if mode == BLOCKWISE:
         first, second = part.chunk(2, -1)
         return torch.cat((-second, first), -1)
     if mode != PAIRWISE:
-        raise RuntimeError(f"rotary_pos_embedding has the modes 0 and 1, and mode is {mode}")
+        raise RuntimeError(f"rotary_pos_embedding supports the modes 0 and 1, but mode is {mode}")
     pairs = part.unflatten(-1, (-1, 2))
     return torch.stack((-pairs[..., 1], pairs[..., 0]), -1).flatten(-2)
 
@@ -70,7 +72,8 @@ def _split(input: torch.Tensor, columns: int) -> tuple[torch.Tensor, torch.Tenso
     values = wide(input)
     if columns > input.size(-1) or columns % 2:
         raise RuntimeError(
-            f"rotary_pos_embedding turns an even number of features, at most those of the input: the table "
+            "rotary_pos_embedding rotates an even number of features, at most the number of the input, but "
+            "the table "
             f"has {columns} columns and the input {input.size(-1)}"
         )
     if columns == input.size(-1):
@@ -85,7 +88,7 @@ def _joined(turned: torch.Tensor, rest: torch.Tensor | None) -> torch.Tensor:
 def _placed(
     table: torch.Tensor, input: torch.Tensor, position_ids: torch.Tensor | None, offset: int
 ) -> torch.Tensor:
-    """The rows of a table that belong to the positions of the input, in a shape that broadcasts with it."""
+    """Return the table rows for the positions of the input, in a shape that broadcasts with the input."""
     if position_ids is None:
         if table.dim() < 2 or input.dim() < 2 or table.size(-2) <= 1:
             return table
@@ -100,7 +103,7 @@ def _placed(
     if missing <= 0:
         return rows
     length = position_ids.size(-1)
-    # Heads stand before the positions, [batch, heads, length, D], or after them, [batch, length, heads, D].
+    # Heads precede the positions, [batch, heads, length, D], or follow them, [batch, length, heads, D].
     before = input.size(-2) == length
-    place = rows.dim() - 2 if before else rows.dim() - 1
-    return rows.reshape(*rows.shape[:place], *[1] * missing, *rows.shape[place:])
+    insert_at = rows.dim() - 2 if before else rows.dim() - 1
+    return rows.reshape(*rows.shape[:insert_at], *[1] * missing, *rows.shape[insert_at:])

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import torch
 
-#: What a value may be scaled by; None for 1.
+#: Types of a scale; None means 1.
 Scale: TypeAlias = torch.Tensor | float | Sequence[float] | None
 
 
@@ -20,11 +20,11 @@ def times(
     Args:
         values: float32.
         scale: a number, a list of numbers, a tensor that broadcasts, or None.
-        shape: the shape that a list or a tensor of scales gets first.
-        dim: the dimension of ``values`` that a list or a vector of scales belongs to, if there is no shape.
+        shape: reshape a list or tensor of scales to this shape first.
+        dim: the dimension of ``values`` to which a list or vector of scales belongs, if ``shape`` is None.
 
     Raises:
-        RuntimeError: the shape has another number of elements than the scale.
+        RuntimeError: the number of scales does not fit the shape.
     """
     if scale is None:
         return values
@@ -36,12 +36,12 @@ def times(
     if shape is not None:
         if math.prod(shape) != scale.numel():
             raise RuntimeError(
-                f"the scale has {scale.numel()} elements and scale_shape {list(shape)} asks for "
-                f"{math.prod(shape)}: give as many"
+                f"the scale has {scale.numel()} elements, but scale_shape {list(shape)} requires "
+                f"{math.prod(shape)}"
             )
         scale = scale.reshape(list(shape))
     elif scale.numel() == 1:
         scale = scale.reshape(())
     elif dim is not None and scale.dim() == 1:
-        scale = scale.reshape([-1 if place == dim % values.dim() else 1 for place in range(values.dim())])
+        scale = scale.reshape([-1 if index == dim % values.dim() else 1 for index in range(values.dim())])
     return values * scale

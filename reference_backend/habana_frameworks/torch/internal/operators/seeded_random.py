@@ -1,7 +1,7 @@
-"""Random numbers as a function of a seed tensor, so that the same seed gives the same numbers in every mode.
+"""Random numbers as a function of a seed tensor: the same seed gives the same numbers in every mode.
 
-Each number is a hash of the seed and of its place. Words of 32 bits are kept in int64; multipliers have 31
-bits, so that no product overflows.
+Each number is a hash of the seed and of its position. 32-bit words are stored in int64; multipliers have 31
+bits, so that products do not overflow.
 """
 
 from __future__ import annotations
@@ -13,58 +13,58 @@ import torch
 
 _WORD = 0xFFFFFFFF
 _MULTIPLIERS = (0x6D5AD4BB, 0x2C4C1B51, 0x31848BAB)
-#: Apart from each other, the streams of one seed.
+#: Separates the streams of one seed from each other.
 _STREAM = 0x1F123BB5
-#: Steps of the search for a Poisson number: they halve a range that starts below 2^32.
+#: Number of bisection steps for a Poisson number; the range starts below 2^32.
 _HALVINGS = 33
 
 Dtype = torch.dtype | None
-#: The least int64.
+#: The smallest int64.
 _LEAST = -(1 << 63)
 
 
 def words(seed: torch.Tensor, size: Sequence[int], stream: int = 0) -> torch.Tensor:
-    """Random words of 32 bits, as int64."""
+    """Return random 32-bit words as int64."""
     count = math.prod(size)
-    place = torch.arange(count, dtype=torch.int64, device=seed.device)
+    position = torch.arange(count, dtype=torch.int64, device=seed.device)
     start = seed.reshape(-1)[0].to(torch.int64)
     key = _mixed((start & _WORD) ^ (stream * _STREAM & _WORD))
     key = _mixed(key ^ ((start >> 32) & _WORD))
-    low = _mixed((place & _WORD) ^ key)
-    return _mixed((low + key + (place >> 32)) & _WORD).reshape(list(size))
+    low = _mixed((position & _WORD) ^ key)
+    return _mixed((low + key + (position >> 32)) & _WORD).reshape(list(size))
 
 
 def uniform(seed: torch.Tensor, size: Sequence[int], stream: int = 0) -> torch.Tensor:
-    """Numbers of float32 in [0, 1), multiples of 2^-24."""
+    """Return float32 numbers in [0, 1), multiples of 2^-24."""
     return (words(seed, size, stream) >> 8).to(torch.float32) * 2.0**-24
 
 
 def _unit(seed: torch.Tensor, size: Sequence[int], dtype: Dtype) -> torch.Tensor:
-    """Uniform numbers of [0, 1) in a dtype, with as many bits as it holds, so that none is rounded to 1."""
+    """Return uniform numbers in [0, 1), with as many bits as the dtype has, so that none is rounded to 1."""
     kind = dtype or torch.get_default_dtype()
     bits = {torch.bfloat16: 8, torch.float16: 11}.get(kind, 24)
     return ((words(seed, size) >> (32 - bits)).to(torch.float32) * 2.0**-bits).to(kind)
 
 
 def normal(seed: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
-    """Standard normal numbers of float32, by the formula of Box and Muller."""
+    """Return standard normal float32 numbers, by the Box-Muller transform."""
     radius = torch.sqrt(-2 * torch.log(1 - uniform(seed, size)))
     return radius * torch.cos(2 * math.pi * uniform(seed, size, 1))
 
 
 def seeds(count: int, device: torch.device) -> torch.Tensor:
-    """Draw seeds from the device's generator, int32."""
+    """Draw int32 seeds from the device's generator."""
     return torch.randint(0, 2**31 - 1, (count,), dtype=torch.int32, device=device)
 
 
 def habana_seed_generator(seed: torch.Tensor, counter: torch.Tensor, size: int) -> torch.Tensor:
-    """Make ``size`` seeds of int32 from a seed and a counter."""
+    """Return ``size`` int32 seeds that depend on a seed and a counter."""
     start = seed.reshape(-1)[0].to(torch.int64) + counter.reshape(-1)[0].to(torch.int64) * (1 << 32)
     return (words(start.reshape(1), [size], 2) >> 1).to(torch.int32)
 
 
 def habana_random_seed(input: torch.Tensor) -> torch.Tensor:
-    """Draw a seed from the device's generator: int32[1]."""
+    """Draw a seed from the device's generator, int32[1]."""
     return seeds(1, input.device)
 
 
@@ -72,7 +72,7 @@ def habana_rand(
     seed: torch.Tensor, size: Sequence[int], dtype: Dtype = None, layout: object = None,
     device: object = None, pin_memory: object = None,
 ) -> torch.Tensor:  # fmt: skip
-    """Uniform numbers in [0, 1)."""
+    """Return uniform numbers in [0, 1)."""
     return _unit(seed, size, dtype)
 
 
@@ -80,7 +80,7 @@ def habana_randn(
     seed: torch.Tensor, size: Sequence[int], dtype: Dtype = None, layout: object = None,
     device: object = None, pin_memory: object = None,
 ) -> torch.Tensor:  # fmt: skip
-    """Standard normal numbers."""
+    """Return standard normal numbers."""
     return normal(seed, size).to(dtype or torch.get_default_dtype())
 
 
@@ -88,35 +88,36 @@ def habana_randint(
     seed: torch.Tensor, low: int, high: int, size: Sequence[int], dtype: Dtype = torch.int64,
     layout: object = None, device: object = None, pin_memory: object = None,
 ) -> torch.Tensor:  # fmt: skip
-    """Integers from ``low`` to before ``high``.
+    """Return integers from ``low`` to below ``high``.
 
     Raises:
-        RuntimeError: there is no integer between the two.
+        RuntimeError: ``low`` is not below ``high``.
     """
     span = high - low
     if span <= 0:
-        raise RuntimeError(f"habana_randint draws from low to before high, and {low} is not below {high}")
+        raise RuntimeError(f"habana_randint draws from low to below high, but {low} is not below {high}")
     if span < 1 << 63:
         wide = (words(seed, size) << 31) | (words(seed, size, 1) >> 1)
         return (low + torch.remainder(wide, span)).to(dtype or torch.int64)
-    # All 64 bits, less the span if they are no less as unsigned numbers; sums wrap to what they should be.
+    # Use all 64 bits, and subtract the span if they are not below it as unsigned numbers. Sums wrap around to
+    # the correct result.
     wide = (words(seed, size) << 32) | words(seed, size, 1)
     beyond = (wide ^ _LEAST) >= span + _LEAST
     return (torch.where(beyond, wide - (span - (1 << 64)), wide) + low).to(dtype or torch.int64)
 
 
 def habana_bernoulli(seed: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
-    """1 with the probability that each element gives, else 0."""
+    """Return 1 with the probability in each element, otherwise 0."""
     return (uniform(seed, self.shape) < self).to(self.dtype)
 
 
 def habana_bernoulli_p(seed: torch.Tensor, self: torch.Tensor, p: float = 0.5) -> torch.Tensor:
-    """1 with the probability ``p``, else 0, in the shape of ``self``."""
+    """Return 1 with the probability ``p``, otherwise 0, in the shape of ``self``."""
     return (uniform(seed, self.shape) < p).to(self.dtype)
 
 
 def habana_bernoulli_Tensor(seed: torch.Tensor, self: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
-    """1 with the probability that each element of ``p`` gives, else 0."""
+    """Return 1 with the probability in each element of ``p``, otherwise 0."""
     return (uniform(seed, self.shape) < p).to(self.dtype)
 
 
@@ -124,7 +125,7 @@ def habana_bernoulli_Size(
     seed: torch.Tensor, size: Sequence[int], p: float, dtype: Dtype = None, layout: object = None,
     device: object = None, pin_memory: object = None,
 ) -> torch.Tensor:  # fmt: skip
-    """1 with the probability ``p``, else 0."""
+    """Return 1 with the probability ``p``, otherwise 0."""
     return (uniform(seed, size) < p).to(dtype or torch.get_default_dtype())
 
 
@@ -132,7 +133,7 @@ def custom_bernoulli_Size(
     size: Sequence[int], p: float, dtype: Dtype = None, layout: object = None,
     device: torch.device | None = None, pin_memory: object = None,
 ) -> torch.Tensor:  # fmt: skip
-    """1 with the probability ``p``, else 0, by the device's generator."""
+    """Return 1 with the probability ``p``, otherwise 0, with the device's generator."""
     drawn = torch.rand(list(size), device=device or torch.device("hpu"))
     return (drawn < p).to(dtype or torch.get_default_dtype())
 
@@ -140,20 +141,22 @@ def custom_bernoulli_Size(
 def habana_uniform(
     seed: torch.Tensor, self: torch.Tensor, from_: float = 0.0, to: float = 1.0
 ) -> torch.Tensor:
-    """Uniform numbers between two, in the shape of ``self``."""
-    found = (from_ + (to - from_) * uniform(seed, self.shape)).to(self.dtype)
-    return torch.where(found >= to, torch.full_like(found, from_), found)  # rounded up to the end
+    """Return uniform numbers in [from_, to), in the shape of ``self``."""
+    values = (from_ + (to - from_) * uniform(seed, self.shape)).to(self.dtype)
+    return torch.where(
+        values >= to, torch.full_like(values, from_), values
+    )  # a number was rounded up to the end
 
 
 def habana_poisson(seed: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
-    """Poisson numbers with the mean that each element gives, by inversion of the distribution function."""
+    """Return Poisson numbers with the mean in each element, by inversion of the distribution function."""
     mean = self.double()
     drawn = uniform(seed, self.shape).double()
     low = torch.zeros_like(mean)
     high = torch.ceil(mean + 40 * torch.sqrt(mean + 1) + 40)
     for _ in range(_HALVINGS):
         middle = torch.floor((low + high) / 2)
-        # The probability of at most so many is the upper incomplete gamma function.
+        # P(X <= middle) is the regularized upper incomplete gamma function.
         enough = torch.special.gammaincc(middle + 1, mean) > drawn
         low, high = torch.where(enough, low, middle + 1), torch.where(enough, middle, high)
         low = torch.minimum(low, high)
@@ -161,23 +164,23 @@ def habana_poisson(seed: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
 
 
 def habana_poisson_meta(seed: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
-    """Shape of `habana_poisson`."""
+    """Return the shape of `habana_poisson`."""
     return torch.empty_like(self)
 
 
 def habana_multinomial(
     seed: torch.Tensor, self: torch.Tensor, num_samples: int, replacement: bool = False
 ) -> torch.Tensor:
-    """Indices drawn with the weights of the last dimension.
+    """Draw indices with the weights in the last dimension.
 
-    Without replacement those of the largest log(weight) + Gumbel noise (Yellott, 1977).
+    Without replacement, the indices of the largest log(weight) + Gumbel noise (Yellott, 1977) are returned.
     """
     weights = self.float()
     if replacement:
         total = torch.cumsum(weights, -1)
         drawn = uniform(seed, [*self.shape[:-1], num_samples]) * total[..., -1:]
-        found = torch.searchsorted(total, drawn, right=True)
-        return found.clamp(max=self.size(-1) - 1)
+        indices = torch.searchsorted(total, drawn, right=True)
+        return indices.clamp(max=self.size(-1) - 1)
     noise = -torch.log(-torch.log(uniform(seed, self.shape).clamp(2.0**-24, 1 - 2.0**-24)))
     return torch.topk(torch.log(weights) + noise, num_samples, -1).indices
 
@@ -186,7 +189,7 @@ def habana_randperm(
     seed: torch.Tensor, n: int, dtype: Dtype = torch.int64, layout: object = None, device: object = None,
     pin_memory: object = None,
 ) -> torch.Tensor:  # fmt: skip
-    """A permutation of 0 to n - 1."""
+    """Return a permutation of 0 to n - 1."""
     keys = (words(seed, [n]) << 31) | (words(seed, [n], 1) >> 1)
     return torch.argsort(keys, stable=True).to(dtype or torch.int64)
 
@@ -194,55 +197,55 @@ def habana_randperm(
 def habana_native_dropout(
     seed: torch.Tensor, input: torch.Tensor, p: float, train: bool | None = True
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Dropout, with the mask of what is kept."""
+    """Return the result of dropout, and the mask of retained elements."""
     if train is False:
         return input.clone(), torch.ones(input.shape, dtype=torch.bool, device=input.device)
     if p >= 1:
         return torch.zeros_like(input), torch.zeros(input.shape, dtype=torch.bool, device=input.device)
-    kept = uniform(seed, input.shape) >= p
-    return input * kept * (1 / (1 - p)), kept
+    retained = uniform(seed, input.shape) >= p
+    return input * retained * (1 / (1 - p)), retained
 
 
 def habana_rand_st(seed: torch.Tensor, shape_tensor: torch.Tensor, dtype: Dtype = None, layout: object = None,
     device: object = None, pin_memory: object = None) -> torch.Tensor:  # fmt: skip
-    """`habana_rand` in the shape of a tensor."""
+    """`habana_rand` with the shape of a tensor."""
     return habana_rand(seed, shape_tensor.shape, dtype)
 
 
 def habana_randn_st(seed: torch.Tensor, shape_tensor: torch.Tensor, dtype: Dtype = None,
     layout: object = None, device: object = None, pin_memory: object = None) -> torch.Tensor:  # fmt: skip
-    """`habana_randn` in the shape of a tensor."""
+    """`habana_randn` with the shape of a tensor."""
     return habana_randn(seed, shape_tensor.shape, dtype)
 
 
 def habana_randint_st(seed: torch.Tensor, low: int, high: int, shape_tensor: torch.Tensor,
     dtype: Dtype = torch.int64, layout: object = None, device: object = None,
     pin_memory: object = None) -> torch.Tensor:  # fmt: skip
-    """`habana_randint` in the shape of a tensor."""
+    """`habana_randint` with the shape of a tensor."""
     return habana_randint(seed, low, high, shape_tensor.shape, dtype)
 
 
 def habana_randperm_ht(seed: torch.Tensor, h2d_tensor: torch.Tensor, shape_tensor: torch.Tensor,
     dtype: Dtype = torch.int64, layout: object = None, device: object = None,
     pin_memory: object = None) -> torch.Tensor:  # fmt: skip
-    """`habana_randperm` of as many as a tensor has elements."""
+    """`habana_randperm` of the number of elements of a tensor."""
     return habana_randperm(seed, shape_tensor.numel(), dtype)
 
 
 def randperm_out(n: int, seed: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """`habana_randperm` into a tensor that is given."""
+    """`habana_randperm` into an existing tensor."""
     return out.copy_(habana_randperm(seed, n, out.dtype))
 
 
 def randperm_out_ds_ht(ht: torch.Tensor, seed: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
-    """`randperm_out` of as many as the output holds."""
+    """`randperm_out` of the number of elements of the output."""
     return randperm_out(output.numel(), seed, output)
 
 
-def _mixed(word: torch.Tensor) -> torch.Tensor:
-    """A word of 32 bits whose bits each depend on all bits of another, one to one."""
+def _mixed(bits: torch.Tensor) -> torch.Tensor:
+    """Return a 32-bit word that is a one-to-one hash of another word."""
     first, second, third = _MULTIPLIERS
-    word = (word ^ (word >> 17)) * first & _WORD
-    word = (word ^ (word >> 11)) * second & _WORD
-    word = (word ^ (word >> 15)) * third & _WORD
-    return word ^ (word >> 14)
+    bits = (bits ^ (bits >> 17)) * first & _WORD
+    bits = (bits ^ (bits >> 11)) * second & _WORD
+    bits = (bits ^ (bits >> 15)) * third & _WORD
+    return bits ^ (bits >> 14)

@@ -1,4 +1,4 @@
-"""Softmax with scales, masks and limits; all computed in float32 and rounded once."""
+"""Softmax with scales, masks and limits, computed in float32 and rounded once."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ def softmax_fp8(
     inv_attn_heads: Scale = None,
     fused_add: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Softmax of input * inv_attn_heads * input_scale + fused_add over the last dimension.
+    """Return the softmax of input * inv_attn_heads * input_scale + fused_add over the last dimension.
 
-    With ``output_scale`` the result is multiplied by it and is float8_e4m3fn, else it is bfloat16.
+    With ``output_scale``, the result is multiplied by it and rounded to float8_e4m3fn. Without, it is
+    bfloat16.
 
     Raises:
-        RuntimeError: another dimension than the last.
+        RuntimeError: ``dim`` is not the last dimension.
     """
     if dim % max(1, input.dim()) != input.dim() - 1:
-        raise RuntimeError(f"softmax_fp8 works on the last dimension of {input.dim()}, and dim is {dim}")
+        raise RuntimeError(
+            f"softmax_fp8 supports only the last of {input.dim()} dimensions, but dim is {dim}"
+        )
     values = scales.times(scales.times(input.float(), inv_attn_heads), input_scale)
     if fused_add is not None:
         values = values + fused_add.float()
-    found = torch.softmax(values, -1)
+    result = torch.softmax(values, -1)
     if output_scale is None:
-        return found.to(torch.bfloat16)
-    return low_precision_rounding.to_fp8(scales.times(found, output_scale), low_precision_rounding.E4M3)
+        return result.to(torch.bfloat16)
+    return low_precision_rounding.to_fp8(scales.times(result, output_scale), low_precision_rounding.E4M3)
 
 
 def scaled_masked_softmax(input: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
-    """Softmax of input * scale + mask over the last dimension."""
+    """Return the softmax of input * scale + mask over the last dimension."""
     return torch.softmax(wide(input) * scale + wide(mask), -1).to(input.dtype)
 
 
@@ -46,9 +49,9 @@ def scaled_triangular_softmax(
     exp_sum_recpr: torch.Tensor | None = None,
     max: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Softmax of self * inv_scale_attn over the columns up to the row; 0 behind them.
+    """Return the softmax of self * inv_scale_attn over columns up to the row index, and 0 in later columns.
 
-    ``exp_sum_recpr`` and ``max`` are those of `scaled_triangular_softmax_retain` for the same input.
+    ``exp_sum_recpr`` and ``max`` are results of `scaled_triangular_softmax_retain` for the same input.
     """
     values = _causal(wide(self) * inv_scale_attn)
     if exp_sum_recpr is None or max is None:
@@ -59,7 +62,7 @@ def scaled_triangular_softmax(
 def scaled_triangular_softmax_retain(
     self: torch.Tensor, inv_scale_attn: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """`scaled_triangular_softmax` with 1 / sum and maximum of each row, as float32 of one column."""
+    """Return `scaled_triangular_softmax`, 1 / sum and maximum of each row (float32, one column)."""
     values = _causal(wide(self) * inv_scale_attn)
     most = values.amax(-1, keepdim=True)
     exponentials = torch.exp(values - most)
@@ -76,23 +79,25 @@ def scaled_masked_triangular_softmax(
     mode: int,
     out_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """Causal softmax of self * inv_scale_attn in the columns from a start to before an end; 0 elsewhere.
+    """Return the causal softmax of self * inv_scale_attn in columns from start to below end, and 0 elsewhere.
 
     Args:
         self: [batch, ..., rows, columns].
         start_end: integers [batch / grouped_batch_size, 2].
         inv_scale_attn: factor before the softmax.
-        grouped_batch_size: batches with the same start and end.
-        use_max: whether the hardware subtracts the maximum first; the values are the same.
-        mode: 0, 1 or 15, a choice of tables of the hardware; the values are the same within their precision.
-        out_dtype: dtype of the result, fp8 too; None for that of ``self``.
+        grouped_batch_size: number of consecutive batch elements with the same start and end.
+        use_max: hardware subtracts the maximum first; the values are the same.
+        mode: 0, 1 or 15, selects lookup tables of the hardware; the values are the same within their
+            precision.
+        out_dtype: dtype of the result, which may be fp8; None for the dtype of ``self``.
 
     Raises:
-        RuntimeError: another mode, or a batch that the groups do not cover.
+        RuntimeError: the mode is unknown, or the groups do not cover the batch.
     """
     if mode not in (0, 1, 15) or (mode == 1 and self.dtype != torch.bfloat16):
         raise RuntimeError(
-            f"scaled_masked_triangular_softmax has the modes 0, 15 and, for bfloat16, 1: mode is {mode} for "
+            "scaled_masked_triangular_softmax supports the modes 0, 15 and, for bfloat16, 1, but mode is "
+            f"{mode} for "
             f"{self.dtype}"
         )
     bounds = start_end.repeat_interleave(grouped_batch_size, 0)
@@ -105,24 +110,25 @@ def scaled_masked_triangular_softmax(
     shape = [-1] + [1] * (self.dim() - 1)
     start, end = bounds[:, 0].reshape(shape), bounds[:, 1].reshape(shape)
     open_ = (column <= row) & (column >= start) & (column < end)
-    found = _softmax_where(wide(self) * inv_scale_attn, open_)
+    values = _softmax_where(wide(self) * inv_scale_attn, open_)
     result = self.dtype if out_dtype is None else out_dtype
     return (
-        low_precision_rounding.to_fp8(found, result)
+        low_precision_rounding.to_fp8(values, result)
         if result in low_precision_rounding.FP8
-        else found.to(result)
+        else values.to(result)
     )
 
 
 def custom_softmax(input: torch.Tensor, flavor: int) -> torch.Tensor:
-    """Softmax over the last dimension of bfloat16; the hardware has two approximations, this is exact.
+    """Return the softmax over the last dimension of bfloat16. Hardware approximates it; this is exact.
 
     Raises:
-        RuntimeError: a flavor that is not 0 or 1, or another dtype.
+        RuntimeError: the flavor is not 0 or 1, or the dtype is not bfloat16.
     """
     if flavor not in (0, 1) or input.dtype != torch.bfloat16:
         raise RuntimeError(
-            f"custom_softmax has the flavors 0 and 1 for bfloat16: flavor is {flavor} for {input.dtype}"
+            f"custom_softmax supports the flavors 0 and 1 for bfloat16, but flavor is {flavor} for "
+            f"{input.dtype}"
         )
     return torch.softmax(input.float(), -1).to(input.dtype)
 
@@ -130,16 +136,17 @@ def custom_softmax(input: torch.Tensor, flavor: int) -> torch.Tensor:
 def ragged_softmax(
     self: torch.Tensor, dim: int, half_to_float: bool, valid_count: torch.Tensor
 ) -> torch.Tensor:
-    """Softmax over the first ``valid_count`` elements of a dimension, one count for each batch; 0 elsewhere.
+    """Return the softmax over the first ``valid_count`` elements of a dimension, and 0 elsewhere.
 
-    ``half_to_float`` makes the result of float16 and bfloat16 float32.
+    ``valid_count`` has one number for each batch element. With ``half_to_float``, the result for float16 and
+    bfloat16 is float32.
     """
-    place = dim % self.dim()
-    position = torch.arange(self.size(place), device=self.device)
-    position = position.reshape([-1 if d == place else 1 for d in range(self.dim())])
+    dimension = dim % self.dim()
+    position = torch.arange(self.size(dimension), device=self.device)
+    position = position.reshape([-1 if d == dimension else 1 for d in range(self.dim())])
     count = valid_count.reshape([-1] + [1] * (self.dim() - 1)) if valid_count.dim() == 1 else valid_count
-    found = _softmax_where(wide(self), position < count, place)
-    return found if half_to_float else found.to(self.dtype)
+    result = _softmax_where(wide(self), position < count, dimension)
+    return result if half_to_float else result.to(self.dtype)
 
 
 def _causal(values: torch.Tensor) -> torch.Tensor:
@@ -149,6 +156,6 @@ def _causal(values: torch.Tensor) -> torch.Tensor:
 
 
 def _softmax_where(values: torch.Tensor, open_: torch.Tensor, dim: int = -1) -> torch.Tensor:
-    """Softmax among the open places; 0 at the others, and in a row that has no open one."""
-    found = torch.softmax(values.masked_fill(~open_, torch.finfo(values.dtype).min), dim)
-    return torch.where(open_, found, torch.zeros_like(found))
+    """Return the softmax over the positions of a mask, and 0 elsewhere (also in rows without a position)."""
+    result = torch.softmax(values.masked_fill(~open_, torch.finfo(values.dtype).min), dim)
+    return torch.where(open_, result, torch.zeros_like(result))

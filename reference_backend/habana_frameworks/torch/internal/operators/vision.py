@@ -1,4 +1,4 @@
-"""Boxes and regions of images: suppression, alignment of regions, deformable convolution."""
+"""Boxes and regions of images: non-maximum suppression, region alignment, deformable convolution."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ import torch
 def suppress(
     boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float, classes: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Indices of boxes (x1, y1, x2, y2) that no better one overlaps by more than a threshold, best first.
+    """Non-maximum suppression: return the indices of the remaining boxes (x1, y1, x2, y2), best first.
 
-    Computed on the host, since which boxes are left decides what comes next. With ``classes``, boxes of
-    different ones do not count as overlapping.
+    A box is removed if a better box overlaps it by more than a threshold. Computed on the host, because each
+    step depends on the boxes that remain. With ``classes``, only boxes of the same class suppress each other.
     """
     order = torch.argsort(scores, descending=True, stable=True).cpu()
     host = boxes.detach().cpu().float()
     kinds = None if classes is None else classes.cpu()
     dead = torch.zeros(order.numel(), dtype=torch.bool)
-    kept = []
+    remaining = []
     for index in order.tolist():
         if not dead[index]:
-            kept.append(index)
+            remaining.append(index)
             over = _overlaps(host[index], host) > iou_threshold
             dead |= over if kinds is None else over & (kinds == kinds[index])
-    return torch.tensor(kept, dtype=torch.int64).to(boxes.device)
+    return torch.tensor(remaining, dtype=torch.int64).to(boxes.device)
 
 
 def habana_nms(
     boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float, score_threshold: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Indices as `suppress` gives them, padded with zeros; their number; and their scores, padded too.
+    """Return indices as `suppress`, padded with zeros; their number; and their scores, padded with zeros.
 
-    Boxes whose score is not above the threshold do not count. An opaque operator, as the next two.
+    Boxes with a score that is not above the threshold are omitted. Opaque operator, like the next two.
     """
     return _padded(boxes, scores, _above(boxes, scores, iou_threshold, score_threshold))
 
@@ -42,25 +42,25 @@ def habana_nms(
 def habana_nms_meta(
     boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float, score_threshold: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Shapes of `habana_nms`."""
-    found, count = _padded_meta(boxes)
-    return found, count, scores.new_empty(boxes.size(0))
+    """Return the shapes of `habana_nms`."""
+    indices, count = _padded_meta(boxes)
+    return indices, count, scores.new_empty(boxes.size(0))
 
 
 def batched_nms_eager(
     boxes: torch.Tensor, scores: torch.Tensor, indexes: torch.Tensor, iou_threshold: float, max_classes: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`suppress` among boxes of the same class only: indices, padded with zeros, and their number."""
+    """`suppress` within each class: return indices, padded with zeros, and their number."""
     if boxes.numel() == 0:
         return indexes.new_zeros(0, dtype=torch.int64), indexes.new_zeros(1, dtype=torch.int64)
-    found, count, _ = _padded(boxes, scores, suppress(boxes, scores, iou_threshold, indexes))
-    return found, count
+    indices, count, _ = _padded(boxes, scores, suppress(boxes, scores, iou_threshold, indexes))
+    return indices, count
 
 
 def batched_nms_eager_meta(
     boxes: torch.Tensor, scores: torch.Tensor, indexes: torch.Tensor, iou_threshold: float, max_classes: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Shapes of `batched_nms_eager`."""
+    """Return the shapes of `batched_nms_eager`."""
     return _padded_meta(boxes)
 
 
@@ -73,7 +73,7 @@ def batched_nms(
     shape_tensor2: torch.Tensor,
     max_classes: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`batched_nms_eager`; the tensors of shapes are those of hardware and not read."""
+    """`batched_nms_eager`; the shape tensors are for hardware and are not used."""
     return batched_nms_eager(boxes, scores, indexes, iou_threshold, max_classes)
 
 
@@ -81,7 +81,7 @@ def batched_nms_meta(
     boxes: torch.Tensor, scores: torch.Tensor, indexes: torch.Tensor, iou_threshold: float,
     shape_tensor1: torch.Tensor, shape_tensor2: torch.Tensor, max_classes: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Shapes of `batched_nms`."""
+    """Return the shapes of `batched_nms`."""
     return _padded_meta(boxes)
 
 
@@ -94,22 +94,22 @@ def roi_align(
     sampling_ratio: int,
     aligned: bool,
 ) -> torch.Tensor:
-    """Means of bilinear samples of regions (He et al., 2017, Mask R-CNN): [regions, channels, height, width].
+    """Return means of bilinear samples of regions (He et al., 2017): [regions, channels, height, width].
 
     Args:
         input: [batch, channels, rows, columns].
-        rois: [regions, 5]: image, x1, y1, x2, y2.
-        spatial_scale: factor of the coordinates of regions.
+        rois: [regions, 5]: image index, x1, y1, x2, y2.
+        spatial_scale: factor of the region coordinates.
         pooled_height: rows of the result.
         pooled_width: columns of the result.
-        sampling_ratio: samples of each cell along a side; 0 or less for as many as pixels, by the region.
-        aligned: whether coordinates are moved by half a pixel, so that pixels are squares.
+        sampling_ratio: samples of each cell along a side; 0 or less means one per pixel, by region size.
+        aligned: shift coordinates by half a pixel, so that they refer to pixel centres.
     """
     if sampling_ratio <= 0 and not input.is_cpu:
-        made: torch.Tensor = torch.ops.hpu.roi_align_by_size(
+        result: torch.Tensor = torch.ops.hpu.roi_align_by_size(
             input, rois, spatial_scale, pooled_height, pooled_width, aligned
         )
-        return made
+        return result
     size = pooled_height, pooled_width
     return _align(input, rois, spatial_scale, size, sampling_ratio, aligned)
 
@@ -122,9 +122,9 @@ def roi_align_by_size(
     pooled_width: int,
     aligned: bool,
 ) -> torch.Tensor:
-    """`roi_align` with as many samples as pixels, by the region.
+    """`roi_align` with one sample per pixel, by region size.
 
-    An opaque operator, since the number of samples depends on values. It has a derivative.
+    Opaque operator, because the number of samples depends on values. It has a derivative.
     """
     return _align(input, rois, spatial_scale, (pooled_height, pooled_width), 0, aligned).contiguous()
 
@@ -137,21 +137,21 @@ def roi_align_by_size_meta(
     pooled_width: int,
     aligned: bool,
 ) -> torch.Tensor:
-    """Shape of `roi_align_by_size`."""
+    """Return the shape of `roi_align_by_size`."""
     return input.new_empty((rois.size(0), input.size(1), pooled_height, pooled_width))
 
 
 def roi_align_by_size_setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    """Keep what the derivative of `roi_align_by_size` needs."""
+    """Save the values that the derivative of `roi_align_by_size` needs."""
     input, rois, scale, _, _, aligned = inputs
     ctx.save_for_backward(rois)
     ctx.about = scale, *input.shape, aligned
 
 
 def roi_align_by_size_derivative(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-    """Gradients of the arguments of `roi_align_by_size`: regions have none."""
-    found = torch.ops.hpu.roi_align_by_size_backward(grad, *ctx.saved_tensors, *ctx.about)
-    return found, None, None, None, None, None
+    """Return the gradients of the arguments of `roi_align_by_size`; regions have none."""
+    gradient = torch.ops.hpu.roi_align_by_size_backward(grad, *ctx.saved_tensors, *ctx.about)
+    return gradient, None, None, None, None, None
 
 
 def roi_align_by_size_backward(
@@ -164,26 +164,26 @@ def roi_align_by_size_backward(
     width: int,
     aligned: bool,
 ) -> torch.Tensor:
-    """Gradient of `roi_align_by_size` with respect to its input, in which cells of regions add up."""
+    """Return the gradient of `roi_align_by_size` for its input; overlapping regions are summed."""
     total = grad.new_zeros((batch_size, height, width, channels))
     cells = grad.movedim(1, -1)[:, :, None, :, None]
     shape, size = (height, width), (grad.size(-2), grad.size(-1))
-    for places, share in _pixels(rois, spatial_scale, shape, size, 0, aligned, grad.dtype):
-        total.index_put_(places, cells * share, accumulate=True)
+    for pixels, share in _pixels(rois, spatial_scale, shape, size, 0, aligned, grad.dtype):
+        total.index_put_(pixels, cells * share, accumulate=True)
     return total.movedim(-1, 1).contiguous()
 
 
 def roi_align_by_size_backward_setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    """Keep what the derivative of `roi_align_by_size_backward` needs."""
+    """Save the values that the derivative of `roi_align_by_size_backward` needs."""
     grad, rois, scale, *_, aligned = inputs
     ctx.save_for_backward(rois)
     ctx.about = scale, grad.size(-2), grad.size(-1), aligned
 
 
 def roi_align_by_size_backward_derivative(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-    """Gradients of the arguments of `roi_align_by_size_backward`, which is linear."""
-    found = torch.ops.hpu.roi_align_by_size(grad, *ctx.saved_tensors, *ctx.about)
-    return found, None, None, None, None, None, None, None
+    """Return the gradients of the arguments of `roi_align_by_size_backward`, which is linear."""
+    gradient = torch.ops.hpu.roi_align_by_size(grad, *ctx.saved_tensors, *ctx.about)
+    return gradient, None, None, None, None, None, None, None
 
 
 def roi_align_by_size_backward_meta(
@@ -196,7 +196,7 @@ def roi_align_by_size_backward_meta(
     width: int,
     aligned: bool,
 ) -> torch.Tensor:
-    """Shape of `roi_align_by_size_backward`."""
+    """Return the shape of `roi_align_by_size_backward`."""
     return grad.new_empty((batch_size, channels, height, width))
 
 
@@ -213,18 +213,18 @@ def roi_align_backward(
     sampling_ratio: int,
     aligned: bool,
 ) -> torch.Tensor:
-    """Gradient of `roi_align` with respect to its input, which it is linear in."""
+    """Return the gradient of `roi_align` with respect to its input, in which it is linear."""
     if sampling_ratio <= 0 and not grad.is_cpu:
         shape = batch_size, channels, height, width
-        made: torch.Tensor = torch.ops.hpu.roi_align_by_size_backward(
+        gradient: torch.Tensor = torch.ops.hpu.roi_align_by_size_backward(
             grad, rois, spatial_scale, *shape, aligned
         )
-        return made
+        return gradient
     with torch.enable_grad():
-        given = torch.zeros((batch_size, channels, height, width), dtype=grad.dtype, device=grad.device)
-        given.requires_grad_()
-        out = roi_align(given, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)
-        return torch.autograd.grad(out, given, grad)[0]
+        image = torch.zeros((batch_size, channels, height, width), dtype=grad.dtype, device=grad.device)
+        image.requires_grad_()
+        out = roi_align(image, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)
+        return torch.autograd.grad(out, image, grad)[0]
 
 
 def roi_align_fwd(
@@ -238,13 +238,13 @@ def roi_align_fwd(
     ss: float,
     aligned: bool,
 ) -> torch.Tensor:
-    """`roi_align` of regions [regions, 4] whose image ``n_rois`` gives; ``mode`` 0 takes means.
+    """`roi_align` of regions [regions, 4] with image indices ``n_rois``; ``mode`` 0 computes means.
 
     Raises:
-        RuntimeError: another mode.
+        RuntimeError: the mode is not 0.
     """
     if mode != 0:
-        raise RuntimeError(f"roi_align_fwd takes means, mode 0, and mode is {mode}")
+        raise RuntimeError(f"roi_align_fwd supports only mode 0 (means), but mode is {mode}")
     return roi_align(inputs, _with_image(rois, n_rois), ss, out_h, out_w, sr, aligned)
 
 
@@ -257,7 +257,7 @@ def roi_align_bwd(
     ss: float,
     aligned: bool,
 ) -> torch.Tensor:
-    """Gradient of `roi_align_fwd`; ``inputs`` is that of its result, ``input_shape`` as its input."""
+    """Return the gradient of `roi_align_fwd` for a gradient ``inputs`` of its result."""
     size = input_shape.shape
     return roi_align_backward(
         inputs, _with_image(rois, n_rois), ss, inputs.size(-2), inputs.size(-1), *size, sr, aligned
@@ -280,23 +280,23 @@ def deform_conv2d(
     offset_groups: int,
     use_mask: bool,
 ) -> torch.Tensor:
-    """Convolution whose samples are moved, and weighted by a mask (Zhu et al., 2018).
+    """Return a convolution whose samples are displaced by offsets and weighted by a mask (Zhu et al., 2018).
 
     Args:
         input: [batch, channels, rows, columns].
         weight: [out, channels / groups, kernel rows, kernel columns].
         offset: [batch, 2 * offset_groups * kernel size, out rows, out columns], row before column.
-        mask: as ``offset``, one number for each sample; not read without ``use_mask``.
+        mask: as ``offset``, one number for each sample; not used without ``use_mask``.
         bias: [out].
-        stride_h: as in a convolution, as what follows.
+        stride_h: as in a convolution.
         stride_w: see ``stride_h``.
         pad_h: see ``stride_h``.
         pad_w: see ``stride_h``.
         dilation_h: see ``stride_h``.
         dilation_w: see ``stride_h``.
-        groups: groups of channels.
-        offset_groups: groups of channels that move alike.
-        use_mask: whether there is a mask.
+        groups: number of channel groups.
+        offset_groups: number of channel groups with separate offsets.
+        use_mask: apply the mask.
     """
     batch, channels, height, width = input.shape
     kernel_h, kernel_w = weight.shape[-2:]
@@ -312,14 +312,14 @@ def deform_conv2d(
     y, x = row + moved[:, :, :, 0], column + moved[:, :, :, 1]
     planes = input.reshape(batch, offset_groups, channels // offset_groups, height * width)
     samples = torch.zeros((), dtype=input.dtype, device=input.device)
-    top, left = torch.floor(y), torch.floor(x)
+    top, left_column = torch.floor(y), torch.floor(x)
     for down in (0, 1):
         for right in (0, 1):
-            r, c = top + down, left + right
+            r, c = top + down, left_column + right
             share = (1 - (y - r).abs()) * (1 - (x - c).abs())
             inside = (r >= 0) & (r < height) & (c >= 0) & (c < width)
-            place = r.clamp(0, height - 1).long() * width + c.clamp(0, width - 1).long()
-            flat = place.reshape(batch, offset_groups, 1, -1).expand(-1, -1, planes.size(2), -1)
+            pixel = r.clamp(0, height - 1).long() * width + c.clamp(0, width - 1).long()
+            flat = pixel.reshape(batch, offset_groups, 1, -1).expand(-1, -1, planes.size(2), -1)
             share = (share * inside).reshape(batch, offset_groups, 1, -1)
             samples = samples + planes.gather(-1, flat) * share
     if use_mask:
@@ -339,19 +339,19 @@ def deform_conv2d_backward(
     bias: torch.Tensor,
     *numbers: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Gradients of `deform_conv2d` with respect to its five tensors; that of an unused mask is zero."""
+    """Return the gradients of `deform_conv2d` with respect to its five tensors; zero for an unused mask."""
     with torch.enable_grad():
-        given = [t.detach().requires_grad_() for t in (input, weight, offset, mask, bias)]
-        out = deform_conv2d(*given, *numbers)
-        found = torch.autograd.grad(out, given, grad, allow_unused=True)
+        leaves = [t.detach().requires_grad_() for t in (input, weight, offset, mask, bias)]
+        out = deform_conv2d(*leaves, *numbers)
+        gradients = torch.autograd.grad(out, leaves, grad, allow_unused=True)
     first, second, third, fourth, fifth = (
-        torch.zeros_like(t) if g is None else g for t, g in zip(given, found, strict=True)
+        torch.zeros_like(t) if g is None else g for t, g in zip(leaves, gradients, strict=True)
     )
     return first, second, third, fourth, fifth
 
 
 def _overlaps(box: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
-    """Intersection over union of a box and each of others."""
+    """Return the intersection over union of a box with each box of a list."""
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
     low, high = torch.maximum(box[:2], boxes[:, :2]), torch.minimum(box[2:], boxes[:, 2:])
     common = (high - low).clamp(min=0).prod(-1)
@@ -361,17 +361,17 @@ def _overlaps(box: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
 def _above(
     boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float, score_threshold: float
 ) -> torch.Tensor:
-    kept = suppress(boxes, scores, iou_threshold)
-    return kept[scores[kept] > score_threshold]
+    indices = suppress(boxes, scores, iou_threshold)
+    return indices[scores[indices] > score_threshold]
 
 
 def _padded(
-    boxes: torch.Tensor, scores: torch.Tensor, kept: torch.Tensor
+    boxes: torch.Tensor, scores: torch.Tensor, indices: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    missing = boxes.size(0) - kept.numel()
-    count = torch.tensor([kept.numel()], dtype=torch.int64, device=boxes.device)
-    found = torch.cat((kept, kept.new_zeros(missing)))
-    return found, count, torch.cat((scores[kept], scores.new_zeros(missing)))
+    missing = boxes.size(0) - indices.numel()
+    count = torch.tensor([indices.numel()], dtype=torch.int64, device=boxes.device)
+    padded = torch.cat((indices, indices.new_zeros(missing)))
+    return padded, count, torch.cat((scores[indices], scores.new_zeros(missing)))
 
 
 def _padded_meta(boxes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -384,8 +384,8 @@ def _align(
     total = torch.zeros((), dtype=input.dtype, device=input.device)
     last = input.movedim(1, -1)
     shape = input.size(-2), input.size(-1)
-    for places, share in _pixels(rois, scale, shape, size, ratio, aligned, input.dtype):
-        total = total + (last[places] * share).sum((2, 4))
+    for pixels, share in _pixels(rois, scale, shape, size, ratio, aligned, input.dtype):
+        total = total + (last[pixels] * share).sum((2, 4))
     return total.movedim(-1, 1)
 
 
@@ -398,10 +398,10 @@ def _pixels(
     aligned: bool,
     dtype: torch.dtype,
 ) -> Iterator[tuple[tuple[torch.Tensor, ...], torch.Tensor]]:
-    """Pixels that regions use, one of four beside each sample at a time, and their shares of the means.
+    """Yield pixels that regions read, one of the four neighbours of each sample at a time, and their weights.
 
-    Image, row and column broadcast to [regions, height, samples, width, samples]; shares have one dimension
-    more, for channels.
+    Image, row and column broadcast to [regions, height, samples, width, samples]; weights have an additional
+    dimension for channels.
     """
     half = 0.5 if aligned else 0.0
     image = rois[:, 0].long().reshape(-1, 1, 1, 1, 1)
@@ -424,7 +424,7 @@ def _with_image(rois: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
 def _samples(
     start: torch.Tensor, length: torch.Tensor, cells: int, ratio: int, pixels: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Coordinates of samples along one side, [regions, cells, samples], and their weights in a mean."""
+    """Return sample coordinates along one side, [regions, cells, samples], and their weights in a mean."""
     bin = length / cells
     if ratio > 0:
         count, most = torch.full_like(length, float(ratio)), ratio
@@ -437,14 +437,14 @@ def _samples(
     cell = torch.arange(cells, device=start.device, dtype=start.dtype).reshape(1, -1, 1)
     at = start.reshape(-1, 1, 1) + cell * bin.reshape(-1, 1, 1) + within
     weight = (number < count.reshape(-1, 1, 1)).to(start.dtype) / safe
-    inside = (at >= -1) & (at <= pixels)  # what lies further outside is zero
+    inside = (at >= -1) & (at <= pixels)  # samples further outside are zero
     return at, weight * inside
 
 
 def _neighbours(
     at: torch.Tensor, weight: torch.Tensor, pixels: int
 ) -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
-    """The two pixels beside each sample, and what each adds to the mean."""
+    """Return the two neighbouring pixels of each sample, and their weights in the mean."""
     at = at.clamp(0, pixels - 1)
     low = at.floor()
     part = at - low

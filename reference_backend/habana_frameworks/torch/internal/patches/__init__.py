@@ -1,1 +1,1 @@
-"""Changes to torch and to other modules, a file for each subject, and the means to apply them."""
+"""Changes to torch and to third-party modules, one file per subject, and the functions that apply them."""

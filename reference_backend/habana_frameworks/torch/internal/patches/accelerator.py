@@ -1,4 +1,4 @@
-"""Answers of `torch.accelerator` about the device."""
+"""Make `torch.accelerator` report the device's count and memory snapshot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def count_devices() -> None:
 
 
 def take_snapshots_of_hpu() -> None:
-    """Make `torch.accelerator.memory._snapshot`, which knows CUDA and XPU, give the device's."""
+    """Make `torch.accelerator.memory._snapshot` (for CUDA and XPU only) return the hpu snapshot."""
     memory = getattr(torch.accelerator, "memory", None)
     if hasattr(memory, "_snapshot"):
         replace(memory, "_snapshot", _of_hpu)

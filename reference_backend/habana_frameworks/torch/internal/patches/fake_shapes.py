@@ -1,8 +1,10 @@
-"""Fake results on hpu with the shapes and strides that the device produces.
+"""Give fake results on hpu the shapes and strides that the device produces.
 
-The device runs the CPU's kernels. For some operators torch derives fake metadata from the device of a fake
-tensor, or from the implementation that would run there, and for hpu the result differs from the CPU's. These
-operators compute their metadata on fake CPU tensors instead.
+The device runs the CPU's kernels. For some operators, torch derives fake metadata from the device of a fake
+tensor
+or from the kernel that would run there. For hpu the result then differs from the CPU's. This module computes
+the
+metadata of these operators on fake CPU tensors.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-#: Their fake implementation depends on the memory format of the implementation that would run.
+#: Operators whose fake implementation depends on the memory format of the kernel that would run.
 _CONVOLUTIONS = (
     "convolution.default",
     "_convolution.default",
@@ -23,12 +25,12 @@ _CONVOLUTIONS = (
     "convolution_backward.default",
 )
 
-#: The order of dimensions in the result of its Meta kernel depends on the type of the device.
+#: Operators whose Meta kernel orders the dimensions of the result by device type.
 _BY_DEVICE = ("nonzero_static.default",)
 
 
 def ask_the_cpu(fake_impls: ModuleType) -> None:
-    """Replace or add implementations in `torch._subclasses.fake_impls`: hpu results become as the CPU's."""
+    """Change `torch._subclasses.fake_impls` so that fake hpu results equal fake CPU results."""
     implementations = fake_impls.op_implementations_dict
     for name in _CONVOLUTIONS:
         operator = _find(name)
@@ -45,7 +47,7 @@ def _find(name: str) -> Any:
 
 
 def _run(fake_mode: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """Default implementation of torch for an operator without one in the table."""
+    """Run an operator as torch does by default if the table has no implementation for it."""
     with fake_mode:
         return operator(*args, **kwargs)
 

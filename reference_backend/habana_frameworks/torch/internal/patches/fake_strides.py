@@ -1,12 +1,16 @@
-"""Strides of fake results on hpu.
+"""Give fake results on hpu the strides of the eager results.
 
-torch has a rule for hpu: fake tensors, and the reference implementations behind them, make the results of
-elementwise, indexing and convolution operators contiguous, because the hardware bridge lays them out so. This
-device runs the CPU's kernels and keeps strides as the CPU does, and compiled code must agree with eager code.
-Eager could follow the rule, at the price of copies and of a table for each release of torch; instead
-`torch._subclasses.fake_impls.is_noncontiguous_supported` and its twin in `torch._refs` answer yes for hpu
-too, and fake convolutions take the strides that the CPU would give (`fake_results`), as soon as those modules
-are imported. No other device is touched.
+torch has a rule for hpu: fake tensors and reference implementations make the results of elementwise, indexing
+and
+convolution operators contiguous, as the hardware bridge does. The reference device runs the CPU's kernels and
+preserves strides like the CPU, and compiled code must agree with eager code. To follow the rule in eager mode
+would
+cost copies and a table for each release of torch. Instead,
+`torch._subclasses.fake_impls.is_noncontiguous_supported` and the function of the same name in `torch._refs`
+are
+patched to return True for hpu, and fake convolutions use the strides of the CPU (`fake_shapes`). The patches
+are
+applied when those modules are imported. Other devices are not affected.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from .wrap_function import replace
 
 
 def lift_rule() -> None:
-    """Let fake results on hpu have the strides of eager ones."""
+    """Make fake results on hpu have the strides of eager results."""
     for name in ("torch._subclasses.fake_impls", "torch._refs"):
         when_imported(name, _lift_contiguity)
     when_imported("torch._subclasses.fake_impls", ask_the_cpu)

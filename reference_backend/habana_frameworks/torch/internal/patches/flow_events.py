@@ -1,7 +1,7 @@
-"""Arrows from operators to the device's rows in Chrome traces, with ``PT_TB_ENABLE_FLOW_EVENTS``.
+"""Add arrows from operators to device rows in Chrome traces if ``PT_TB_ENABLE_FLOW_EVENTS`` is set.
 
-torch draws such arrows from what a driver reports on the host; a device without one has only the number of
-the operator, ``External id``, in both rows. The arrows are added to the file after it is written.
+torch draws these arrows from driver events on the host. A device without a driver has only the number of the
+operator, ``External id``, in both rows. Therefore the arrows are added to the file after it is written.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from torch.autograd import profiler
 
 from .wrap_function import replace
 
-_CATEGORY = "ac2g"  # torch's for arrows from the CPU to a device
+_CATEGORY = "ac2g"  # torch's category of arrows from the CPU to a device
 
 
 def add_flow_events() -> None:
-    """Add arrows to exported traces, if the flag asks for it."""
+    """Add arrows to exported traces if the flag requests them."""
     if bridge_config.value_of("PT_TB_ENABLE_FLOW_EVENTS"):
         replace(profiler.profile, "export_chrome_trace", _with_arrows)
 
@@ -37,19 +37,24 @@ def _with_arrows(original: Callable[..., Any]) -> Callable[..., Any]:
             trace["traceEvents"] += list(arrows(trace["traceEvents"]))
             unfinished.write_text(json.dumps(trace))
             unfinished.replace(path)
-        except (OSError, ValueError, KeyError, TypeError) as error:  # torch may write what is not JSON
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+        ) as error:  # torch may write a file that is not valid JSON
             unfinished.unlink(missing_ok=True)
-            warnings.warn(f"no arrows are in {path}: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"no arrows were added to {path}: {error}", RuntimeWarning, stacklevel=2)
         return result
 
     return export_chrome_trace
 
 
 def arrows(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Make the two ends of an arrow for each row of the device that has an operator.
+    """Yield both ends of an arrow for each device row that belongs to an operator.
 
     Args:
-        events: of a Chrome trace.
+        events: events of a Chrome trace.
     """
     hosts = {
         event["args"]["External id"]: event

@@ -1,4 +1,4 @@
-"""Averages of gradients under FSDP2."""
+"""Average gradients under FSDP2 without NCCL's averaging operator."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from .import_hooks import when_imported
 from .wrap_function import replace
 
-#: The parameter of torch's function by which it sums and divides.
+#: Parameter of torch's function that selects a sum followed by a division.
 _BY_SUM = "force_sum_reduction_for_comms"
 
 
 def average_by_sum() -> None:
-    """Make FSDP2 sum gradients on hpu and divide afterwards, in place of NCCL's averaging operator."""
+    """Make FSDP2 sum gradients on hpu and divide afterwards, instead of using NCCL's averaging operator."""
     when_imported("torch.distributed.fsdp._fully_shard._fsdp_collectives", _sum_and_divide)
 
 
 def _sum_and_divide(module: ModuleType) -> None:
-    # The name is private and newer than some supported releases of torch.
+    # The private function does not exist in older supported releases of torch.
     if hasattr(module, "_get_gradient_divide_factors"):
         replace(module, "_get_gradient_divide_factors", _summing_on_hpu)
 
@@ -29,9 +29,9 @@ def _summing_on_hpu(original: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     def get_gradient_divide_factors(*args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs)
-        if given.arguments.get("device_type") == "hpu" and _BY_SUM in signature.parameters:
-            given.arguments[_BY_SUM] = True
-        return original(*given.args, **given.kwargs)
+        bound = signature.bind(*args, **kwargs)
+        if bound.arguments.get("device_type") == "hpu" and _BY_SUM in signature.parameters:
+            bound.arguments[_BY_SUM] = True
+        return original(*bound.args, **bound.kwargs)
 
     return get_gradient_divide_factors

@@ -1,4 +1,4 @@
-"""The switch for GPU migration."""
+"""Load GPU migration if requested."""
 
 from __future__ import annotations
 

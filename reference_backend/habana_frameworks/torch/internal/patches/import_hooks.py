@@ -1,7 +1,8 @@
-"""Callbacks that run once a module has been imported, without importing it.
+"""Run callbacks after a module has been imported, without importing it.
 
-Patches to modules that ``import torch`` does not load on every version (its references, Dynamo) are applied
-this way, so that loading the device stays cheap.
+Patches use these hooks for modules that ``import torch`` does not always load (`torch._refs`, Dynamo), so
+that
+loading the device stays fast.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ Callback = Callable[[ModuleType], None]
 
 
 def when_imported(name: str, callback: Callback) -> None:
-    """Call `callback(module)` now if the module is imported, otherwise right after its body has run.
+    """Call `callback(module)` now if the module is imported, otherwise immediately after its import.
 
     Args:
         name: full name of the module.
-        callback: gets the module; runs once; an exception in it makes the import fail.
+        callback: receives the module and runs once. If it raises, the import fails.
     """
     module = sys.modules.get(name)
     if module is not None:
@@ -33,7 +34,7 @@ def when_imported(name: str, callback: Callback) -> None:
 
 
 class _WaitingFinder(importlib.abc.MetaPathFinder):
-    """Finds only modules that have callbacks, through the ordinary finders, and wraps their loaders."""
+    """Finds the modules that have callbacks, by means of the other finders, and wraps their loaders."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, list[Callback]] = {}
@@ -55,7 +56,7 @@ class _WaitingFinder(importlib.abc.MetaPathFinder):
 
 
 class _NotifyingLoader(importlib.abc.Loader):
-    """Executes a module with its own loader, puts that loader back, then runs the callbacks."""
+    """Executes a module with its own loader, restores this loader, then runs the callbacks."""
 
     def __init__(self, loader: importlib.abc.Loader) -> None:
         self._loader = loader
@@ -64,7 +65,7 @@ class _NotifyingLoader(importlib.abc.Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        # The module must look as if this loader did not exist (inspect.getsource uses the loader).
+        # The module must look as if this loader did not exist, because inspect.getsource uses the loader.
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader

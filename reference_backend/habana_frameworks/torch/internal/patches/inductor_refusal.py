@@ -1,4 +1,4 @@
-"""A clear error from Inductor, which has no code for hpu."""
+"""Make Inductor, which cannot generate code for hpu, raise a clear error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .wrap_function import replace
 
 
 def refuse_hpu() -> None:
-    """Make Inductor refuse hpu tensors before it compiles."""
+    """Make Inductor reject hpu tensors before it compiles."""
     when_imported("torch._inductor.compile_fx", lambda module: replace(module, "compile_fx", _refusing_hpu))
 
 
@@ -20,7 +20,7 @@ def _refusing_hpu(original: Callable[..., Any]) -> Callable[..., Any]:
     def compile_fx(model_: Any, example_inputs_: Any, *args: Any, **kwargs: Any) -> Any:
         if any(isinstance(value, torch.Tensor) and value.device.type == "hpu" for value in example_inputs_):
             raise RuntimeError(
-                "Inductor does not compile for hpu tensors: use torch.compile(..., backend='hpu_backend')"
+                "Inductor does not compile for hpu tensors. Use torch.compile(..., backend='hpu_backend')."
             )
         return original(model_, example_inputs_, *args, **kwargs)
 

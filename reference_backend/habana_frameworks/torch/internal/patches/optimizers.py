@@ -1,4 +1,4 @@
-"""Lists of the devices on which optimizers use their foreach and fused implementations."""
+"""Add hpu to the devices on which optimizers use their foreach and fused implementations."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from .wrap_function import replace
 
 
 def allow_foreach() -> None:
-    """Add hpu to the lists."""
-    # Other modules have the functions under their own names and would go on with the original ones.
+    """Add hpu to the lists of supported devices."""
+    # Some modules imported the functions by name, so the functions are replaced in each of these modules.
     for holder in ("torch.utils._foreach_utils", "torch.optim.optimizer", "torch.optim.swa_utils"):
         module = importlib.import_module(holder)
         for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):

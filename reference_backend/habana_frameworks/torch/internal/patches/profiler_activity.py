@@ -1,9 +1,11 @@
-"""The choice between torch's ``ProfilerActivity`` and one of the device's own.
+"""Choose between torch's ``ProfilerActivity`` and the enumeration of the public bridge.
 
 The public bridge replaces ``torch.profiler.ProfilerActivity`` by an enumeration with the members CPU, CUDA
-and HPU. lightning's profiler insists on that: it refuses activities of torch's own class. Other programs test
-``isinstance(activity, torch._C._profiler.ProfilerActivity)``, which the replacement fails. torch 2.13 has HPU
-in its own class, so that stays by default; ``HPU_REFERENCE_PROFILER_ACTIVITY=replaced`` is the bridge's way.
+and HPU.
+lightning's profiler requires the replacement: it rejects activities of torch's own class. Other programs test
+``isinstance(activity, torch._C._profiler.ProfilerActivity)``, which is False for the replacement. torch 2.13
+has HPU
+in its own class, which is the default. ``HPU_REFERENCE_PROFILER_ACTIVITY=replaced`` selects the replacement.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _VARIABLE = "HPU_REFERENCE_PROFILER_ACTIVITY"
 
 
 class ProfilerActivity(enum.Enum):
-    """Activities that a profile covers, as the public bridge has them."""
+    """Activities of a profiler, with the members of the public bridge."""
 
     CPU = 1
     CUDA = 2
@@ -32,10 +34,11 @@ class ProfilerActivity(enum.Enum):
 
 
 class DebugActivity(enum.Enum):
-    """Calls of the bridge's own layers, which the real one adds to a profile.
+    """Calls of the bridge's own layers, which the real bridge adds to a profile.
 
-    The reference device has no layer beneath its kernels: `torch.profiler.profile` accepts them, and its rows
-    are the same without. No public document lists the members; these are the simulator's own.
+    The reference device has no layers below its kernels: `torch.profiler.profile` accepts these activities
+    and
+    ignores them. The members of the real class are not public, so the simulator defines its own.
     """
 
     SYNAPSE_FUNCTION_CALLS = 1
@@ -43,14 +46,14 @@ class DebugActivity(enum.Enum):
 
 
 def choose() -> None:
-    """Replace torch's class if the environment asks for it.
+    """Replace torch's class if the environment requests it.
 
     Raises:
         ValueError: the variable is neither ``native`` nor ``replaced``.
     """
     choice = os.environ.get(_VARIABLE, "") or "native"
     if choice not in ("native", "replaced"):
-        raise ValueError(f"{_VARIABLE}={choice!r} is no choice: use native or replaced")
+        raise ValueError(f"{_VARIABLE}={choice!r} is not supported. Use native or replaced.")
     if choice == "native":
         return
     torch.profiler.ProfilerActivity = ProfilerActivity  # type: ignore[misc]
@@ -63,16 +66,19 @@ def _native(activities: Iterable[Any] | None) -> list[Any] | None:
     if activities is None:
         return None
     activities = list(activities)
-    own = [one for one in activities if isinstance(one, ProfilerActivity)]
-    others = [one for one in activities if not isinstance(one, ProfilerActivity)]
-    if lacking := [one.name for one in own if one.name not in Native.__members__]:
+    own = [activity for activity in activities if isinstance(activity, ProfilerActivity)]
+    native_activities = [activity for activity in activities if not isinstance(activity, ProfilerActivity)]
+    if lacking := [activity.name for activity in own if activity.name not in Native.__members__]:
         warnings.warn(
-            f"torch {torch.__version__} has no activity {' and '.join(lacking)}: the profile has only the "
-            "rows of the others; torch 2.13 has HPU",
+            f"torch {torch.__version__} does not have the activity {' and '.join(lacking)}, so the profile "
+            "does not contain "
+            "its rows. torch 2.13 has the activity HPU.",
             stacklevel=4,
         )
-    native = others + [getattr(Native, one.name) for one in own if one.name in Native.__members__]
-    # Without any torch would take all that it supports.
+    native = native_activities + [
+        getattr(Native, activity.name) for activity in own if activity.name in Native.__members__
+    ]
+    # Without any activity, torch would record all activities that it supports.
     return native or [Native.CPU]
 
 
@@ -85,7 +91,7 @@ def _taking_both(original: Callable[..., None]) -> Callable[..., None]:
 
 def _giving_own(original: Callable[[], Iterable[Any]]) -> Callable[[], Iterable[Any]]:
     def supported_activities() -> set[Any]:
-        names = {one.name for one in original()}
-        return {one for one in ProfilerActivity if one.name in names}
+        names = {activity.name for activity in original()}
+        return {activity for activity in ProfilerActivity if activity.name in names}
 
     return supported_activities

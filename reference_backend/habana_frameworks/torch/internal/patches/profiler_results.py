@@ -1,8 +1,10 @@
-"""The device's rows in what `torch.profiler` makes of a profile.
+"""Complete the device's data in the results of `torch.profiler`.
 
-torch 2.13 has the device in its collector, but leaves it out in four places of its Python: an operator gets
-neither its kernels nor the device memory that it took; memory taken outside of operators has no size; and the
-table adds up no time of the device, and fails on that.
+The collector of torch 2.13 supports the device, but four places of torch's Python code do not. An operator
+gets
+neither its kernels nor the device memory that it allocated. Memory allocated outside of operators has no
+size. The
+table does not sum device time, and raises an error.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _log = logging.getLogger("habana_frameworks.torch.profiler")
 
 
 def count_the_device() -> None:
-    """Make `torch.profiler` attribute the device's rows and memory as it does those of other devices."""
+    """Make `torch.profiler` attribute the device's rows and memory to operators."""
     replace(profiler.profile, "_parse_kineto_results", _with_the_device)
     replace(profiler_util, "_build_table", _summing_the_device)
     replace(profiler.profile, "_start_trace", _counted)
@@ -50,7 +52,7 @@ def _add_kernels(events: Sequence[Any], result: Any) -> None:
         event.id: event for event in events if event.device_type == DeviceType.CPU and not event.is_async
     }
     if any(event.kernels for event in hosts.values()):
-        return  # a torch that does it
+        return  # this release of torch adds the kernels itself
     for row in result.events():
         host = hosts.get(row.linked_correlation_id()) if row.device_type() == DeviceType.HPU else None
         if host is not None:
@@ -65,7 +67,7 @@ def _add_memory(events: Sequence[Any], result: Any) -> None:
         if event.name() == _MEMORY and event.device_type() == DeviceType.HPU
     )
     if not records or any(event.device_memory_usage for event in events):
-        return  # none, or a torch that does it
+        return  # no records exist, or this release of torch adds the memory itself
     times = [time for time, _ in records]
     for event in events:
         if event.device_type != DeviceType.CPU:
@@ -85,7 +87,7 @@ def _summing_the_device(original: Callable[..., str]) -> Callable[..., str]:
         rows = [event for event in events if event.device_type == DeviceType.HPU]
         try:
             for row in rows:
-                row.device_type = DeviceType.PrivateUse1  # a device that the table knows
+                row.device_type = DeviceType.PrivateUse1  # a device type that the table supports
             return original(events, *args, **kwargs)
         finally:
             for row in rows:
@@ -94,7 +96,7 @@ def _summing_the_device(original: Callable[..., str]) -> Callable[..., str]:
     return _build_table
 
 
-# The device reports memory only while a profiler asks for it.
+# The device reports memory only while a profiler requests it.
 def _counted(original: Callable[..., None]) -> Callable[..., None]:
     def _start_trace(self: Any) -> None:
         if self.profile_memory and not getattr(self, "_counted_by_hpu", False):
@@ -124,12 +126,15 @@ def _with_or_without_the_device(original: Callable[..., None]) -> Callable[..., 
         if use_device == "hpu" and os.environ.get("HABANA_PROFILE") == "0":
             if not use_cpu:
                 raise RuntimeError(
-                    "HABANA_PROFILE=0 switches the profile of hpu off: unset it, or profile the CPU as well"
+                    "HABANA_PROFILE=0 disables the profile of hpu. Unset the variable, or profile the CPU as "
+                    "well."
                 )
-            _log.error("HABANA_PROFILE=0: the profile of the hpu device is off, and shows the host alone")
+            _log.error("HABANA_PROFILE=0 disables the profile of the hpu device; only the host is recorded")
             use_device = None
         if use_device == "hpu" and not args:
-            kwargs["use_kineto"] = True  # the only collector that has the device; torch's default is another
+            kwargs["use_kineto"] = (
+                True  # the only collector that supports the device; it is not torch's default
+            )
         original(self, *args, use_device=use_device, use_cpu=use_cpu, **kwargs)
 
     return init
@@ -139,7 +144,7 @@ def _taking_debug_activities(original: Callable[..., None]) -> Callable[..., Non
     def init(self: Any, *args: Any, debug_activities: Sequence[Any] | None = None, **kwargs: Any) -> None:
         for activity in debug_activities or ():
             if not isinstance(activity, DebugActivity):
-                raise TypeError(f"debug_activities holds {activity!r}: use members of DebugActivity")
+                raise TypeError(f"debug_activities contains {activity!r}. Use members of DebugActivity.")
         original(self, *args, **kwargs)
 
     return init

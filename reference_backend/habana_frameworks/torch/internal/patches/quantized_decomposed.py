@@ -1,8 +1,10 @@
-"""Lets torch's ``quantized_decomposed`` operators round to 8-bit floats as the device does.
+"""Make torch's ``quantized_decomposed`` operators round to 8-bit floats like the device.
 
-torch's own kernels round to integers first, whatever the dtype is, which loses most digits of a number below
-16, and turn no 8-bit floats back by channels. On hpu the quotient is rounded once, to the float. Integers are
-torch's.
+torch's kernels round to integers first, for every dtype. This loses most digits of numbers below 16. They
+also do
+not dequantize 8-bit floats per channel. On hpu the quotient is rounded once, to the 8-bit float. For integer
+dtypes
+torch's kernels are used.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import torch
 
 from .import_hooks import when_imported
 
-#: As in `internal.operators.formats`, which needs the core; this is imported before the core is looked at.
+#: Same as in `internal.operators.low_precision_rounding`, which needs the core. This module is imported
+#: before the core is loaded.
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 _FUNCTIONS = {
@@ -29,7 +32,7 @@ _library: torch.library.Library | None = None
 
 
 def install() -> None:
-    """Register kernels for hpu when torch has defined the operators."""
+    """Register hpu kernels as soon as torch has defined the operators."""
     when_imported("torch.ao.quantization.fx._decomposed", _register)
 
 
@@ -98,7 +101,7 @@ def _back_by_channels(original: Callable[..., torch.Tensor]) -> Callable[..., to
 
 
 def _along(input: torch.Tensor, axis: int) -> list[int]:
-    """Sizes by which one value for each place of an axis broadcasts."""
+    """Return the sizes by which one value per index of an axis broadcasts."""
     sizes = [1] * input.dim()
     sizes[axis] = -1
     return sizes

@@ -1,8 +1,9 @@
-"""Seeds and generator states: `torch.manual_seed`, `torch.seed` and `torch.random.fork_rng` include hpu.
+"""Make `torch.manual_seed`, `torch.seed` and `torch.random.fork_rng` include hpu.
 
-Seeding goes through the hook that torch calls for devices it does not know
-(`torch.random._seed_custom_device`), so that `torch.manual_seed` and `torch.seed` stay the functions that
-Dynamo and others recognise by identity, and that names imported earlier seed hpu too.
+Seeding uses the hook that torch calls for out-of-tree devices (`torch.random._seed_custom_device`). Therefore
+`torch.manual_seed` and `torch.seed` stay the same objects, which Dynamo recognises by identity, and
+references
+imported earlier seed hpu too.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ def seed_hpu() -> None:
 
 
 def fork_hpu_rng() -> None:
-    """Make `torch.random.fork_rng` save the generator of hpu by default."""
+    """Make `torch.random.fork_rng` save the state of the hpu generator by default."""
     replace(torch.random, "fork_rng", _forking_hpu)
 
 
 def _seeding_hpu(original: Callable[[int], None]) -> Callable[[int], None]:
     def seed_custom_device(seed: int) -> None:
         original(seed)
-        # Workers of a data loader seed torch too; they have no device to seed.
+        # Workers of a data loader also seed torch, but they cannot use the device.
         if not torch.hpu._is_in_bad_fork():
             torch.hpu.manual_seed_all(seed)
 

@@ -1,4 +1,4 @@
-"""Settings of the whole process that kernels read when they run: queued work keeps those of its issue."""
+"""Wait for pending work before process-wide settings change, because kernels read them when they run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from .wrap_function import replace
 
-#: Functions of `torch._C` by which torch changes them.
+#: Functions of `torch._C` that change the settings.
 SETTERS = (
     "_set_default_dtype",
     "_set_deterministic_algorithms",
@@ -21,7 +21,7 @@ SETTERS = (
 
 
 def finish_work_before_changes() -> None:
-    """Make the setters wait for queued and recorded work, which may read the setting when it runs."""
+    """Make the setters wait for queued and recorded work, which must run with the old setting."""
     for name in SETTERS:
         if hasattr(torch._C, name):
             replace(torch._C, name, _waiting)

@@ -1,4 +1,4 @@
-"""Legacy constructors and storage methods that torch knows for its own devices only."""
+"""Legacy constructors and storage methods that torch supports for its own devices only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def construct_sparse() -> None:
 
 
 def swap_bytes_on_the_host() -> None:
-    """Make ``UntypedStorage.byteswap`` copy a storage of hpu to the host and back."""
+    """Make ``UntypedStorage.byteswap`` copy an hpu storage to the host and back."""
     replace(torch.UntypedStorage, "byteswap", _swapping_on_the_host)
 
 

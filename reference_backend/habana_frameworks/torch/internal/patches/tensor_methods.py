@@ -1,4 +1,4 @@
-"""Methods that move tensors, modules and packed sequences to hpu: ``x.hpu()``, ``x.is_hpu``."""
+"""Add ``hpu()`` and ``is_hpu`` to tensors, modules and packed sequences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.overrides import handle_torch_function, has_torch_function_unary
 
 
 def add_methods() -> None:
-    """Add ``hpu`` and ``is_hpu`` to the classes of torch that have none."""
+    """Add ``hpu`` and ``is_hpu`` to torch's classes that do not have them."""
     for owner, name, value in (
         (torch.Tensor, "hpu", _tensor_hpu),
         (torch.Tensor, "is_hpu", property(_is_hpu)),
@@ -18,7 +18,7 @@ def add_methods() -> None:
         (PackedSequence, "hpu", _packed_sequence_hpu),
         (PackedSequence, "is_hpu", property(_packed_sequence_is_hpu)),
     ):
-        # A fork-like build, or a later torch, may bring its own.
+        # A fork-like build or a later release of torch may define them itself.
         if not hasattr(owner, name):
             setattr(owner, name, value)
 
@@ -29,12 +29,12 @@ def _tensor_hpu(
     non_blocking: bool = False,
     memory_format: torch.memory_format = torch.preserve_format,
 ) -> torch.Tensor:
-    """Copy of the tensor on hpu, or the tensor itself if it is there already.
+    """Return a copy of the tensor on hpu, or the tensor itself if it is already on hpu.
 
     Args:
-        device: an hpu device or an index, by default the current one.
-        non_blocking: do not wait for the copy, if the source is pinned.
-        memory_format: layout of the copy.
+        device: an hpu device or an index; by default the current device.
+        non_blocking: do not wait for the copy if the source is pinned.
+        memory_format: memory format of the copy.
 
     Raises:
         ValueError: `device` is not an hpu device.
@@ -48,7 +48,7 @@ def _tensor_hpu(
 
 
 def _is_hpu(self: torch.Tensor) -> bool:
-    """True if the tensor is on hpu."""
+    """Return whether the tensor is on hpu."""
     return self.device.type == "hpu"
 
 
@@ -60,11 +60,11 @@ def _module_hpu(self: torch.nn.Module, device: Any = None) -> torch.nn.Module:
 def _packed_sequence_hpu(
     self: PackedSequence, device: Any = None, non_blocking: bool = False
 ) -> PackedSequence:
-    """Copy of the sequence on hpu, or the sequence itself if it is there already."""
+    """Return a copy of the sequence on hpu, or the sequence itself if it is already on hpu."""
     index = torch.hpu._utils._get_device_index(device, optional=True)
     return self.to(torch.device("hpu", index), non_blocking=non_blocking)
 
 
 def _packed_sequence_is_hpu(self: PackedSequence) -> bool:
-    """True if the data of the sequence is on hpu."""
+    """Return whether the data of the sequence is on hpu."""
     return self.data.device.type == "hpu"

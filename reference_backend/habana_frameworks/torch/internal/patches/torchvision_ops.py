@@ -1,9 +1,12 @@
-"""Makes the public torchvision wheel importable next to a CPU build of torch, with its operators on hpu.
+"""Make the public torchvision wheel importable next to a CPU build of torch, with its operators on hpu.
 
-The wheel on the public index is a CUDA build, whose compiled operators do not load there; its import then
-fails because operator schemas are missing. With the schemas its models, transforms and datasets work. Of the
-operators, those of the contract have functions here: `nms` for tensors of the device, `roi_align` and
-`deform_conv2d` for all. Calling another is an error that names it.
+The public wheel is a CUDA build. Its compiled operators do not load with a CPU build of torch, so its import
+fails
+because operator schemas are missing. This module defines the schemas; models, transforms and datasets then
+work.
+Only the operators of the contract have kernels here: `nms` for hpu tensors, `roi_align` and `deform_conv2d`
+for all
+devices. Calling any other operator raises an error that names the operator.
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ _library: torch.library.Library | None = None
 
 
 def install() -> None:
-    """Define the operators after torchvision has failed to load its own."""
+    """Define the operators after torchvision has failed to load its own operators."""
     when_imported("torchvision.extension", _define_missing)
 
 
@@ -63,7 +66,8 @@ def _define_missing(extension: ModuleType) -> None:
         _library.define(name + _SCHEMAS[name])
         if name in _KERNELS:
             _library.impl(name, *_KERNELS[name])
-    # Functions call this first; an operator that is missing is then an error that names it.
+    # torchvision's functions call `_assert_has_ops` first. After this change, a missing operator raises its
+    # own error.
     extension._assert_has_ops = lambda: None  # type: ignore[attr-defined]
 
 

@@ -1,4 +1,4 @@
-"""Replacing a function of a module or class by a wrapper of it."""
+"""Replace a function of a module or class by a wrapper."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 def replace(
     owner: ModuleType | type, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> None:
-    """Replace ``owner.name`` by ``make(original)``, which keeps the original's name, docstring and signature.
+    """Replace ``owner.name`` by ``make(original)``, with the original's name, docstring and signature.
 
     Args:
         owner: module or class that has the function.
-        name: name of the function there.
-        make: gets the original and returns the replacement.
+        name: name of the function in `owner`.
+        make: receives the original and returns the replacement.
 
     Raises:
-        AttributeError: `owner` has no such function.
+        AttributeError: `owner` does not have the function.
     """
     original = getattr(owner, name)
     setattr(owner, name, functools.wraps(original)(make(original)))

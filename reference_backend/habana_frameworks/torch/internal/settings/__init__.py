@@ -1,1 +1,1 @@
-"""Environment variables of the device: parsing them, the flags in effect, the mode, the node's modules."""
+"""Environment variables of the device: parser, flags with their values, lazy mode, modules of the node."""

@@ -1,8 +1,9 @@
-"""Values of the environment flags: ``get_<flag>()``, and ``set_<flag>(value)`` for those that may change.
+"""Access to the environment flags: ``get_<flag>()``, and ``set_<flag>(value)`` for settable flags.
 
-The functions are generated from `flag_table.FLAGS`; their names are the flags in lower case, for example
-``get_pt_hpu_lazy_mode()``. A flag is read from the environment at its first use and kept: later changes of
-``os.environ`` have no effect, setters do.
+The functions are generated from `flag_table.FLAGS`. Their names contain the flag in lower case, for example
+``get_pt_hpu_lazy_mode()``. The first use of a flag reads the environment and stores the value: later changes
+of
+``os.environ`` have no effect, and setters do.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from .environment import Value, parse, read
 from .flag_table import FLAGS, OBEYED
 
-#: The path by which programs know this module.
+#: The public import path of this module.
 _PUBLIC_NAME = "habana_frameworks.torch.internal.bridge_config"
 
 _values: dict[str, Value] = {}
@@ -22,11 +23,11 @@ _listeners: dict[str, Callable[[Any], None]] = {}
 
 
 def value_of(name: str) -> Value:
-    """Value of the flag `name` (upper case), from the environment at first use.
+    """Return the value of the flag `name` (upper case). The first call reads the environment.
 
     Raises:
-        KeyError: there is no such flag.
-        ValueError: the variable has a text that the flag's kind does not accept.
+        KeyError: the flag does not exist.
+        ValueError: the text of the variable is not of the flag's kind.
     """
     if name not in _values:
         flag = FLAGS[name]
@@ -35,21 +36,21 @@ def value_of(name: str) -> Value:
 
 
 def check_environment() -> None:
-    """Read every flag once, so that a bad value is an error at import and not later.
+    """Read every flag once, so that an invalid value raises at import and not later.
 
     Raises:
-        ValueError: a variable has a text that its kind does not accept.
+        ValueError: the text of a variable is not of the flag's kind.
     """
     for name in FLAGS:
         value_of(name)
 
 
 def assign(name: str, value: Any) -> None:
-    """Set the flag `name`, settable or not; for functions of the package that manage a flag's state.
+    """Set the flag `name`, even if it is not settable by users. For internal code that owns a flag's state.
 
     Raises:
-        KeyError: there is no such flag.
-        ValueError: the flag's kind does not accept the value.
+        KeyError: the flag does not exist.
+        ValueError: the value is not of the flag's kind.
     """
     _values[name] = parse(name, FLAGS[name].kind, str(value))
     if name in _listeners:
@@ -57,7 +58,7 @@ def assign(name: str, value: Any) -> None:
 
 
 def follow(name: str, listener: Callable[[Any], None]) -> None:
-    """Call `listener` with the value of the flag `name` now, and whenever it is set."""
+    """Call `listener` with the current value of the flag `name`, and again at each change."""
     _listeners[name] = listener
     listener(value_of(name))
 
@@ -68,11 +69,11 @@ def env_setting(name: str, value: Any) -> Iterator[None]:
 
     Args:
         name: the flag, in upper or lower case.
-        value: a value that its kind accepts.
+        value: a value of the flag's kind.
 
     Raises:
-        AttributeError: there is no such flag, or it cannot be set.
-        ValueError: the value is not accepted.
+        AttributeError: the flag does not exist, or it is not settable.
+        ValueError: the value is not of the flag's kind.
     """
     getter, setter = _function("get_" + name.lower()), _function("set_" + name.lower())
     before = getter()
@@ -88,7 +89,7 @@ def _function(name: str) -> Callable[..., Any]:
     flag_name = flag_name.upper()
     if action not in ("get", "set") or flag_name not in FLAGS:
         raise AttributeError(
-            f"module {_PUBLIC_NAME!r} has no attribute {name!r}: the flags with an effect are "
+            f"module {_PUBLIC_NAME!r} has no attribute {name!r}. The flags with an effect are "
             f"{', '.join(sorted(OBEYED))}"
         )
     if action == "get":
@@ -99,7 +100,8 @@ def _function(name: str) -> Callable[..., Any]:
     else:
         if not FLAGS[flag_name].settable:
             raise AttributeError(
-                f"{flag_name} is fixed for the process and has no setter: set the variable before the start"
+                f"{flag_name} is fixed for the process and has no setter. Set the variable before the "
+                "process starts."
             )
 
         def function(value: Any) -> None:  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Environment variables: one parser for each kind of flag, and one form of error."""
+"""Parse environment variables: one parser for each kind of flag, with uniform error messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 Value = bool | int | str
 
 _BOOL_WORDS = {"1": True, "true": True, "0": False, "false": False}
-#: What options of the compile backend take as well.
+#: Also accepted by options of the compile backend.
 _SWITCH_WORDS = _BOOL_WORDS | {
     "on": True, "yes": True, "y": True, "t": True, "off": False, "no": False, "n": False, "f": False,
 }  # fmt: skip
@@ -19,45 +19,52 @@ _INT_RANGES = {
 
 
 def parse(name: str, kind: str, text: str) -> Value:
-    """Convert the text of a variable to a value.
+    """Convert the text of a variable to a value of the given kind.
 
     Args:
-        name: the variable, for the message.
-        kind: ``bool`` (true, false, 1, 0 in any case), ``switch`` (also on, off, yes, no, y, n, t, f),
-            ``u32``, ``u64``, ``i64`` (decimal or ``0x``
-            hexadecimal) or ``str`` (taken as it is).
+        name: name of the variable, for the error message.
+        kind: one of
+
+            * ``bool``: true, false, 1 or 0, in any case
+            * ``switch``: also on, off, yes, no, y, n, t, f
+            * ``u32``, ``u64``, ``i64``: decimal or ``0x`` hexadecimal
+            * ``str``: any text, unchanged
         text: the text of the variable.
 
     Raises:
-        ValueError: the text is not of that kind; the message has the variable, the text and the accepted
+        ValueError: the text is not of this kind. The message contains the variable, the text and the accepted
             values.
     """
     if kind == "str":
         return text
-    word = text.strip().lower()
+    lowered = text.strip().lower()
     if kind == "bool":
-        if word in _BOOL_WORDS:
-            return _BOOL_WORDS[word]
-        raise ValueError(f"{name}={text!r} is not a truth value: use true, false, 1 or 0")
+        if lowered in _BOOL_WORDS:
+            return _BOOL_WORDS[lowered]
+        raise ValueError(f"{name}={text!r} is not a truth value. Use true, false, 1 or 0.")
     if kind == "switch":
-        if word in _SWITCH_WORDS:
-            return _SWITCH_WORDS[word]
-        raise ValueError(f"{name}={text!r} is not a switch: use one of {', '.join(_SWITCH_WORDS)}")
+        if lowered in _SWITCH_WORDS:
+            return _SWITCH_WORDS[lowered]
+        raise ValueError(f"{name}={text!r} is not a switch. Use one of {', '.join(_SWITCH_WORDS)}.")
     lowest, highest = _INT_RANGES[kind]
     try:
-        number = int(word, 16 if word.lstrip("+-").startswith("0x") else 10)
+        number = int(lowered, 16 if lowered.lstrip("+-").startswith("0x") else 10)
     except ValueError:
         number = None
     if number is None or not lowest <= number <= highest:
         raise ValueError(
-            f"{name}={text!r} is not an accepted integer: use a decimal or 0x hexadecimal number "
-            f"from {lowest} to {highest}"
+            f"{name}={text!r} is not an accepted integer. Use a decimal or 0x hexadecimal number "
+            f"from {lowest} to {highest}."
         )
     return number
 
 
 def read(name: str, kind: str, default: Value) -> Value:
-    """Value of an environment variable, or `default` if it is unset or empty. Errors as in `parse`."""
+    """Return the value of an environment variable, or `default` if it is unset or empty.
+
+    Raises:
+        ValueError: as in `parse`.
+    """
     text = os.environ.get(name)
     if text is None or (kind != "str" and not text.strip()):
         return default

@@ -1,6 +1,6 @@
-"""The page of the documentation about the environment flags.
+"""Generate ``docs/flags.md``, the documentation of the environment flags.
 
-``python -m habana_frameworks.torch.internal.settings.flag_page > docs/flags.md`` writes it.
+To write the file, run ``python -m habana_frameworks.torch.internal.settings.flag_page > docs/flags.md``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ def page() -> Iterator[str]:
     yield "# Environment flags"
     yield ""
     yield (
-        f"The device knows {len(FLAGS)} flags. Each is read once, checked, and shown by "
-        "`habana_frameworks.torch.internal.bridge_config.get_<flag>()`; a text that its kind does not accept "
-        f"is an error at import. {len(OBEYED)} of them change something on this device; all others are "
-        "accepted, so that scripts that set them run."
+        f"The device accepts {len(FLAGS)} flags. Each flag is read once and checked: a text that is not of "
+        "the "
+        "flag's kind is an error at import. `habana_frameworks.torch.internal.bridge_config.get_<flag>()` "
+        "returns "
+        f"the value. {len(OBEYED)} flags have an effect on this device. All others are accepted so that "
+        "scripts "
+        "that set them run."
     )
     yield ""
     yield "## Flags with an effect"
@@ -32,7 +35,7 @@ def page() -> Iterator[str]:
     yield "## Flags without an effect"
     yield ""
     yield (
-        "Those without a reason are about the inside of a graph compiler, driver or allocator that this "
+        "Flags without a reason configure internals of a graph compiler, driver or allocator that this "
         "device does not have."
     )
     yield ""

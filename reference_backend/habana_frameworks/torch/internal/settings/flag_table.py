@@ -1,7 +1,9 @@
-"""The environment flags of the public contract, as data.
+"""Table of the environment flags of the public contract.
 
-Names, types and defaults are those of the contract. `OBEYED` has the flags that change something here; all
-others, in `flags_without_effect.txt`, are accepted, checked and shown, so that scripts that set them run.
+Names, types and defaults are from the contract. `OBEYED` lists the flags with an effect on this device. All
+other
+flags are in `flags_without_effect.txt`: they are accepted, checked and returned by `bridge_config`, so that
+scripts that set them run.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ class Flag(NamedTuple):
     Attributes:
         kind: ``bool``, ``switch``, ``u32``, ``u64``, ``i64`` or ``str`` (see `environment.parse`).
         default: value if the variable is unset.
-        settable: `bridge_config` has a setter; the other flags are fixed once the process has read them.
-        effect: the effect of the flag, in words; empty if it has none.
-        why: why the flag has no effect, if a program might expect one.
+        settable: `bridge_config` has a setter. Other flags are fixed after the first read.
+        effect: description of the effect; empty if the flag has no effect.
+        why: the reason why the flag has no effect, if a program might expect an effect.
     """
 
     kind: str
@@ -51,69 +53,93 @@ OBEYED: dict[str, Flag] = {
     "PT_HPU_GRAPH_DUMP_MODE": Flag("str", "", True, "which graphs utils.debug.graph_dumps writes"),
     "PT_HPU_DUMP_IR_DOT_GRAPH": Flag("bool", False, False, "write captured and lazy graphs as DOT"),
     "PT_HPU_ENABLE_CACHE_METRICS": Flag("bool", False, False, "register the metric recipe_cache at import"),
-    "PT_HPU_EAGER_PIPELINE_ENABLE": Flag("bool", True, False, "false: nothing runs behind the host"),
+    "PT_HPU_EAGER_PIPELINE_ENABLE": Flag("bool", True, False, "false: the host waits for each operator"),
     "PT_HPU_ENABLE_EXECUTION_THREAD": Flag(
-        "bool", True, False, "false: the thread that ends a graph waits until it has run"
+        "bool", True, False, "false: the thread that ends a lazy graph waits until the graph has run"
     ),
-    "PT_HPU_MAX_ACCUM_SIZE": Flag("u64", 2**64 - 1, False, "operators after which a lazy graph is launched"),
+    "PT_HPU_MAX_ACCUM_SIZE": Flag(
+        "u64", 2**64 - 1, False, "number of operators after which a lazy graph is launched"
+    ),
     "PT_HPU_MAX_COMPOUND_OP_SIZE": Flag(
-        "i64", 2**63 - 1, False, "operators after which a lazy graph is launched"
+        "i64", 2**63 - 1, False, "number of operators after which a lazy graph is launched"
     ),
-    "PT_HPU_MAX_COMPOUND_OP_SYNC": Flag("bool", False, False, "true: and the host waits for it"),
-    "PT_HPU_PGM_ENABLE_CACHE": Flag("bool", True, False, "false: each lazy graph is compiled anew"),
+    "PT_HPU_MAX_COMPOUND_OP_SYNC": Flag(
+        "bool", False, False, "true: the host waits for a graph launched at PT_HPU_MAX_COMPOUND_OP_SIZE"
+    ),
+    "PT_HPU_PGM_ENABLE_CACHE": Flag(
+        "bool", True, False, "false: each lazy graph is compiled again at each launch"
+    ),
     "PT_HPU_GPU_MIGRATION": Flag("bool", False, False, "map torch.cuda to hpu, see gpu_migration"),
     "PT_HPU_STOCHASTIC_ROUNDING_MODE": Flag(
-        "u32", 1, False, "1: stochastic rounding to fp8 makes magnitudes below half of the smallest one zero"
+        "u32",
+        1,
+        False,
+        "1: stochastic rounding to fp8 rounds magnitudes below half of the smallest subnormal to zero",
     ),
     "PT_ENABLE_COMM_GROUP_CACHE": Flag(
-        "bool", True, False, "new_group with the same ranks returns one group"
+        "bool", True, False, "new_group with the same ranks returns the same group"
     ),
     "PT_HPU_ENABLE_LAZY_COLLECTIVES": Flag("bool", False, False, "collectives are recorded in graphs"),
     "PT_HPU_EMULATE_DISTRIBUTED": Flag(
-        "bool", False, False, "a rank runs without its peers: collectives copy what it has to itself"
+        "bool", False, False, "a rank runs without its peers: collectives use copies of its own data"
     ),
     "PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK": Flag(
-        "bool", False, False, "the same, and the process is rank 0 of WORLD_SIZE whatever RANK says"
+        "bool",
+        False,
+        False,
+        "as PT_HPU_EMULATE_DISTRIBUTED, and the process is rank 0 of WORLD_SIZE regardless of RANK",
     ),
-    "PT_HPU_ENABLE_SFG": Flag("switch", False, False, "start of the option enable_sfg of hpu_backend"),
+    "PT_HPU_ENABLE_SFG": Flag(
+        "switch", False, False, "initial value of the option enable_sfg of hpu_backend"
+    ),
     "PT_ENABLE_INT64_SUPPORT": Flag(
-        "bool", False, True, "with a profile of hardware: int64 has 64 bits, not 32"
+        "bool", False, True, "if HPU_REFERENCE_PROFILE is set: int64 has 64 bits, not 32"
     ),
     "PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK": Flag(
-        "bool", True, False, "with a profile of hardware: a value of the host that does not fit is an error"
+        "bool",
+        True,
+        False,
+        "if HPU_REFERENCE_PROFILE is set: a host value outside the device's range is an error",
     ),
     "PT_HPU_POOL_MEM_ACQUIRE_PERC": Flag("u32", 100, False, "percentage of memory that tensors may use"),
     "PT_ENABLE_SYNLAUNCH_TIME_CAPTURE": Flag(
-        "bool", False, False, "log each launch of a recipe and its time"
+        "bool", False, False, "log each launch of a recipe and its duration"
     ),
     "PT_ENABLE_REALTIME_MEMORY_LOGGING": Flag("bool", False, False, "log each allocation and free"),
     "PT_ENABLE_LIGHTWEIGHT_MEMORY_USAGE_LOGGING": Flag(
         "bool", False, False, "log the memory in use after each allocation and free"
     ),
-    "PT_ENABLE_DEFRAGMENTATION_INFO": Flag("bool", False, False, "log waits for memory, and shortages"),
-    "PT_HPU_POOL_LOG_FRAGMENTATION_INFO": Flag("bool", False, False, "log waits for memory, and shortages"),
+    "PT_ENABLE_DEFRAGMENTATION_INFO": Flag(
+        "bool", False, False, "log waits for memory and failed allocations"
+    ),
+    "PT_HPU_POOL_LOG_FRAGMENTATION_INFO": Flag(
+        "bool", False, False, "log waits for memory and failed allocations"
+    ),
     "PT_HPU_MEM_STATS_DUMP": Flag("bool", False, False, "log the memory in use at each launch of a graph"),
     "PT_TB_ENABLE_FLOW_EVENTS": Flag(
-        "bool", False, False, "arrows from operators to rows of the device in exported traces"
+        "bool", False, False, "exported traces have arrows from operators to device rows"
     ),
     "PT_HPU_ENABLE_LOP_TRACES_COLLECTION": Flag(
         "bool", False, False, "low_overhead_profiler records the whole process and writes its trace at exit"
     ),
     "PT_HPU_ENABLE_LOP_METRICS_COLLECTION": Flag(
-        "bool", False, False, "the same, and writes calls and time by name"
+        "bool",
+        False,
+        False,
+        "as PT_HPU_ENABLE_LOP_TRACES_COLLECTION, and writes the number of calls and the time by name",
     ),
-    "PT_LOG_FILE_AMOUNT": Flag("u32", 5, False, "number of files of the log that are kept"),
+    "PT_LOG_FILE_AMOUNT": Flag("u32", 5, False, "number of retained log files"),
     "PT_HPU_RECIPE_CACHE_CONFIG": Flag(
         "str", "", False, "recipe cache on disk: path, delete at start, size in MB"
     ),
     "PT_HPU_FORCE_USE_DEFAULT_STREAM": Flag(
-        "bool", False, False, "streams that a program makes are the default stream"
+        "bool", False, False, "streams that the program creates are the default stream"
     ),
     "PT_HPU_ENABLE_GENERIC_STREAM": Flag(
-        "bool", True, False, "false: streams that a program makes are one of 4 (2 on GAUDI), in turn"
+        "bool", True, False, "false: streams that the program creates are taken in turn from 4 (2 on GAUDI)"
     ),
     "PT_HPU_FORCE_TANH_FOR_GELU": Flag(
-        "bool", True, False, "with a profile of hardware: gelu is the one by tanh, whatever form is asked for"
+        "bool", True, False, "if HPU_REFERENCE_PROFILE is set: gelu always uses the tanh approximation"
     ),
     "PT_HPU_ENABLE_H2D_COPY_ASYNC_THREAD": Flag(
         "bool", True, False, "false: copies from pinned memory to the device run on the host"
@@ -125,7 +151,7 @@ OBEYED: dict[str, Flag] = {
         "u32",
         1048576,
         False,
-        "bytes from which on a copy from pinned memory leaves the host on an idle stream",
+        "minimum size in bytes of a pinned copy that is queued although its stream is idle",
     ),
     "PT_ENABLE_MEMORY_DEFRAGMENTATION": Flag(
         "bool",
@@ -137,42 +163,44 @@ OBEYED: dict[str, Flag] = {
         "bool",
         True,
         False,
-        "false: eager mode learns each call anew, see utils.debug._get_jit_cache_size",
+        "false: eager mode does not cache output metadata of calls, see utils.debug._get_jit_cache_size",
     ),
     "PT_HPU_DISABLE_ASYNC_COLLECTIVE": Flag(
-        "bool", False, False, "true: each collective has run when its call returns"
+        "bool", False, False, "true: each collective call waits until the collective has run"
     ),
     "PT_HPU_EAGER_COLLECTIVE_PIPELINE_ENABLE": Flag(
-        "bool", True, False, "false: each collective has run when its call returns"
+        "bool", True, False, "false: each collective call waits until the collective has run"
     ),
     "PT_HPU_USE_NW_STREAM_SYNC": Flag(
         "bool",
         False,
         False,
-        "true: each collective has run when its call returns",
+        "true: each collective call waits until the collective has run",
     ),
     "PT_HPU_USE_PT_STORE_SYNC": Flag(
         "bool",
         False,
         False,
-        "true: ranks meet in the group's store before each collective, and wait for it",
+        "true: before each collective the ranks synchronise through the group's store, and the call waits",
     ),
-    "PT_RECIPE_CACHE_PATH": Flag("str", "", False, "old form of PT_HPU_RECIPE_CACHE_CONFIG: its path"),
+    "PT_RECIPE_CACHE_PATH": Flag("str", "", False, "older flag for the path of PT_HPU_RECIPE_CACHE_CONFIG"),
     "PT_CACHE_FOLDER_DELETE": Flag(
-        "bool", False, False, "old form of PT_HPU_RECIPE_CACHE_CONFIG: delete at start"
+        "bool", False, False, "older flag for the delete field of PT_HPU_RECIPE_CACHE_CONFIG"
     ),
-    "PT_CACHE_FOLDER_SIZE_MB": Flag("u32", 1024, False, "old form of PT_HPU_RECIPE_CACHE_CONFIG: size in MB"),
+    "PT_CACHE_FOLDER_SIZE_MB": Flag(
+        "u32", 1024, False, "older flag for the size in MB of PT_HPU_RECIPE_CACHE_CONFIG"
+    ),
     "PT_HPU_CHECK_NUM_CONSTS": Flag(
         "u32", 0, False, "if not 0: number of constants that a frozen graph of hpu_backend must have"
     ),
     "PT_HPU_ENABLE_COMPILED_AUTOGRAD": Flag(
-        "bool", False, False, "torch.compile compiles backward passes as well, see torch's compiled autograd"
+        "bool", False, False, "torch.compile also compiles backward passes (torch's compiled autograd)"
     ),
     "PT_COMPILATION_STATS_PATH": Flag(
         "str", "", True, "folder for a JSON file of each graph that hpu_backend compiles"
     ),
     "PT_HPU_PRINT_BACKTRACE_ON_SIGNAL": Flag(
-        "bool", False, False, "a fatal signal prints the stacks of Python's threads"
+        "bool", False, False, "a fatal signal prints the stacks of all Python threads"
     ),
 }
 

@@ -1,9 +1,13 @@
-"""The device profile: limits of hardware that the device takes on, off by default.
+"""Select the hardware limits that the device imitates. By default the device has no limits.
 
-``HPU_REFERENCE_PROFILE`` may be ``gaudi2`` or ``gaudi3``. The core reads it when it is loaded, and applies
-the limits (``csrc/kernels/hardware_limits.h``): no complex dtypes, float64 rounded to float32, int64 with 32 bits
-unless ``PT_ENABLE_INT64_SUPPORT``, the range of float8_e4m3fn, gelu by tanh, and a check of values that the
-host hands over.
+``HPU_REFERENCE_PROFILE`` may be ``gaudi2`` or ``gaudi3``. The core reads the variable when it is loaded and
+applies the limits (``csrc/kernels/hardware_limits.h``):
+
+* complex dtypes do not exist, and float64 is rounded to float32
+* int64 has 32 bits unless ``PT_ENABLE_INT64_SUPPORT`` is set
+* float8_e4m3fn has the hardware's range
+* gelu uses the tanh approximation
+* the values that the host passes to the device are checked
 """
 
 from __future__ import annotations
@@ -14,19 +18,20 @@ PROFILES = ("gaudi2", "gaudi3")
 
 
 def name() -> str:
-    """Name of the profile of this process, empty if it has none.
+    """Return the name in ``HPU_REFERENCE_PROFILE``, or an empty string if it is not set.
 
     Raises:
-        ValueError: the variable has another name, or one that disagrees with ``HPU_REFERENCE_DEVICE_NAME``.
+        ValueError: the name is not supported, or it contradicts ``HPU_REFERENCE_DEVICE_NAME``.
     """
     text = os.environ.get("HPU_REFERENCE_PROFILE", "")
     if not text:
         return ""
     if text not in PROFILES:
-        raise ValueError(f"HPU_REFERENCE_PROFILE={text!r} is no profile: use {' or '.join(PROFILES)}")
+        raise ValueError(f"HPU_REFERENCE_PROFILE={text!r} is not supported. Use {' or '.join(PROFILES)}.")
     device = os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip()
     if device and device.lower() != text:
         raise ValueError(
-            f"HPU_REFERENCE_DEVICE_NAME={device!r} disagrees with HPU_REFERENCE_PROFILE={text!r}: unset one"
+            f"HPU_REFERENCE_DEVICE_NAME={device!r} contradicts HPU_REFERENCE_PROFILE={text!r}. Unset one of "
+            "them."
         )
     return text

@@ -1,19 +1,20 @@
-"""The environment's settings of the log: which lines it has, and their destination.
+"""Read the settings of the log from environment variables: selected lines and destination.
 
     LOG_LEVEL_ALL=N                every module: 0 trace, 1 debug, 2 info, 3 warning, 4 error, 5 critical (the
-                                   default), 6 off, or the word
-    LOG_LEVEL_ALL_PT=N             every module of the bridge; the same modules here
-    LOG_LEVEL_PT_FALLBACK=N        one module; the narrowest variable counts
-    PT_HPU_LOG_MOD_MASK=0x80       modules as bits, as old releases have it: 0x1 device, 0x2 kernels,
+                                   default), 6 off; the names are accepted too
+    LOG_LEVEL_ALL_PT=N             every module of the bridge; on this device the same modules
+    LOG_LEVEL_PT_FALLBACK=N        one module; the most specific variable wins
+    PT_HPU_LOG_MOD_MASK=0x80       modules as bits (syntax of old releases): 0x1 device, 0x2 kernels,
                                    0x4 bridge, 0x8 recipes, 0x10 collectives, 0x20 lazy graphs, 0x40 pinned
-                                   memory, 0x80 fallbacks to the CPU; hexadecimal, with 0x or without
-    PT_HPU_LOG_TYPE_MASK=0xF       1 fatal, 2 warning, 4 trace, 8 debug; all without it
-    HABANA_LOGS                    folder of pytorch_log.txt, ~/.habana_logs by default; ranks have subfolders
-    ENABLE_CONSOLE=true            on the standard output too; lines of a mask are on stderr
-    PT_LOG_FILE_SIZE_MB            from which on the file is set aside (10)
-    PT_LOG_FILE_AMOUNT             number of files kept (5)
+                                   memory, 0x80 fallbacks to the CPU; hexadecimal, with or without 0x
+    PT_HPU_LOG_TYPE_MASK=0xF       levels of those modules: 1 fatal, 2 warning, 4 trace, 8 debug; default all
+    HABANA_LOGS                    folder of pytorch_log.txt, by default ~/.habana_logs; each rank has a
+    subfolder
+    ENABLE_CONSOLE=true            also print to standard output; lines of a module mask go to stderr
+    PT_LOG_FILE_SIZE_MB            size at which a log file is closed and a new one started (default 10)
+    PT_LOG_FILE_AMOUNT             number of retained files (default 5)
 
-Flags that ask for one kind of line let it through whatever its level: see `_FLAGS`.
+Some flags enable one kind of line regardless of its level: see `_FLAGS`.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ from pathlib import Path
 
 from . import environment
 
-#: The words for levels, in order; the number of a level is its place.
+#: Names of the levels. The number of a level is its index.
 LEVELS = ("trace", "debug", "info", "warning", "error", "critical", "off")
 _SAME = {"warn": "warning", "err": "error", "fatal": "critical", "none": "off"}
 _DEFAULT = LEVELS.index("critical")
 _ALL_BITS = 0b111111
 
-#: Modules of the bits of ``PT_HPU_LOG_MOD_MASK``, the lowest first.
+#: Log modules of the bits of ``PT_HPU_LOG_MOD_MASK``, the lowest bit first.
 _MASK_MODULES = (
     "PT_DEVICE", "PT_KERNEL", "PT_BRIDGE", "PT_SYNHELPER", "PT_DISTRIBUTED", "PT_LAZY", "PT_PINNED",
     "PT_FALLBACK",
 )  # fmt: skip
-#: Levels, as bits, of the bits of ``PT_HPU_LOG_TYPE_MASK``, the lowest first.
+#: Sets of levels (as bits) of the bits of ``PT_HPU_LOG_TYPE_MASK``, the lowest bit first.
 _TYPE_LEVELS = (0b100000, 0b011000, 0b000001, 0b000110)
 
-#: Modules of the bridge that have no lines here; their variables are accepted.
+#: Log modules of the bridge that write no lines on this device. Their variables are accepted.
 _SILENT = frozenset(
     {
         "PT_CONST_SECTION", "PT_CUSTOM", "PT_DYNAMIC_SHAPE", "PT_EAGER", "PT_EXEC_THREAD", "PT_HABHELPER",
@@ -49,7 +50,7 @@ _SILENT = frozenset(
     }
 )  # fmt: skip
 
-#: Flags that let lines through: the module, and the lowest level.
+#: Flags that enable lines: the log module and the lowest enabled level.
 _FLAGS = {
     "PT_ENABLE_SYNLAUNCH_TIME_CAPTURE": ("PT_SYNHELPER", "debug"),
     "PT_ENABLE_REALTIME_MEMORY_LOGGING": ("PT_DEVMEM", "debug"),
@@ -62,15 +63,15 @@ _FLAGS = {
 
 @dataclass(frozen=True)
 class LogSettings:
-    """Settings of the log: its lines and their destination.
+    """Settings of the log: selected lines and destination.
 
     Attributes:
-        levels: for each module the levels let through: bit N for `LEVELS[N]`.
-        folder: of the file, without the rank's subfolder.
-        file_bytes: size in bytes from which on a file is set aside.
-        files: number of files kept, at least 1.
-        to_output: lines go to the standard output too.
-        to_errors: lines go to stderr too.
+        levels: enabled levels of each log module: bit N stands for `LEVELS[N]`.
+        folder: folder of the file, without the rank's subfolder.
+        file_bytes: size in bytes at which a file is closed and a new one started.
+        files: number of retained files, at least 1.
+        to_output: also write lines to standard output.
+        to_errors: also write lines to stderr.
     """
 
     levels: Mapping[str, int] = field(default_factory=dict)
@@ -81,30 +82,29 @@ class LogSettings:
     to_errors: bool = False
 
     def lets_through(self, module: str) -> bool:
-        """Say whether lines below critical of a module go anywhere."""
+        """Return whether any level below critical is enabled for a log module."""
         return bool(self.levels.get(module, 0) & (_ALL_BITS >> 1))
 
 
 def level_of(text: str) -> int | None:
-    """Number of a level from its number or word; None if it is neither."""
-    word = text.strip().lower()
-    word = _SAME.get(word, word)
-    if word in LEVELS:
-        return LEVELS.index(word)
-    return int(word) if word.isdecimal() and int(word) < len(LEVELS) else None
+    """Return the number of a level from its number or name, or None if the text is neither."""
+    name = text.strip().lower()
+    name = _SAME.get(name, name)
+    if name in LEVELS:
+        return LEVELS.index(name)
+    return int(name) if name.isdecimal() and int(name) < len(LEVELS) else None
 
 
 def read(modules: Sequence[str]) -> LogSettings:
     """Read the settings from the environment.
 
-    Args:
-        modules: names of the modules that have lines.
+    An invalid level, size or switch is ignored with a warning, because other programs use the same variables.
 
-    A level, size or switch that is not of its kind costs a warning, as other programs read variables of these
-    names too.
+    Args:
+        modules: names of the log modules that write lines.
 
     Raises:
-        ValueError: a mask is not a number; the message has the variable.
+        ValueError: a mask is not a number; the message names the variable.
     """
     _warn_of_unknown(modules)
     levels = {module: _bits_from(_level(module)) for module in modules}
@@ -128,7 +128,7 @@ def read(modules: Sequence[str]) -> LogSettings:
 
 
 def _folder() -> Path:
-    """``HABANA_LOGS``, or the folder in the user's home; without a home the one in the current folder."""
+    """Return ``HABANA_LOGS`` or the folder in the user's home. Without a home, use the current folder."""
     folder = os.path.expanduser(os.environ.get("HABANA_LOGS", "") or "~/.habana_logs")
     return Path(".habana_logs") if folder.startswith("~") else Path(folder)
 
@@ -137,7 +137,7 @@ def _read(name: str, kind: str, default: environment.Value) -> environment.Value
     try:
         return environment.read(name, kind, default)
     except ValueError as error:
-        warnings.warn(f"{error}; the log takes {default!r}", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"{error} The log uses {default!r}.", RuntimeWarning, stacklevel=3)
         return default
 
 
@@ -149,7 +149,7 @@ def _level(module: str) -> int:
         if (level := level_of(text)) is not None:
             return level
         warnings.warn(
-            f"{variable}={text!r} is not a level of a log: use 0 to 6, or one of {', '.join(LEVELS)}",
+            f"{variable}={text!r} is not a log level. Use 0 to 6, or one of {', '.join(LEVELS)}.",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -170,25 +170,26 @@ def _mask(variable: str, bits: int) -> int | None:
         value = -1
     if value >= 1 << bits:
         warnings.warn(
-            f"{variable}={text} is the hexadecimal number {value:#x}; only the bits of {(1 << bits) - 1:#x} "
-            "mean anything",
+            f"{variable}={text} is the hexadecimal number {value:#x}, but only the bits of "
+            f"{(1 << bits) - 1:#x} "
+            "have a meaning.",
             RuntimeWarning,
             stacklevel=3,
         )
     if value < 0:
         raise ValueError(
-            f"{variable}={text!r} is not a mask: use a hexadecimal number, 0x1 to {(1 << bits) - 1:#x}"
+            f"{variable}={text!r} is not a mask. Use a hexadecimal number, 0x1 to {(1 << bits) - 1:#x}."
         )
     return value
 
 
 def _warn_of_unknown(modules: Sequence[str]) -> None:
-    known = {*modules, *_SILENT}
+    valid_modules = {*modules, *_SILENT}
     for variable in os.environ:
         module = variable.removeprefix("LOG_LEVEL_")
-        if variable.startswith("LOG_LEVEL_PT_") and module not in known:
+        if variable.startswith("LOG_LEVEL_PT_") and module not in valid_modules:
             warnings.warn(
-                f"{variable} changes nothing: the log has no module {module}; it has {', '.join(modules)}",
+                f"{variable} has no effect: log module {module} does not exist. Use {', '.join(modules)}.",
                 RuntimeWarning,
                 stacklevel=2,
             )

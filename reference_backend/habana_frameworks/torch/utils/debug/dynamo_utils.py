@@ -1,4 +1,4 @@
-"""Analysis of where the operators of compiled graphs run."""
+"""Analyse where the operators of compiled graphs run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from habana_frameworks.torch.dynamo.debug_utils.logger import get_compile_backen
 class FxGraphAnalyzer:
     """Context manager that counts the operators of all graphs that ``hpu_backend`` compiles inside it.
 
-    At its end, graphs with operators outside recipes are logged.
+    At the end, graphs with operators outside recipes are logged.
 
     ::
 
@@ -29,7 +29,7 @@ class FxGraphAnalyzer:
         self._graphs: list[Any] = []
 
     def __enter__(self) -> FxGraphAnalyzer:
-        # Dynamo is imported only when there is something to analyse.
+        # Dynamo is imported only if something is analysed.
         from habana_frameworks.torch.dynamo.compile_backend import summary
 
         import torch._dynamo
@@ -51,9 +51,10 @@ class FxGraphAnalyzer:
                 logger.warning("%s has operators outside recipes: %s", graph.name, eager)
 
     def get_ops_summary(self) -> list[dict[str, Any]]:
-        """List, for each compiled graph, operator names (``torch.ops.aten.add.Tensor``) with their counts.
+        """Return, for each compiled graph, a dict from operator names to counts.
 
-        Counts have the attributes ``graph_count`` (in recipes) and ``eager_count`` (by themselves).
+        Names are like ``torch.ops.aten.add.Tensor``. Counts have the attributes ``graph_count`` (in recipes)
+        and ``eager_count`` (outside recipes).
         """
         return [self._counts(graph) for graph in self._graphs]
 
@@ -61,6 +62,6 @@ class FxGraphAnalyzer:
         result = dict(graph.ops)
         if self._all_devices:
             for name, counts in graph.other_ops.items():
-                known = result.get(name)
-                result[name] = counts if known is None else known + counts
+                existing = result.get(name)
+                result[name] = counts if existing is None else existing + counts
         return result

@@ -1,4 +1,4 @@
-"""Public path of the files that show graphs; see `habana_frameworks.torch.internal.graph_dumps`."""
+"""Public import path of graph dumps; see `habana_frameworks.torch.internal.graph_dumps`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Logs of the bridge by name and level.
 
 Levels are the bridge's numbers (0 trace, 1 debug, 2 info, 3 warning, 4 error, 5 critical, 6 off) or names.
-Lines go to the log (``LOG_LEVEL_PT_...``), and to Python's `logging` under ``habana_frameworks.torch``.
+Lines are written to the log (``LOG_LEVEL_PT_...``), and to Python's `logging` under
+``habana_frameworks.torch``.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ from habana_frameworks.torch.internal.settings.log_settings import LEVELS
 
 __all__ = ["Logger", "enable_logging", "get_log_level"]
 
-#: Levels of Python's `logging`, in the order of `LEVELS`.
+#: Levels of Python's `logging` for each level of `LEVELS`.
 _NUMBERS = (*logs.PYTHON_LEVELS, logging.CRITICAL + 1)
 
 
 def get_log_level(level: int | str) -> int:
-    """Level of Python's `logging` for one of the bridge's.
+    """Return the level of Python's `logging` for a level of the bridge.
 
     Raises:
-        ValueError: the bridge has no such level.
+        ValueError: the level does not exist.
     """
     name = str(level).lower()
     if name.isdigit() and int(name) < len(LEVELS):
         name = LEVELS[int(name)]
     if name not in LEVELS:
-        raise ValueError(f"{level!r} is not a level of a log: use 0 to 6, or one of {', '.join(LEVELS)}")
+        raise ValueError(f"{level!r} is not a log level. Use 0 to 6, or one of {', '.join(LEVELS)}.")
     return _NUMBERS[LEVELS.index(name)]
 
 
 def enable_logging(name: str, level: int | str) -> None:
-    """Let lines of a part of the bridge through from a level on, into the log and to Python's handlers.
+    """Let log lines of a part of the bridge through from a level upwards.
 
     Args:
-        name: a module of the log, as in ``PT_COMPILE`` or ``PT_KERNEL``, or the name of a logger of Python
-            below ``habana_frameworks.torch``.
+        name: a log module, such as ``PT_COMPILE`` or ``PT_KERNEL``, or the name of a Python logger below
+            ``habana_frameworks.torch``.
         level: as in `get_log_level`.
     """
     number = get_log_level(level)

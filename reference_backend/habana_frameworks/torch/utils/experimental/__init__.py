@@ -1,4 +1,4 @@
-"""Properties of the device whose names are not settled."""
+"""Properties of the device whose names may change."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ __all__ = [
 
 
 def _data_ptr(tensor: torch.Tensor) -> int:
-    """Device address of a tensor's first element; the host cannot access it."""
+    """Return the device address of a tensor's first element. The host cannot access it."""
     return tensor.data_ptr()
 
 
 def _get_device_type() -> synDeviceType:
-    """Generation of the device, to compare with members of `synDeviceType`."""
+    """Return the generation of the device, for comparison with members of `synDeviceType`."""
     return simulated_type()
 
 
 def _is_fp16_supported() -> bool:
-    """Say whether programs may use float16: on all generations but the first."""
+    """Return whether programs may use float16: on all generations except the first."""
     return simulated_type() != synDeviceType.synDeviceGaudi
 
 
 def _compute_stream() -> int:
-    """Id of the current stream."""
+    """Return the id of the current stream."""
     return hpu.current_stream().stream_id

@@ -1,4 +1,4 @@
-"""Finds the modules of a model whose shapes change, each of which would be a graph compiled anew."""
+"""Find the modules of a model whose shapes change. Each new shape would cause a recompilation of a graph."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import torch
 _DETAILS = ("Step", "Module", "Class", "New input", "New output", "Comment")
 _COUNTS = ("Module name", "Class", "Recompile count")
 
-#: Shapes of a tree of tensors.
+#: Shapes of nested tensors.
 Shape = Any
 
 
 def get_shape(inp: Any) -> Shape:
-    """Shapes of tensors in lists, tuples and dicts; other values as their types."""
+    """Return the shapes of tensors in lists, tuples and dicts; for other values, the names of their types."""
     if isinstance(inp, torch.Tensor):
         return tuple(inp.shape)
     if isinstance(inp, (list, tuple)):
-        return tuple(get_shape(one) for one in inp)
+        return tuple(get_shape(item) for item in inp)
     if isinstance(inp, dict):
         return tuple((key, get_shape(value)) for key, value in inp.items())
     return type(inp).__name__
 
 
 def data_dynamicity(dl: Iterable[Any]) -> collections.Counter[Shape]:
-    """Count the shapes of the batches of a loader, print how many there are, and return the counts."""
+    """Count the shapes of a loader's batches, print the counts and return them."""
     counts = collections.Counter(get_shape(batch) for batch in dl)
     print(f"{sum(counts.values())} batches have {len(counts)} different shapes")
     for shape, count in counts.most_common():
@@ -38,13 +38,13 @@ def data_dynamicity(dl: Iterable[Any]) -> collections.Counter[Shape]:
 
 
 class const_shape_dataloader:
-    """Batches of a loader, the last dimension of whose tensors is padded with zeros to one length.
+    """Batches of a loader with the last dimension of each tensor padded with zeros to one length.
 
-    Tensors of less than two dimensions, such as classes, stay as they are.
+    Tensors with fewer than two dimensions, such as labels, are unchanged.
     """
 
     def __init__(self, dl: Iterable[Any], maxlen: int) -> None:
-        """Wrap a loader; a tensor that is longer than ``maxlen`` is a ValueError."""
+        """Wrap a loader. A tensor longer than ``maxlen`` raises ValueError."""
         self.loader, self.length = dl, maxlen
 
     def __iter__(self) -> Iterator[Any]:
@@ -60,16 +60,16 @@ class const_shape_dataloader:
 def detect_recompilation_auto_model(
     model: torch.nn.Module, mdlname: str = "Net", waittime: float = 1, csv_out: str = "out"
 ) -> torch.nn.Module:
-    """Watch the shapes of a model's modules; `analyse_dynamicity`, which it gets, writes what was seen.
+    """Record the shapes of a model's modules. The new method `analyse_dynamicity` writes them to files.
 
-    That are ``<csv_out>_1.csv``, one row for each call of a module with shapes that it had not had, and
-    ``<csv_out>_2.csv``, the number of these beyond the first for each module.
+    ``<csv_out>_1.csv`` has one row for each call of a module with new shapes. ``<csv_out>_2.csv`` has the
+    number of these calls after the first one, for each module.
 
     Args:
         model: the model, which is returned.
         mdlname: name of the model in the files.
-        waittime: not used: shapes are known without waiting for the device.
-        csv_out: start of the names of the files.
+        waittime: not used, because shapes are known without waiting for the device.
+        csv_out: prefix of the file names.
     """
     watch = _Watch(mdlname, csv_out)
     for name, module in model.named_modules():
@@ -99,18 +99,18 @@ class _Watch:
     def hook(self, name: str) -> _Hook:
         return _Hook(self, name)
 
-    def see(self, name: str, kind: str, given: Shape, result: Shape) -> None:
-        known = self.shapes.setdefault(name, {})
+    def see(self, name: str, kind: str, input_shapes: Shape, result: Shape) -> None:
+        known_shapes = self.shapes.setdefault(name, {})
         self.kinds[name] = kind
-        if given not in known:
-            comment = "first call" if not known else "new input"
-        elif result not in known[given]:
-            comment = "the same input has another output: an operator depends on values"
+        if input_shapes not in known_shapes:
+            comment = "first call" if not known_shapes else "new input"
+        elif result not in known_shapes[input_shapes]:
+            comment = "the same input shapes gave other output shapes: an operator depends on values"
         else:
             comment = ""
-        known.setdefault(given, set()).add(result)
+        known_shapes.setdefault(input_shapes, set()).add(result)
         if comment:
-            self.rows.append(_Seen(self.step, name, kind, given, result, comment))
+            self.rows.append(_Seen(self.step, name, kind, input_shapes, result, comment))
         if name == self.name:
             self.step += 1
 
@@ -129,7 +129,7 @@ class _Watch:
 
 @dataclasses.dataclass
 class _Hook:
-    """A hook of one module, which can be pickled with it."""
+    """A forward hook of one module, which can be pickled with the module."""
 
     watch: _Watch
     name: str
@@ -142,5 +142,5 @@ def _padded(tensor: torch.Tensor, length: int) -> torch.Tensor:
     if tensor.dim() < 2:
         return tensor
     if tensor.size(-1) > length:
-        raise ValueError(f"a batch has a tensor of length {tensor.size(-1)}, and maxlen is {length}")
+        raise ValueError(f"a batch has a tensor of length {tensor.size(-1)}, but maxlen is {length}")
     return torch.nn.functional.pad(tensor, (0, length - tensor.size(-1)))

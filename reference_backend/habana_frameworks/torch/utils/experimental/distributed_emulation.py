@@ -1,4 +1,4 @@
-"""A rank without its peers, for a part of a program: see `distributed.hccl.emulated`."""
+"""Emulate the peers of a rank for a part of a program; see `distributed.hccl.emulated`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _VARIABLE = "PT_HPU_EMULATE_DISTRIBUTED"
 
 @contextlib.contextmanager
 def emulate_distributed(world_size: int, rank: int = 0) -> Iterator[None]:
-    """Let process groups that are made inside answer for the peers of one rank.
+    """Emulate the peers of one rank for process groups that are created inside the block.
 
     Args:
-        world_size: number of ranks of the job.
-        rank: the one that this process is.
+        world_size: number of ranks.
+        rank: the rank of this process.
 
     Raises:
-        ValueError: there is no such rank.
+        ValueError: the rank does not exist.
     """
     if not 0 <= rank < world_size:
-        raise ValueError(f"a job of {world_size} ranks has no rank {rank}: use 0 to {world_size - 1}")
+        raise ValueError(f"a job of {world_size} ranks has no rank {rank}. Use 0 to {world_size - 1}.")
     names = {_VARIABLE: "1", "WORLD_SIZE": str(world_size), "RANK": str(rank)}
     before = {name: os.environ.get(name) for name in names}
     was = bridge_config.value_of(_VARIABLE)

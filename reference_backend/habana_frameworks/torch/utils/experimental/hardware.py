@@ -1,4 +1,4 @@
-"""Functions for what only hardware has: each raises one sentence that says so."""
+"""Functions that only hardware supports. Each raises NotImplementedError with the reason."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ import torch
 
 
 def _record_params(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> NoReturn:
-    """Refuse: the hardware's debugger looks parameters up by address, and there is no such debugger here."""
+    """Raise NotImplementedError: this device has no hardware debugger that needs parameter addresses."""
     raise NotImplementedError(
-        "_record_params writes addresses for the hardware's debugger, which this device does not have: use "
-        "utils.debug.graph_dumps or torch.profiler"
+        "_record_params writes addresses for the hardware's debugger, which this device does not have. Use "
+        "utils.debug.graph_dumps or torch.profiler."
     )
 
 
 def _reset_device_memory() -> NoReturn:
-    """Refuse: memory belongs to tensors until these are dropped."""
+    """Raise NotImplementedError: memory belongs to tensors until they are freed."""
     raise NotImplementedError(
-        "_reset_device_memory takes the memory of tensors that are in use, which this device does not do: "
-        "drop the tensors and call hpu.empty_cache()"
+        "_reset_device_memory frees the memory of tensors that are in use, which this device does not "
+        "support. "
+        "Delete the tensors and call hpu.empty_cache()."
     )
 
 
 def _set_profiler_tracer_memory(*arguments: Any) -> NoReturn:
-    """Refuse: traces need no memory of the device here."""
+    """Raise NotImplementedError: traces do not need device memory here."""
     raise NotImplementedError(
         "_set_profiler_tracer_memory sets the hardware's buffer for traces, which this device does not have"
     )

@@ -1,1 +1,1 @@
-"""The passes, by stage; `passes` puts them in order."""
+"""The passes by stage. `passes` defines their order."""

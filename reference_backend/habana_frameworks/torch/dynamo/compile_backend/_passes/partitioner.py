@@ -1,4 +1,4 @@
-"""Passes that cut a graph into partitions, each of which runs as one."""
+"""Passes that divide a graph into partitions. Each partition runs as a unit."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ..context import (
 
 
 def pass_propose_partitions(ctx: OptimizerContext) -> bool:
-    """Cut the graph, in its order, into clusters and the nodes between them.
+    """Divide the graph, in order, into clusters and single nodes between clusters.
 
-    A node that does not depend on the open cluster goes before it instead of ending it.
+    A single node that does not depend on the open cluster is moved before it, so that the cluster stays open.
     """
     partitions: list[Partition] = []
     home: dict[Node, Partition] = {}
@@ -63,13 +63,14 @@ def pass_propose_partitions(ctx: OptimizerContext) -> bool:
 
 
 class _Reach:
-    """Nodes outside a cluster that it reads or writes.
+    """The inputs of a cluster: nodes outside the cluster that the cluster reads or writes.
 
-    A fused recipe takes its inputs for memory of their own and may write to one before it has read another,
-    so a cluster that writes to an input must compute the input's views itself.
+    A fused recipe assumes that its inputs do not share memory. It may write to one input before it reads
+    another.
+    Therefore a cluster that writes to an input must contain the input's views.
 
     Args:
-        aliases: of the graph; None if recipes run their operators in order, on any inputs.
+        aliases: aliases of the graph, or None if recipes run their operators in order on any inputs.
     """
 
     def __init__(self, aliases: Aliases | None) -> None:
@@ -79,7 +80,7 @@ class _Reach:
         self._written: set[Node] = set()
 
     def may_take(self, node: Node) -> bool:
-        """Say whether the cluster can have this node, too."""
+        """Return whether the node can be added to the cluster."""
         if self._aliases is None:
             return True
         sources = set(node.all_input_nodes) - self._inside
@@ -93,7 +94,7 @@ class _Reach:
         )
 
     def take(self, node: Node) -> None:
-        """Note a node of the cluster."""
+        """Add a node to the cluster."""
         self._outside.update(set(node.all_input_nodes) - self._inside)
         self._written.update(written_by(node))
         self._inside.add(node)
@@ -102,14 +103,14 @@ class _Reach:
 def _may_go_before(node: Node, cluster: Partition, home: dict[Node, Partition]) -> bool:
     if any(home.get(source) is cluster for source in node.all_input_nodes):
         return False
-    # Operators that write declare it in their schema; a higher-order operator declares nothing.
+    # Operators that write declare it in their schema. Higher-order operators do not declare writes.
     if not isinstance(node.target, torch._ops.OpOverload):
         return node.target is operator.getitem
     return not is_mutating(node) and not any(map(is_mutating, cluster.nodes))
 
 
 def pass_make_symints_available(ctx: OptimizerContext) -> bool:
-    """Give each cluster the symbolic sizes that it uses and cannot read from its inputs."""
+    """Add the symbolic sizes that a cluster uses, and cannot read from its inputs, to its inputs."""
     if not ctx.is_dynamic:
         return False
     graph = ctx.graph_module.graph
@@ -139,7 +140,7 @@ def pass_make_symints_available(ctx: OptimizerContext) -> bool:
 
 
 def pass_fuse_partitions(ctx: OptimizerContext) -> bool:
-    """Make a graph of its own of each cluster."""
+    """Create a separate graph module for each cluster."""
     for partition in ctx.partitions:
         if partition.placement is Placement.CLUSTER:
             partition.module = _extract(ctx.graph_module, partition)
@@ -147,7 +148,7 @@ def pass_fuse_partitions(ctx: OptimizerContext) -> bool:
 
 
 def connect(ctx: OptimizerContext) -> None:
-    """Set the inputs and outputs of each partition, each node once."""
+    """Set the inputs and outputs of each partition, without duplicates."""
     position = {node: index for index, node in enumerate(ctx.graph_module.graph.nodes)}
     returned = {node for node in graph_outputs(ctx.graph_module) if isinstance(node, Node)}
     for partition in ctx.partitions:
@@ -164,7 +165,7 @@ def connect(ctx: OptimizerContext) -> None:
 
 
 def dissolve_clusters(ctx: OptimizerContext) -> None:
-    """Make each node a partition of its own; for graphs whose clusters have no recipes."""
+    """Make each node a separate partition, for graphs whose clusters do not have recipes."""
     nodes = [node for partition in ctx.partitions for node in partition.nodes]
     if not ctx.partitions:
         kinds = ("placeholder", "get_attr", "output")
@@ -182,7 +183,7 @@ def _symbol(value: Any) -> Any:
 
 
 def _is_copied(node: Node) -> bool:
-    """Say whether clusters contain the constant instead of taking it as an input."""
+    """Return whether clusters contain a copy of the constant instead of taking it as an input."""
     return node.op == "get_attr" and node.meta.get("placement") is Placement.CLUSTER
 
 

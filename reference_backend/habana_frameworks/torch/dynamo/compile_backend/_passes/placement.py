@@ -1,4 +1,4 @@
-"""Passes that decide where each node runs, and that remove nodes which need not run."""
+"""Passes that decide where each node runs, and passes that remove unnecessary nodes."""
 
 from __future__ import annotations
 
@@ -40,15 +40,16 @@ def pass_mark_placement(ctx: OptimizerContext) -> bool:
 
 
 def _can_be_copied(ctx: OptimizerContext, node: Node) -> bool:
-    """Say whether a fused recipe may have a copy of a constant on the CPU, since nothing can change it."""
+    """Return whether a fused recipe may contain a CPU copy of a constant, because nothing can change it."""
     return not ctx.fused or ctx.frozen or all(user.target in _COPIES_OF_CONSTANTS for user in node.users)
 
 
 def _devices_fit(ctx: OptimizerContext, node: Node, constants: set[Node]) -> bool:
-    """Say whether a recipe can contain a node with this mix of devices.
+    """Return whether a recipe can contain a node with this combination of devices.
 
-    Recipes are for hpu tensors. An interpreted recipe would keep the captured value of a CPU tensor; a fused
-    one takes CPU tensors without a dimension (the step count of an optimizer), and constants, as they are.
+    Recipes take hpu tensors. An interpreted recipe would store the captured value of a CPU tensor. A fused
+    recipe
+    accepts CPU tensors without dimensions (the step count of an optimizer) and constants.
     """
     results = list(tensors_in(value_of(node)))
     sources = [t for n in node.all_input_nodes if n not in constants for t in tensors_in(value_of(n))]
@@ -63,7 +64,7 @@ def _devices_fit(ctx: OptimizerContext, node: Node, constants: set[Node]) -> boo
 
 
 def pass_eagerize_leaf_views(ctx: OptimizerContext) -> bool:
-    """Place views that are only returned outside recipes: interpreted ones return memory, not views."""
+    """Place views that are only returned outside recipes, because interpreted recipes do not return views."""
     if ctx.fused:
         return False
     changed = False
@@ -82,20 +83,20 @@ def _is_leaf(node: Node) -> bool:
 
 
 def pass_replace_sym_size(ctx: OptimizerContext) -> bool:
-    """Use the symbolic sizes that a graph gets as inputs instead of reading them from tensors again."""
+    """Use the symbolic sizes among the graph's inputs instead of reading sizes from tensors."""
     graph = ctx.graph_module.graph
-    known = {}
+    size_inputs = {}
     for node in graph.nodes:
         value = value_of(node)
         if node.op == "placeholder" and isinstance(value, torch.SymInt):
-            known.setdefault(value.node.expr, node)
+            size_inputs.setdefault(value.node.expr, node)
     changed = False
     for node in list(graph.nodes):
         value = value_of(node)
         if node.target not in (aten.sym_size.int, aten.sym_stride.int) or not isinstance(value, torch.SymInt):
             continue
-        if value.node.expr in known:
-            node.replace_all_uses_with(known[value.node.expr])
+        if value.node.expr in size_inputs:
+            node.replace_all_uses_with(size_inputs[value.node.expr])
             graph.erase_node(node)
             changed = True
     if changed:

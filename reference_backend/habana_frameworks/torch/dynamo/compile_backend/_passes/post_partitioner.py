@@ -1,4 +1,4 @@
-"""Passes that make recipes of clusters, and a callable of the whole graph."""
+"""Passes that compile clusters to recipes and the whole graph to a callable."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .partitioner import dissolve_clusters
 
 
 def pass_summarize_graph(ctx: OptimizerContext) -> bool:
-    """Count the graph's operators by placement, for `FxGraphAnalyzer`, and log the numbers."""
+    """Count the graph's operators by placement for `FxGraphAnalyzer`, and log the numbers."""
     summary.record(ctx)
     return False
 
 
 def pass_check_eager_fallbacks(ctx: OptimizerContext) -> bool:
-    """Refuse operators outside recipes if ``use_eager_fallback`` is off.
+    """Reject operators outside recipes if ``use_eager_fallback`` is off.
 
     Raises:
-        AssertionError: there are such operators; the message names them.
+        AssertionError: the graph has operators outside recipes; the message names them.
     """
     eager = [node for p in ctx.partitions if p.placement is Placement.EAGER for node in p.nodes]
     assert config.use_eager_fallback or not eager, (
@@ -37,7 +37,7 @@ def pass_check_eager_fallbacks(ctx: OptimizerContext) -> bool:
 
 
 def pass_compile_clusters(ctx: OptimizerContext) -> bool:
-    """Make a recipe of each cluster."""
+    """Compile each cluster to a recipe."""
     returned = graph_outputs(ctx.graph_module)
     visible = {returned[i] for i in ctx.visible if i < len(returned) and isinstance(returned[i], Node)}
     strides: dict[Node, Any] = {}
@@ -64,16 +64,16 @@ def pass_compile_clusters(ctx: OptimizerContext) -> bool:
 
 
 def pass_make_boxed_graph(ctx: OptimizerContext) -> bool:
-    """Make the callable, which takes its inputs in one list if ``use_boxed_input`` is on."""
+    """Set ``ctx.executable``. It takes its inputs in one list if ``use_boxed_input`` is on."""
     ctx.executable = make_executable(ctx, boxed=bool(config.use_boxed_input))
     return True
 
 
 def make_executable(ctx: OptimizerContext, boxed: bool) -> Any:
-    """Make a callable that runs the partitions in order.
+    """Return a callable that runs the partitions in order.
 
     Args:
-        ctx: the graph; without recipes for all clusters, its nodes run one by one.
+        ctx: the graph. If a cluster has no recipe, all nodes run one by one.
         boxed: the callable takes one list, which it empties, instead of separate arguments.
     """
     if (
@@ -87,7 +87,8 @@ def make_executable(ctx: OptimizerContext, boxed: bool) -> Any:
         return schedule(inputs)
 
     if boxed:
-        # Wrappers of functions keep the attributes of a function, not those of an object's class.
+        # A function and not an object: functools.wraps copies function attributes, and not attributes of a
+        # class.
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
@@ -98,7 +99,7 @@ def make_executable(ctx: OptimizerContext, boxed: bool) -> Any:
 
 
 def _expected_strides(ctx: OptimizerContext) -> dict[Node, tuple[int, ...]]:
-    """Strides that outputs are brought to if a call gave them others; fused recipes keep theirs."""
+    """Return the strides that eager outputs must have. Outputs of fused recipes keep their own strides."""
     fused = {node for p in ctx.partitions if p.output_strides is not None for node in p.outputs}
     expected = {}
     for node in graph_outputs(ctx.graph_module):

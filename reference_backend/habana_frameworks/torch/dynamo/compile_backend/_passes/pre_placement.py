@@ -31,11 +31,11 @@ _FRESH = (
 
 
 def pass_fake_propagation(ctx: OptimizerContext) -> bool:
-    """Give each node a fake value that agrees with the inputs, whose strides may not be as traced."""
+    """Recompute fake values if they do not agree with the inputs, whose strides may differ from the trace."""
     graph = ctx.graph_module.graph
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-    known = all("val" in node.meta for node in graph.nodes if node.op == "call_function")
-    if known and all(map(_agrees, placeholders, ctx.example_inputs)):
+    all_traced = all("val" in node.meta for node in graph.nodes if node.op == "call_function")
+    if all_traced and all(map(_agrees, placeholders, ctx.example_inputs)):
         return False
     inductor.view_to_reshape(ctx.graph_module)
     before = ctx.fake_mode.allow_non_fake_inputs
@@ -50,25 +50,25 @@ def pass_fake_propagation(ctx: OptimizerContext) -> bool:
 
 
 def _agrees(node: Node, value: Any) -> bool:
-    seen = value_of(node)
-    if not isinstance(value, torch.Tensor) or not isinstance(seen, torch.Tensor):
-        return type(seen) is type(value)
-    if seen is value:
+    traced = value_of(node)
+    if not isinstance(value, torch.Tensor) or not isinstance(traced, torch.Tensor):
+        return type(traced) is type(value)
+    if traced is value:
         return True
-    if value.layout != torch.strided or seen.layout != torch.strided:
+    if value.layout != torch.strided or traced.layout != torch.strided:
         return False
-    return [str(s) for s in seen.stride()] == [str(s) for s in value.stride()]
+    return [str(s) for s in traced.stride()] == [str(s) for s in value.stride()]
 
 
 def pass_remove_unnecessary_clones(ctx: OptimizerContext) -> bool:
-    """Drop clones that cannot be distinguished from their source."""
+    """Remove clones that cannot be distinguished from their source."""
     if not config.remove_unnecessary_clones:
         return False
     return _drop(ctx, lambda node: node.args[0] if node.target in _CLONES else None)
 
 
 def pass_remove_unnecessary_full_copy(ctx: OptimizerContext) -> bool:
-    """Drop copies into tensors that were made only as their destination."""
+    """Remove copies into tensors that were created only as the destination of the copy."""
     if not config.reassign_full_copy:
         return False
 
@@ -83,12 +83,12 @@ def pass_remove_unnecessary_full_copy(ctx: OptimizerContext) -> bool:
 
 
 def pass_remove_unnecessary_expand(ctx: OptimizerContext) -> bool:
-    """Drop expansions to the size that a tensor already has."""
+    """Remove expansions to the size that a tensor already has."""
     return _drop(ctx, lambda node: node.args[0] if node.target in _EXPANDS else None)
 
 
 def pass_remove_unnecessary_bmm_view(ctx: OptimizerContext) -> bool:
-    """Drop the views to the same size that a matmul leaves around its bmm."""
+    """Remove the same-size views that matmul leaves around its bmm."""
 
     def source(node: Node) -> Any:
         if node.target not in _VIEWS:
@@ -102,8 +102,9 @@ def pass_remove_unnecessary_bmm_view(ctx: OptimizerContext) -> bool:
 def _drop(ctx: OptimizerContext, source_of: Any) -> bool:
     """Replace each node by `source_of(node)` if both have the same metadata and may share memory.
 
-    AOTAutograd has decided which outputs share memory with which inputs, so what an output is made of must
-    not begin to share memory with another output or an input.
+    AOTAutograd has decided which outputs share memory with which inputs. Therefore an output must not start
+    to
+    share memory with another output or an input.
     """
     graph = ctx.graph_module.graph
     aliases = Aliases(graph)
@@ -116,11 +117,13 @@ def _drop(ctx: OptimizerContext, source_of: Any) -> bool:
         source = source_of(node)
         if not isinstance(source, Node) or not same_metadata(source, node):
             continue
-        ours, others = aliases.of(node), aliases.of(source)
-        if not written.isdisjoint(ours | others):
+        ours, source_aliases = aliases.of(node), aliases.of(source)
+        if not written.isdisjoint(ours | source_aliases):
             continue
-        if ours is not others:
-            lasts = not outputs.isdisjoint(others) or any(other.op != "call_function" for other in others)
+        if ours is not source_aliases:
+            lasts = not outputs.isdisjoint(source_aliases) or any(
+                alias.op != "call_function" for alias in source_aliases
+            )
             if lasts and not outputs.isdisjoint(ours):
                 continue
             if aliases.are_addressed(node):

@@ -1,6 +1,6 @@
-"""Passes that let operators of interpreted recipes overwrite an input which is not used again.
+"""Passes that let operators of interpreted recipes overwrite an input that is not used afterwards.
 
-Inductor does this for fused recipes.
+For fused recipes Inductor does this.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INPLACEABLE = {
 
 
 def pass_reinplace_inplaceable_ops(ctx: OptimizerContext) -> bool:
-    """Make indexed writes, such as those of a key-value cache, write in place."""
+    """Make indexed writes, such as updates of a key-value cache, write in place."""
     return _reinplace(ctx, _INPLACEABLE)
 
 
@@ -77,17 +77,21 @@ def _reinplace(ctx: OptimizerContext, table: dict) -> bool:
 
 
 def _reads_elsewhere(node: Node, base: Node, aliases: Aliases) -> bool:
-    """Say whether a node reads the memory of `base` through another argument, too."""
-    others: list[Node] = []
-    map_arg((node.args[1:], node.kwargs), others.append)
+    """Return whether a node also reads the memory of `base` through another argument."""
+    remaining_arguments: list[Node] = []
+    map_arg((node.args[1:], node.kwargs), remaining_arguments.append)
     if node.target in _ADD:
-        # An element of the tensor itself is read before it is written; that of a view may be another one.
-        others = [other for other in others if other is not base]
-    return any(aliases.share(other, base) for other in others)
+        # Element by element, the tensor itself is read before it is written. A view may read a different
+        # element.
+        remaining_arguments = [argument for argument in remaining_arguments if argument is not base]
+    return any(aliases.share(argument, base) for argument in remaining_arguments)
 
 
 def _copy_back(node: Node, base: Node) -> Node | None:
-    """The copy of the result into the input at the end of a graph that writes to its input, or None."""
+    """Return the node that copies the result back into its input at the end of the graph, or None.
+
+    A graph that writes to its input ends with such a copy.
+    """
     if base.op != "placeholder":
         return None
     for user in base.users:
@@ -97,7 +101,7 @@ def _copy_back(node: Node, base: Node) -> Node | None:
 
 
 def _is_dense(node: Node) -> bool:
-    # Writing over a tensor that overlaps itself would write elements twice.
+    # Writing in place to a tensor that overlaps itself would write some elements twice.
     value = value_of(node)
     dims = list(zip(value.stride(), value.shape, strict=True))
     if any(isinstance(number, torch.SymInt) for dim in dims for number in dim):
@@ -113,12 +117,12 @@ def _is_dense(node: Node) -> bool:
 def _is_last_use(
     ctx: OptimizerContext, base: Node, node: Node, epilogue: Node | None, aliases: Aliases
 ) -> bool:
-    """Say whether nothing reads the memory of `base` after `node`, except through the result."""
+    """Return whether the memory of `base` is not read after `node`, except through the result."""
     shared = aliases.of(base)
     if any(alias.op != "call_function" for alias in shared if epilogue is None or alias is not base):
         return False
     outputs = {output for output in graph_outputs(ctx.graph_module) if isinstance(output, Node)}
-    # What is written to an input may be returned as that input, but not as a tensor of its own.
+    # The written input may be returned as this input, but not as a separate tensor.
     lasting = shared if epilogue is None else shared | aliases.of(node)
     if not outputs.isdisjoint(lasting - {epilogue}):
         return False

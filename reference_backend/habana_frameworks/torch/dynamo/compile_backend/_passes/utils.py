@@ -1,4 +1,4 @@
-"""Public path of `compile_backend.context`."""
+"""Public import path of `compile_backend.context`."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _Q, _K, _V = range(3)
 
 
 class _Fp8Attention(torch.autograd.Function):
-    """Attention of q, k and v, which come rounded too; the gradient of the result is rounded to fp8."""
+    """Attention of q, k and v, which are also passed in fp8; the gradient of the result is rounded to fp8."""
 
     @staticmethod
     def forward(
@@ -30,31 +30,34 @@ class _Fp8Attention(torch.autograd.Function):
     ) -> torch.Tensor:  # fmt: skip
         low = (low_q, low_k, low_v)
         scale = 1 / math.sqrt(q.size(-1)) if module.scale is None else module.scale
-        out, matrix, kept, _ = torch.ops.hpu.fp8_sdpa_fwd(
+        out, matrix, dropout_mask, _ = torch.ops.hpu.fp8_sdpa_fwd(
             *low, mask, module.attention_dropout if module.training else 0.0, scale, is_causal, softmax_mode,
             back[_Q], back[_K], back[_V], None, None, None, False, None, "left",
         )  # fmt: skip
-        ctx.save_for_backward(*low, back, matrix, kept, out)
+        ctx.save_for_backward(*low, back, matrix, dropout_mask, out)
         ctx.about = module, recipe, group, is_causal, scale, (q.dtype, k.dtype, v.dtype)
         ctx.p = module.attention_dropout if module.training else 0.0
-        found: torch.Tensor = out.to(q.dtype)
-        return found
+        result: torch.Tensor = out.to(q.dtype)
+        return result
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
-        q, k, v, back, matrix, kept, out = ctx.saved_tensors
+        q, k, v, back, matrix, dropout_mask, out = ctx.saved_tensors
         module, recipe, group, is_causal, scale, dtypes = ctx.about
         meta = module.fp8_meta["scaling_bwd"]
         if module.training:
             begin_step(meta, recipe, False, group)
         kind, at_random = get_fp8_te_dtype(recipe, False), get_fp8_te_sr(recipe, False)
         gradient = cast_to_fp8(grads[0], meta, 0, kind, at_random, module.training)
-        found = torch.ops.hpu.fp8_sdpa_bwd(
-            gradient, q, k, v, matrix, kept, is_causal, ctx.p, scale, back[_Q], back[_K], back[_V], None,
+        gradients = torch.ops.hpu.fp8_sdpa_bwd(
+            gradient, q, k, v, matrix, dropout_mask, is_causal, ctx.p, scale, back[_Q], back[_K], back[_V], None,
             meta.scale_inv[0].clone(), None, None, None, False, out,
         )  # fmt: skip
-        return (*(one.to(dtype) for one, dtype in zip(found[:3], dtypes, strict=True)), *[None] * 10)
+        return (
+            *(input_gradient.to(dtype) for input_gradient, dtype in zip(gradients[:3], dtypes, strict=True)),
+            *[None] * 10,
+        )
 
 
 class FusedAttention(Fp8Module):
@@ -68,12 +71,12 @@ class FusedAttention(Fp8Module):
         attention_dropout: float = 0.0,
         enable_recompute: bool = False,
     ) -> None:
-        """Make a module.
+        """Create a module.
 
         Args:
-            scale: factor of the scores; None for 1 / sqrt of the features.
-            attention_dropout: probability of dropout, in training.
-            enable_recompute: compute the matrix again in the backward pass; in fp8 it is kept.
+            scale: factor of the scores; None for 1 / sqrt of the number of features.
+            attention_dropout: probability of dropout in training.
+            enable_recompute: recompute the matrix in the backward pass; in fp8 the matrix is always saved.
         """
         super().__init__()
         self.scale, self.attention_dropout, self.enable_recompute = scale, attention_dropout, enable_recompute
@@ -87,22 +90,22 @@ class FusedAttention(Fp8Module):
         is_causal: bool = False,
         softmax_mode: str = "None",
     ) -> torch.Tensor:
-        """Attend; arguments are those of `hpex.kernels.FusedSDPA`."""
+        """Return attention; arguments are as for `hpex.kernels.FusedSDPA`."""
         if not FP8GlobalStateManager.is_fp8_enabled():
             p = self.attention_dropout if self.training else 0.0
-            plain = FusedSDPA.apply(
+            result = FusedSDPA.apply(
                 query, key, value, attn_mask, p, is_causal, self.scale, softmax_mode, self.enable_recompute
             )
-            assert isinstance(plain, torch.Tensor)
-            return plain
+            assert isinstance(result, torch.Tensor)
+            return result
         if query.dim() == 4 and key.size(1) not in (1, query.size(1)):
             key, value = (t.repeat_interleave(query.size(1) // t.size(1), 1) for t in (key, value))
         recipe, group = FP8GlobalStateManager.get_fp8_recipe(), FP8GlobalStateManager.get_fp8_group()
         low = self.rounded(recipe, group, query, key, value)
-        # Dynamo breaks the graph at an autograd function that gets one tensor twice.
+        # Dynamo breaks the graph at an autograd function that receives the same tensor twice.
         key = key.view_as(key) if key is query else key
         value = value.view_as(value) if value is query or value is key else value
-        found: torch.Tensor = _Fp8Attention.apply(
+        result: torch.Tensor = _Fp8Attention.apply(
             query, key, value, *low, attn_mask, is_causal, softmax_mode, self, recipe, group
         )
-        return found
+        return result

@@ -1,4 +1,4 @@
-"""State that all modules of fp8 have."""
+"""State that all fp8 modules share."""
 
 from __future__ import annotations
 
@@ -16,48 +16,52 @@ from .utils import ROOM, FP8TensorMeta
 
 
 class Fp8Module(torch.nn.Module):
-    """A module with scales for its tensors; they are part of its state."""
+    """A module with scales for its tensors, which are part of its state."""
 
-    #: Number of tensors of the forward pass, and of the backward pass.
+    #: Number of scaled tensors in the forward pass, and in the backward pass.
     PLACES = (2, 1)
 
     def __init__(self, device: torch.device | str | None = None) -> None:
         super().__init__()
-        place = torch.device(device or "hpu")
-        if place.type == "meta":
-            place = torch.device("hpu")
-        with torch.inference_mode(False):  # training writes to what evaluation may make
+        target_device = torch.device(device or "hpu")
+        if target_device.type == "meta":
+            target_device = torch.device("hpu")
+        with torch.inference_mode(
+            False
+        ):  # training must be able to write to scales that were created under inference mode
             self.fp8_meta = {
-                name: FP8TensorMeta.make(places, ROOM, place)
-                for name, places in zip(("scaling_fwd", "scaling_bwd"), self.PLACES, strict=True)
+                name: FP8TensorMeta.make(tensor_count, ROOM, target_device)
+                for name, tensor_count in zip(("scaling_fwd", "scaling_bwd"), self.PLACES, strict=True)
             }
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Any:
-        """Move the scales to where the parameters go; their dtype and values stay."""
-        found = super()._apply(fn, recurse)
+        """Move the scales to the device of the parameters, without changing their dtype or values."""
+        module = super()._apply(fn, recurse)
         device = fn(torch.empty(0, device=self.fp8_meta["scaling_fwd"].scale.device)).device
         if device.type != "meta":
             self._bring(device)
-        return found
+        return module
 
     def _bring(self, device: torch.device) -> None:
         with torch.inference_mode(False):
             self.fp8_meta = {name: meta.to(device) for name, meta in self.fp8_meta.items()}
 
     def metas(self, device: torch.device, steps: int = 0) -> dict[str, FP8TensorMeta]:
-        """Scales of both passes, on the device of an input and with room for so many steps.
+        """Return the scales of both passes, on the device of an input and with history for a number of steps.
 
         Raises:
-            RuntimeError: in a graph, on another device or with too little room: the backward pass of a graph
-                cannot write to what its forward pass makes.
+            RuntimeError: in a graph, the scales are on another device or have too little history: the
+                backward pass of a graph cannot write to tensors that its forward pass creates.
         """
         meta = self.fp8_meta["scaling_fwd"]
         room = meta.amax_history.size(0)
         away, short = meta.scale.device != device, room < steps
         if (away or short) and torch.compiler.is_compiling():
             raise RuntimeError(
-                f"the scales of {type(self).__name__} are on {meta.scale.device} with room for {room} steps, "
-                f"and a graph needs them on {device} for {steps}: run one step without torch.compile first"
+                f"the scales of {type(self).__name__} are on {meta.scale.device} with a history of {room} "
+                "steps, "
+                f"but a graph needs them on {device} for {steps} steps. Run one step without torch.compile "
+                "first."
             )
         if away:
             self._bring(device)
@@ -67,15 +71,15 @@ class Fp8Module(torch.nn.Module):
         return self.fp8_meta
 
     def learns(self) -> bool:
-        """Say whether a forward pass counts for the scales: in training, and not if it runs again."""
+        """Return whether a forward pass updates the scales: in training, and not in a recomputation."""
         return self.training and not in_backward()
 
     @torch.no_grad()
     def rounded(self, recipe: DelayedScaling, group: Any, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Tensors of the forward pass in fp8, one for each place, and the inverse of their scales.
+        """Return the tensors of the forward pass in fp8, and the inverse of their scales.
 
-        A forward pass that counts begins a step. The backward pass has the scales of its forward pass: the
-        inverse is a copy.
+        A forward pass that updates the scales begins a step. The backward pass uses the scales of its forward
+        pass: the inverse is a copy.
         """
         measure = self.learns()
         meta = self.metas(tensors[0].device, recipe.amax_history_len if measure else 0)["scaling_fwd"]
@@ -83,13 +87,13 @@ class Fp8Module(torch.nn.Module):
             begin_step(meta, recipe, True, group)
         kind = get_fp8_te_dtype(recipe)
         low = [
-            cast_to_fp8(tensor.detach(), meta, place, kind, measure_amax=measure)
-            for place, tensor in enumerate(tensors)
+            cast_to_fp8(tensor.detach(), meta, tensor_index, kind, measure_amax=measure)
+            for tensor_index, tensor in enumerate(tensors)
         ]
         return (*low, meta.scale_inv.clone())
 
     def get_extra_state(self) -> torch.Tensor:
-        """Scales and histories as bytes, uint8."""
+        """Return scales and histories as uint8 bytes."""
         buffer = io.BytesIO()
         torch.save(
             {name: dataclasses.asdict(meta.to(torch.device("cpu"))) for name, meta in self.fp8_meta.items()},
@@ -98,10 +102,10 @@ class Fp8Module(torch.nn.Module):
         return torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Any) -> None:
-        """Restore what `get_extra_state` gave.
+        """Restore a state that `get_extra_state` returned.
 
         Raises:
-            ValueError: the bytes hold something else.
+            ValueError: the bytes contain a different state.
         """
         if state is None or not isinstance(state, torch.Tensor) or not state.numel():
             return
@@ -109,7 +113,7 @@ class Fp8Module(torch.nn.Module):
         if set(loaded) != set(self.fp8_meta):
             raise ValueError(
                 f"the state of {type(self).__name__} has {sorted(loaded)}, not {sorted(self.fp8_meta)}: "
-                "leave its _extra_state out, and the scales are learned anew"
+                "omit its _extra_state to start with new scales"
             )
         device = self.fp8_meta["scaling_fwd"].scale.device
         self.fp8_meta = {name: FP8TensorMeta(**tensors).to(device) for name, tensors in loaded.items()}

@@ -1,4 +1,4 @@
-"""Casts with the scale of a place of a module."""
+"""Casts with the scales of a module's tensors."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ def cast_to_fp8(
     stochastic_rounding: bool = False,
     measure_amax: bool = True,
 ) -> torch.Tensor:
-    """Round to fp8 with the scale of a place; its history gets the largest magnitude of this step."""
+    """Round to fp8 with the scale of a tensor, and record this step's largest magnitude in its history."""
     value = inp if inp.dtype in (torch.float32, torch.bfloat16) else inp.float()
-    found, amax = torch.ops.hpu.cast_to_fp8_v2(
+    values, amax = torch.ops.hpu.cast_to_fp8_v2(
         value, fp8_meta_tensor.scale[fp8_tensor], stochastic_rounding, measure_amax, otype
     )
     if measure_amax:
-        seen = fp8_meta_tensor.amax_history[0, fp8_tensor]
-        seen.copy_(torch.maximum(seen, amax))
-    result: torch.Tensor = found
+        largest = fp8_meta_tensor.amax_history[0, fp8_tensor]
+        largest.copy_(torch.maximum(largest, amax))
+    result: torch.Tensor = values
     return result
 
 
 def cast_from_fp8(
     inp: torch.Tensor, fp8_meta_tensor: FP8TensorMeta, fp8_tensor: int, otype: torch.dtype
 ) -> torch.Tensor:
-    """Take fp8 values of a place back."""
-    found: torch.Tensor = torch.ops.hpu.cast_from_fp8(inp, fp8_meta_tensor.scale_inv[fp8_tensor], otype)
-    return found
+    """Convert the fp8 values of a tensor back."""
+    values: torch.Tensor = torch.ops.hpu.cast_from_fp8(inp, fp8_meta_tensor.scale_inv[fp8_tensor], otype)
+    return values

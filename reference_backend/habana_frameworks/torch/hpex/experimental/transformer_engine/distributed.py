@@ -1,4 +1,4 @@
-"""Activation checkpoints of modules that compute in fp8."""
+"""Activation checkpointing of modules that compute in fp8."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .fp8 import FP8GlobalStateManager, in_backward
 
 
 class activation_checkpointing(contextlib.ContextDecorator):
-    """Let the function of a checkpoint compute in fp8 as it does now if the backward pass runs it again.
+    """Restore the fp8 state of a checkpointed function when the backward pass reruns it.
 
-    Decorates the function, or wraps a ``with`` block. Modules themselves know a second run, in which they
-    leave their scales as they are. A compiled module in a checkpoint that is not compiled does not: its steps
-    count twice.
+    Decorates the function, or wraps a ``with`` block. Modules detect the second run themselves and do not
+    update their scales in it. A compiled module in a checkpoint that is not compiled does not detect it: its
+    steps are counted twice.
     """
 
     def __init__(self) -> None:
-        """Remember the state of `fp8_autocast`."""
+        """Store the state of `fp8_autocast`."""
         self._state = FP8GlobalStateManager.get_fp8_autocast_state()
         self._before: list[tuple[bool, Any, Any]] = []
 
@@ -39,12 +39,14 @@ class activation_checkpointing(contextlib.ContextDecorator):
 
 
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Run a function without its intermediate results; the backward pass runs it again, in fp8 as before."""
-    if torch.compiler.is_compiling():  # the state is traced once, with what the graph computes again
+    """Run a function without saving intermediate results. The backward pass reruns it in the same state."""
+    if (
+        torch.compiler.is_compiling()
+    ):  # the state is traced once, together with the recomputation of the graph
         return torch_checkpoint.checkpoint(function, *args, use_reentrant=False, **kwargs)
-    again = activation_checkpointing()
+    rerun_context = activation_checkpointing()
 
     def contexts() -> tuple[Any, Any]:
-        return contextlib.nullcontext(), again
+        return contextlib.nullcontext(), rerun_context
 
     return torch_checkpoint.checkpoint(function, *args, use_reentrant=False, context_fn=contexts, **kwargs)

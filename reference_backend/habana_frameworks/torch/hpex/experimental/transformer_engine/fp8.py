@@ -1,4 +1,4 @@
-"""The state of `fp8_autocast`, and how scales follow from magnitudes."""
+"""The state of `fp8_autocast`, and the computation of scales from magnitudes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .utils import FP8TensorMeta
 
 
 class FP8GlobalStateManager:
-    """State of the process: whether fp8 is on, the recipe, the group of ranks."""
+    """State of the process: whether fp8 is enabled, the recipe, and the group of ranks."""
 
     FP8_ENABLED = False
     FP8_RECIPE: DelayedScaling | None = None
@@ -24,46 +24,47 @@ class FP8GlobalStateManager:
 
     @classmethod
     def is_fp8_enabled(cls) -> bool:
-        """Say whether modules compute in fp8."""
+        """Return whether modules compute in fp8."""
         return cls.FP8_ENABLED
 
     @classmethod
     def get_fp8_recipe(cls) -> DelayedScaling:
-        """Recipe of the innermost `fp8_autocast`, or the default one."""
+        """Return the recipe of the innermost `fp8_autocast`, or the default recipe."""
         return cls.FP8_RECIPE if cls.FP8_RECIPE is not None else get_default_fp8_recipe()
 
     @classmethod
     def get_fp8_group(cls) -> Any:
-        """Group of ranks that share magnitudes; None for all ranks."""
+        """Return the group of ranks that share magnitudes; None for all ranks."""
         return cls.FP8_GROUP
 
     @classmethod
     def get_fp8_autocast_state(cls) -> tuple[bool, DelayedScaling | None, Any]:
-        """State for `set_fp8_autocast_state`."""
+        """Return the state for `set_fp8_autocast_state`."""
         return cls.FP8_ENABLED, cls.FP8_RECIPE, cls.FP8_GROUP
 
     @classmethod
     def set_fp8_autocast_state(cls, state: tuple[bool, DelayedScaling | None, Any]) -> None:
-        """Restore what `get_fp8_autocast_state` gave."""
+        """Restore a state that `get_fp8_autocast_state` returned."""
         cls.FP8_ENABLED, cls.FP8_RECIPE, cls.FP8_GROUP = state
 
     @classmethod
     def reset(cls) -> None:
-        """Return to the state at import."""
+        """Restore the state at import."""
         cls.set_fp8_autocast_state((False, None, None))
         cls.FP8_AUTOCAST_DEPTH = 0
 
 
 def in_backward() -> bool:
-    """Say whether a backward pass runs in this thread, in which checkpoints run forward passes again.
+    """Return whether a backward pass runs in this thread; checkpoints rerun forward passes in it.
 
-    Graphs are traced outside of one; what recomputes in them is the compiler's choice, and traced once.
+    Graphs are traced outside of a backward pass. Recomputation in graphs is decided by the compiler, and
+    traced once.
     """
     return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
 
 
 def get_default_fp8_recipe() -> DelayedScaling:
-    """Recipe of `fp8_autocast` without one."""
+    """Return the default recipe of `fp8_autocast`."""
     return DelayedScaling()
 
 
@@ -74,10 +75,10 @@ def fp8_autocast(
     fp8_recipe: DelayedScaling | Mapping[str, Any] | None = None,
     fp8_group: Any = None,
 ) -> Iterator[None]:
-    """Let modules of this package compute in fp8 within a ``with`` block.
+    """Make modules of this package compute in fp8 within a ``with`` block.
 
     Args:
-        enabled: whether they do.
+        enabled: compute in fp8.
         force_measurement: not used: magnitudes are measured in every step.
         fp8_recipe: the recipe, or its fields; None for the default.
         fp8_group: group of ranks that share magnitudes; None for all ranks.
@@ -94,24 +95,24 @@ def fp8_autocast(
 
 
 def get_fp8_te_dtype(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> torch.dtype:
-    """Format of a recipe for the forward pass, or for the backward pass."""
+    """Return the dtype of a recipe for the forward pass or the backward pass."""
     return fp8_recipe.fp8_format.forward if fprop_tensor else fp8_recipe.fp8_format.backward
 
 
 def get_fp8_te_sr(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> bool:
-    """Say whether a recipe rounds at random: gradients only, if it asks for it."""
+    """Return whether a recipe rounds stochastically: only gradients, and only if requested."""
     return fp8_recipe.stochastic_rounding and not fprop_tensor
 
 
 def get_fp8_max(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> float:
-    """Largest number of a recipe's format on this device: a profile of hardware may have a smaller one."""
+    """Return the largest number of a recipe's dtype on this device; hardware limits may reduce it."""
     return low_precision_rounding.largest(get_fp8_te_dtype(fp8_recipe, fprop_tensor))
 
 
 def _default_sf_compute(amax: torch.Tensor, scale: torch.Tensor, fp8_max: float, margin: int) -> torch.Tensor:
-    """Scale that takes the largest magnitude to the largest number, with a margin of bits.
+    """Return the scale that maps the largest magnitude to the largest number, minus a margin in bits.
 
-    A magnitude of 0, infinity or NaN leaves the scale as it was.
+    If the magnitude is 0, infinity or NaN, the scale is unchanged.
     """
     wanted = (fp8_max / amax) / 2**margin
     usable = (amax > 0) & torch.isfinite(amax) & torch.isfinite(wanted)
@@ -120,13 +121,13 @@ def _default_sf_compute(amax: torch.Tensor, scale: torch.Tensor, fp8_max: float,
 
 @torch.no_grad()
 def begin_step(meta: FP8TensorMeta, recipe: DelayedScaling, fprop: bool, group: Any = None) -> None:
-    """Begin a step: each ``interval`` steps, make new scales from the history, which moves on.
+    """Begin a step: every ``interval`` steps, compute new scales from the history and shift the history.
 
-    Tensors decide whether the scales change, so that all steps of a compiled program have one graph. The
-    functions of a recipe are called in each step, the first included, in which all magnitudes are 0. With
-    ``reduce_amax`` the ranks of a group first agree on the magnitudes of the last step, in each step as well.
+    Whether the scales change depends on tensors, so that all steps of a compiled program have the same graph.
+    The functions of a recipe are called in each step, including the first, in which all magnitudes are 0.
+    With ``reduce_amax``, the ranks of a group exchange the magnitudes of the last step, in each step.
     """
-    due = (meta.step > 0) & (meta.step % recipe.interval == 0)
+    is_update_step = (meta.step > 0) & (meta.step % recipe.interval == 0)
     history = meta.amax_history[: recipe.amax_history_len]
     if recipe.reduce_amax and torch.distributed.is_available() and torch.distributed.is_initialized():
         last = history[0].clone()
@@ -141,8 +142,8 @@ def begin_step(meta: FP8TensorMeta, recipe: DelayedScaling, fprop: bool, group: 
         scale = recipe.scaling_factor_compute_algo(amax, meta.scale, largest, recipe)
     else:
         scale = _default_sf_compute(amax, meta.scale, largest, recipe.margin)
-    meta.scale.copy_(torch.where(due, scale, meta.scale))
-    meta.scale_inv.copy_(torch.where(due, scale.reciprocal(), meta.scale_inv))
+    meta.scale.copy_(torch.where(is_update_step, scale, meta.scale))
+    meta.scale_inv.copy_(torch.where(is_update_step, scale.reciprocal(), meta.scale_inv))
     moved = torch.nn.functional.pad(history[:-1], (0, 0, 1, meta.amax_history.size(0) - history.size(0)))
-    meta.amax_history.copy_(torch.where(due, moved, meta.amax_history))
+    meta.amax_history.copy_(torch.where(is_update_step, moved, meta.amax_history))
     meta.step.add_(1)

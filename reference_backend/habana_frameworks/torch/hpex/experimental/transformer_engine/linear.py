@@ -19,10 +19,10 @@ _INPUT, _WEIGHT, _GRAD = FP8FwdTensors.GEMM1_INPUT, FP8FwdTensors.GEMM1_WEIGHT, 
 
 
 class _Fp8Linear(torch.autograd.Function):
-    """x w' + b of fp8 values; the gradients are products of fp8 values too.
+    """x w' + b of fp8 values; the gradients are also products of fp8 values.
 
-    They come as ``x`` and ``w``: in a graph of Dynamo, the forward pass of an autograd function may not
-    change the state of a module.
+    The fp8 values are the arguments ``x`` and ``w``: in a graph of Dynamo, the forward pass of an autograd
+    function must not change the state of a module.
     """
 
     @staticmethod
@@ -35,8 +35,8 @@ class _Fp8Linear(torch.autograd.Function):
         )
         ctx.save_for_backward(x, w, back)
         ctx.about = module, recipe, group, inp.shape, inp.dtype, weight.dtype, bias is not None
-        found: torch.Tensor = out.reshape(*inp.shape[:-1], weight.size(0))
-        return found
+        result: torch.Tensor = out.reshape(*inp.shape[:-1], weight.size(0))
+        return result
 
     @staticmethod
     @once_differentiable
@@ -75,12 +75,12 @@ class Linear(Fp8Module):
         params_dtype: torch.dtype | None = None,
         minimize_memory: bool = False,
     ) -> None:
-        """Make a layer.
+        """Create a layer.
 
         Args:
-            in_features: features of the input.
-            out_features: features of the result.
-            bias: whether there is a bias.
+            in_features: number of input features.
+            out_features: number of output features.
+            bias: add a bias.
             skip_weight_param_allocation: not supported.
             dtype: dtype of the parameters, as ``params_dtype``.
             device: device of the parameters; None for hpu.
@@ -88,10 +88,10 @@ class Linear(Fp8Module):
             minimize_memory: not used: fp8 weights are not kept between steps.
 
         Raises:
-            NotImplementedError: ``skip_weight_param_allocation``.
+            NotImplementedError: ``skip_weight_param_allocation`` is True.
         """
         if skip_weight_param_allocation:
-            raise NotImplementedError("Linear has weights of its own: leave skip_weight_param_allocation out")
+            raise NotImplementedError("Linear has its own weights. Omit skip_weight_param_allocation.")
         super().__init__(device)
         self.in_features, self.out_features, self.use_bias = in_features, out_features, bias
         options: dict[str, Any] = {"dtype": params_dtype or dtype, "device": device or "hpu"}
@@ -103,23 +103,23 @@ class Linear(Fp8Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw parameters as `torch.nn.Linear` does."""
+        """Initialise the parameters like `torch.nn.Linear`."""
         torch.nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             bound = 1 / math.sqrt(self.in_features) if self.in_features else 0
             torch.nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, inp: torch.Tensor, is_first_microbatch: bool | None = None) -> torch.Tensor:
-        """Compute x w' + b; ``is_first_microbatch`` is not used, since fp8 weights are not kept."""
+        """Return x w' + b; ``is_first_microbatch`` is not used, because fp8 weights are not kept."""
         if not FP8GlobalStateManager.is_fp8_enabled():
             return functional.linear(inp, self.weight, self.bias)
         if torch.is_autocast_enabled("hpu"):
             inp = inp.to(torch.get_autocast_dtype("hpu"))
         recipe, group = FP8GlobalStateManager.get_fp8_recipe(), FP8GlobalStateManager.get_fp8_group()
         x, w, back = self.rounded(recipe, group, inp.reshape(-1, inp.size(-1)), self.weight)
-        found: torch.Tensor = _Fp8Linear.apply(inp, self.weight, self.bias, x, w, back, self, recipe, group)
-        return found
+        result: torch.Tensor = _Fp8Linear.apply(inp, self.weight, self.bias, x, w, back, self, recipe, group)
+        return result
 
     def extra_repr(self) -> str:
-        """Show sizes as `torch.nn.Linear` does."""
+        """Return the sizes, like `torch.nn.Linear`."""
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.use_bias}"

@@ -1,4 +1,4 @@
-"""Recipes: which fp8 formats are used, and how scales follow from the magnitudes that were seen."""
+"""Recipes: fp8 dtypes, and the computation of scales from observed magnitudes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Amax = Literal["max", "most_recent"] | Callable[[torch.Tensor], torch.Tensor]
 
 
 class Format(enum.Enum):
-    """Formats of the forward and of the backward pass."""
+    """Dtypes of the forward and of the backward pass."""
 
     E4M3 = (torch.float8_e4m3fn, torch.float8_e4m3fn)
     E5M2 = (torch.float8_e5m2, torch.float8_e5m2)
@@ -21,12 +21,12 @@ class Format(enum.Enum):
 
     @property
     def forward(self) -> torch.dtype:
-        """Dtype of inputs and weights."""
+        """Return the dtype of inputs and weights."""
         return self.value[0]
 
     @property
     def backward(self) -> torch.dtype:
-        """Dtype of gradients."""
+        """Return the dtype of gradients."""
         return self.value[1]
 
 
@@ -35,32 +35,32 @@ class DelayedScaling:
     """Scales from a history of largest magnitudes.
 
     Raises:
-        ValueError: a field has a value that it cannot have.
+        ValueError: a field has an invalid value.
     """
 
-    #: The scale leaves so many bits of room.
+    #: Headroom of the scale in bits.
     margin: int = 0
-    #: Steps between two changes of a scale.
+    #: Number of steps between two changes of a scale.
     interval: int = 1
     fp8_format: Format = Format.HYBRID
-    #: Steps that are remembered.
+    #: Number of steps in the history.
     amax_history_len: int = 1
-    #: The largest of the history, the last, or a function of it.
+    #: The largest magnitude of the history, the most recent one, or a function of the history.
     amax_compute_algo: Amax = "most_recent"
-    #: (magnitudes, scales before, largest number of the format, recipe) -> scales; None for the usual ones.
+    #: (magnitudes, previous scales, largest number of the dtype, recipe) -> scales; None for the default
+    #: function.
     scaling_factor_compute_algo: Callable[..., torch.Tensor] | None = None
-    #: Whether all ranks of a group share the largest magnitudes.
+    #: All ranks of a group share the largest magnitudes.
     reduce_amax: bool = True
-    #: Whether gradients are rounded at random.
+    #: Gradients are rounded stochastically.
     stochastic_rounding: bool = False
 
     def __post_init__(self) -> None:
         for name in ("interval", "amax_history_len"):
             if getattr(self, name) < 1:
-                raise ValueError(
-                    f"{name} of DelayedScaling counts steps, from 1: it is {getattr(self, name)}"
-                )
+                raise ValueError(f"{name} of DelayedScaling must be at least 1, but is {getattr(self, name)}")
         if not callable(self.amax_compute_algo) and self.amax_compute_algo not in ("max", "most_recent"):
             raise ValueError(
-                f"amax_compute_algo is 'max', 'most_recent' or a function: it is {self.amax_compute_algo!r}"
+                "amax_compute_algo must be 'max', 'most_recent' or a function, but is "
+                f"{self.amax_compute_algo!r}"
             )

@@ -1,4 +1,4 @@
-"""Scales and histories of the tensors of a module."""
+"""Scales and magnitude histories of the tensors of a module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 class FP8FwdTensors(enum.IntEnum):
-    """Places of tensors of the forward pass."""
+    """Indices of the tensors of the forward pass."""
 
     GEMM1_INPUT = 0
     GEMM1_WEIGHT = 1
@@ -17,22 +17,22 @@ class FP8FwdTensors(enum.IntEnum):
 
 
 class FP8BwdTensors(enum.IntEnum):
-    """Places of tensors of the backward pass."""
+    """Indices of the tensors of the backward pass."""
 
     GRAD_OUTPUT1 = 0
     GRAD_INPUT1 = 1
 
 
-#: Steps that a history has room for from the start. The backward pass of a graph writes to it, and can write
-#: only to what was there before the forward pass, so the first step cannot make it.
+#: Initial length of a history in steps. The backward pass of a graph writes to the history, and can write
+#: only to tensors that exist before the forward pass. Therefore the first step cannot create it.
 ROOM = 1024
 
 
 @dataclasses.dataclass
 class FP8TensorMeta:
-    """Scales of tensors, by place, and the largest magnitudes of the last steps.
+    """Scales of tensors by index, and the largest magnitudes of the last steps.
 
-    ``scale`` and ``scale_inv`` are float32[places]; ``amax_history`` is float32[steps, places], with the
+    ``scale`` and ``scale_inv`` are float32[tensors]; ``amax_history`` is float32[steps, tensors], with the
     current step in row 0; ``step`` is the number of steps, int64[].
     """
 
@@ -42,18 +42,18 @@ class FP8TensorMeta:
     step: torch.Tensor
 
     @classmethod
-    def make(cls, places: int, steps: int, device: torch.device) -> FP8TensorMeta:
-        """Scales of 1 and an empty history."""
-        one = torch.ones(places, dtype=torch.float32, device=device)
-        history = torch.zeros(steps, places, dtype=torch.float32, device=device)
-        return cls(one, one.clone(), history, torch.zeros((), dtype=torch.int64, device=device))
+    def make(cls, tensor_count: int, steps: int, device: torch.device) -> FP8TensorMeta:
+        """Return scales of 1 and an empty history."""
+        scale = torch.ones(tensor_count, dtype=torch.float32, device=device)
+        history = torch.zeros(steps, tensor_count, dtype=torch.float32, device=device)
+        return cls(scale, scale.clone(), history, torch.zeros((), dtype=torch.int64, device=device))
 
     def to(self, device: torch.device) -> FP8TensorMeta:
-        """Copies on another device."""
+        """Return a copy on another device."""
         return FP8TensorMeta(*(getattr(self, field.name).to(device) for field in dataclasses.fields(self)))
 
     def with_room(self, steps: int) -> FP8TensorMeta:
-        """The same with a history of at least so many steps."""
+        """Return the same scales with a history of at least the given number of steps."""
         missing = steps - self.amax_history.size(0)
         if missing <= 0:
             return self

@@ -1,4 +1,4 @@
-"""Optimizers that `torch.distributed.optim.DistributedOptimizer` drives: they are given gradients."""
+"""Optimizers for `torch.distributed.optim.DistributedOptimizer`, which passes gradients as an argument."""
 
 from __future__ import annotations
 

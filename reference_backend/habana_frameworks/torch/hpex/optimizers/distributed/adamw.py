@@ -1,4 +1,4 @@
-"""AdamW, functional."""
+"""AdamW with explicit gradients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 
 class FusedAdamW:
-    """`hpex.optimizers.FusedAdamW` whose step is handed the gradients of all parameters."""
+    """`hpex.optimizers.FusedAdamW` with a step that takes the gradients of all parameters as an argument."""
 
     def __init__(
         self,
@@ -22,14 +22,14 @@ class FusedAdamW:
         _allow_empty_param_list: bool = False,
         moments_dtype: adamw.Dtypes = None,
     ) -> None:
-        """Make an optimizer; arguments are those of `hpex.optimizers.FusedAdamW`.
+        """Create an optimizer. Arguments are as for `hpex.optimizers.FusedAdamW`.
 
         Raises:
-            ValueError: a number is out of its range, or there are no parameters.
+            ValueError: a number is out of range, or the list of parameters is empty.
         """
         if not params and not _allow_empty_param_list:
             raise ValueError("optimizer got an empty parameter list")
-        # Only its checks and its state are used.
+        # Only the argument checks and the state of this optimizer are used.
         self._inner = adamw.FusedAdamW(
             params or [torch.zeros(0)], lr, betas, eps, weight_decay, True, moments_dtype
         )
@@ -39,15 +39,16 @@ class FusedAdamW:
 
     @torch.no_grad()
     def step(self, gradients: list[torch.Tensor | None]) -> None:
-        """Take a step with one gradient for each parameter, or None.
+        """Take a step with one gradient, or None, for each parameter.
 
         Raises:
-            ValueError: there are more or fewer gradients than parameters.
+            ValueError: the number of gradients differs from the number of parameters.
         """
         parameters = self.param_group["params"]
         if len(gradients) != len(parameters):
             raise ValueError(
-                f"the step takes a gradient for each of {len(parameters)} parameters: got {len(gradients)}"
+                f"the step takes a gradient for each of {len(parameters)} parameters, but got "
+                f"{len(gradients)}"
             )
         chosen = [(p, g) for p, g in zip(parameters, gradients, strict=True) if g is not None]
         if not chosen:

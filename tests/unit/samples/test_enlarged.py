@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conformance.properties.operators._enlarged import Enlargement, ways
+from conformance.samples.enlarged import Enlargement, enlargements
 from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import find
 
 
 def first_way(operator: str, sample: Sample) -> Enlargement:
-    return next(iter(ways(find("operator", operator), sample)))
+    return next(iter(enlargements(find("operator", operator), sample)))
 
 
 def grown(operator: str, sample: Sample, size: int) -> Sample:
@@ -44,7 +44,7 @@ def test_a_batch_grows_in_all_tensors_together() -> None:
 
 def test_a_dimension_never_loses_the_places_that_others_name() -> None:
     sample = Sample(0, ramp(10, 3), (0, torch.tensor([9, 8])))
-    for way in ways(find("operator", "index_select"), sample):
+    for way in enlargements(find("operator", "index_select"), sample):
         small = way.at(2)
         if small is not None and way.change.dimension is not None:
             assert small.input.shape == (10, 3)
@@ -53,7 +53,7 @@ def test_a_dimension_never_loses_the_places_that_others_name() -> None:
 
 def test_an_outer_product_grows_in_no_way_that_squares_its_result() -> None:
     sample = Sample(0, ramp(8), (ramp(8),))
-    for way in ways(find("operator", "outer"), sample):
+    for way in enlargements(find("operator", "outer"), sample):
         at = way.at(256)
         assert at is not None and at.call(torch.outer).numel() <= 8 * 256
 
@@ -66,4 +66,4 @@ def test_the_sample_that_grows_stays_as_it_was() -> None:
 
 
 def test_a_sample_without_a_tensor_that_could_grow_has_no_ways() -> None:
-    assert list(ways(find("operator", "abs"), Sample(0, torch.tensor(1.0)))) == []
+    assert list(enlargements(find("operator", "abs"), Sample(0, torch.tensor(1.0)))) == []

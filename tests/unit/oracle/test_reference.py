@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from conformance.framework.tolerances import rule
-from conformance.oracle import operators as oracle
-from conformance.oracle.operators import _coarse
+from conformance.oracle import reference as oracle
+from conformance.oracle.reference import _coarse
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import find as find_subject
 
@@ -34,10 +34,10 @@ def remainder_bounds(dividend: list[float], divisor: list[float], dtype: torch.d
     """Return the difference that the suite allows for torch.remainder of these, in units of the dtype."""
     subject = find_subject("operator", "remainder")
     sample = Sample(0, torch.tensor(dividend, dtype=dtype), (torch.tensor(divisor, dtype=dtype),), {})
-    expected = oracle.compute(subject, dtype, sample)
-    (spread,) = expected.spread
+    expected = oracle.reference_for(subject, dtype, sample)
+    (spread,) = expected.sensitivity
     assert spread is not None
-    allowed = rule("remainder", dtype).tolerance(dtype).allowed(expected.precise.abs() + spread)
+    allowed = rule("remainder", dtype).tolerance(dtype).allowed(expected.high_precision.abs() + spread)
     return allowed / torch.finfo(dtype).eps
 
 

@@ -10,9 +10,9 @@ import torch
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule
 from conformance.model.verdicts import CaseId, ResultId
-from conformance.properties.overloads import _answers
-from conformance.properties.overloads._answers import Answer, answers
-from conformance.properties.overloads._rules import rule_of
+from conformance.oracle.overload_tolerance import rule_of_overload
+from conformance.properties.overloads import _references
+from conformance.properties.overloads._references import OverloadReference, references
 from conformance.samples.operators import Sample, SampleSet, dtype_of
 from conformance.samples.recorded_calls import calls_of
 from conformance.subjects.torch_databases import Subject, find
@@ -21,9 +21,9 @@ from conformance.target import file as target_file
 TARGET = target_file.load("cpu").target("eager")
 
 
-def known(subject: Subject, dtype: str) -> list[Answer]:
+def known(subject: Subject, dtype: str) -> list[OverloadReference]:
     recorder = Recorder(ResultId(CaseId("overload-forms", subject.name), dtype), seed=0)
-    return list(answers(TARGET, subject, recorder, 8))
+    return list(references(TARGET, subject, recorder, 8))
 
 
 def test_an_answer_is_computed_once() -> None:
@@ -44,12 +44,12 @@ def test_other_calls_of_a_subject_have_answers_of_their_own(monkeypatch: pytest.
     subject = find("overload", "mul.Tensor")
     assert known(subject, "int32")
     none = SampleSet(subject.name, [])
-    monkeypatch.setattr(_answers, "calls_of", lambda subject, dtype: none)
+    monkeypatch.setattr(_references, "calls_of", lambda subject, dtype: none)
     assert known(subject, "int32") == []
 
 
 def test_items_are_remembered_however_looks_at_them_alternate() -> None:
-    items = _answers._Remembered(iter(range(5)))  # type: ignore[arg-type]
+    items = _references._CachedIterable(iter(range(5)))  # type: ignore[arg-type]
     one, other = iter(items), iter(items)
     seen = [next(one), next(one), next(other), next(one), next(other), next(other), next(other)]
     assert seen == [0, 1, 0, 2, 1, 2, 3]
@@ -64,7 +64,7 @@ def test_a_converted_call_has_the_tolerance_of_its_own_operator() -> None:
     ):
         info = find("overload", name).info
         for dtype in info.converted:
-            assert rule_of(name, info, dtype_of(dtype), Sample(0, None)).name == own
+            assert rule_of_overload(name, info, dtype_of(dtype), Sample(0, None)).name == own
 
 
 def test_ways_to_grow_are_looked_for_once() -> None:
@@ -78,7 +78,7 @@ def test_ways_to_grow_are_looked_for_once() -> None:
 def test_what_a_call_writes_besides_has_a_value_in_raised_precision(name: str) -> None:
     for found in known(find("overload", name), "float32"):
         assert found.expected.ok
-        assert found.expected.raised_precision
+        assert found.expected.has_high_precision
 
 
 def test_a_gradient_of_a_normalisation_is_as_far_off_as_its_own_parts() -> None:
@@ -86,7 +86,7 @@ def test_a_gradient_of_a_normalisation_is_as_far_off_as_its_own_parts() -> None:
     samples = calls_of(subject, "float32")
     general = rule(subject.info.operators[0], torch.float32, "backward").scale
     for sample in (samples[index] for index in range(samples.available)):
-        own = rule_of(subject.name, subject.info, torch.float32, sample).scale
+        own = rule_of_overload(subject.name, subject.info, torch.float32, sample).scale
         deviations = sample.args[3]  # their inverses
         assert 0 < own <= general
         assert own == general or not deviations.numel() or own >= float(deviations.detach().abs().max())
@@ -97,5 +97,5 @@ def test_the_cache_is_of_the_subject_used_last() -> None:
     first = known(subject, "int32")[0]
     for name in ("add.Tensor", "sub.Tensor", "div.Tensor", "eq.Tensor"):
         known(find("overload", name), "float32")
-    assert subject.name not in _answers._kept
+    assert subject.name not in _references._cached_references
     assert known(subject, "int32")[0] is not first

@@ -17,17 +17,17 @@ from conformance.framework.compare import fact
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle import relations
-from conformance.properties.operators._arguments import check_kept
-from conformance.properties.operators._common import copy_in, failed_call, run
-from conformance.properties.overloads._answers import (
-    Answer,
-    agree,
-    call_quietly,
-    gives_the_same_again,
-    torchs_own,
-    with_writes,
+from conformance.properties.overloads._references import (
+    OverloadReference,
+    call_without_warnings,
+    compare_overload_outputs,
+    is_reproducible_on_cpu,
+    outputs_with_hidden_writes,
+    torch_overload,
 )
-from conformance.properties.overloads._layouts import EmbeddedTensor, Layout
+from conformance.properties.shared.argument_integrity import check_unwritten_arguments
+from conformance.properties.shared.execution import copy_in, report_failed_call, run
+from conformance.properties.shared.memory_layouts import EmbeddedTensor, Layout
 from conformance.samples.copies import to_host
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample
@@ -35,7 +35,7 @@ from conformance.subjects.overloads import TAKEN_FROM_OUT, Overload
 from conformance.target.target import Target
 
 #: How a note begins about a statement that the CPU itself does not keep to.
-NOT_KEPT = "the CPU does not keep to this itself"
+CPU_FAILS_TOO = "the CPU does not keep to this itself"
 
 #: What out= holds before a call: no index of the calls, so that it shows where nothing was written.
 _UNWRITTEN = 77
@@ -43,36 +43,36 @@ _UNWRITTEN = 77
 FUNCTION, IN_PLACE, OUT = "function", "in-place form", "form with out="
 
 
-def forms_of(target: Target, found: Answer) -> Iterator[str]:
+def forms_of(target: Target, reference: OverloadReference) -> Iterator[str]:
     """Yield the forms in which a call can be made on the target."""
-    overload: Overload = found.subject.info
+    overload: Overload = reference.subject.info
     yield FUNCTION
-    if target.capable("inplace") and found.fits_in_place:
+    if target.capable("inplace") and reference.has_in_place_reference:
         yield IN_PLACE
-    if target.capable("out_variants") and _can_be_given(overload, found):
+    if target.capable("out_variants") and _out_can_be_allocated(overload, reference):
         yield OUT
 
 
-def _can_be_given(overload: Overload, found: Answer) -> bool:
+def _out_can_be_allocated(overload: Overload, reference: OverloadReference) -> bool:
     """Return whether the dtypes, sizes and layouts of all results are known before the call."""
-    parts = list(trees.leaves(found.returned))
+    parts = list(trees.leaves(reference.returned))
     if overload.out is None or len(parts) != len(overload.outs):
         return False
     return all(isinstance(part, torch.Tensor) and part.layout is torch.strided for part in parts)
 
 
-def new_outs(target: Target, recorder: Recorder, found: Answer) -> list[torch.Tensor]:
+def new_out_tensors(target: Target, recorder: Recorder, reference: OverloadReference) -> list[torch.Tensor]:
     """Return what a form with out= can write to: a tensor on the target for each result, of no fixed values.
 
     Statistics of 16-bit numbers may have the dtype in which the device accumulates; its function says which.
     """
-    parts = trees.tensors(found.returned)
+    parts = trees.tensors(reference.returned)
     dtypes = [part.dtype for part in parts]
-    short = found.dtype in (torch.bfloat16, torch.float16)
-    free = relations.statistics(base_name(found.subject.name)) if short else frozenset()
-    copy = copy_in(target, recorder.trial(), found.sample, check=False) if free else None
+    short = reference.dtype in (torch.bfloat16, torch.float16)
+    free = relations.statistics(base_name(reference.subject.name)) if short else frozenset()
+    copy = copy_in(target, recorder.trial(), reference.sample, check=False) if free else None
     if copy is not None:
-        outcome = run(target, found.subject.info.op, copy)
+        outcome = run(target, reference.subject.info.op, copy)
         own = [one.dtype for one in trees.tensors(outcome.value)] if outcome.ok else []
         if len(own) == len(parts):
             dtypes = [own[n] if n in free else dtype for n, dtype in enumerate(dtypes)]
@@ -83,13 +83,13 @@ def new_outs(target: Target, recorder: Recorder, found: Answer) -> list[torch.Te
 
 
 #: Kinds of facts that are the same whatever the values are.
-_INDEPENDENT = frozenset({Kind.ALIASING, Kind.STATE})
+_INDEPENDENT_OF_VALUES = frozenset({Kind.ALIASING, Kind.STATE})
 #: Kinds of failures after which nothing else was looked at.
-_ENDED = frozenset({Kind.EXCEPTION, Kind.REFUSED, Kind.ERROR_TYPE})
+_ENDS_THE_CHECK = frozenset({Kind.EXCEPTION, Kind.REFUSED, Kind.ERROR_TYPE})
 
 
 @dataclasses.dataclass
-class Laid:
+class ArgumentLayout:
     """A layout for one argument of a call: the tensor's number, and a word for messages."""
 
     layout: Layout
@@ -97,12 +97,12 @@ class Laid:
     place: int
 
 
-def hold(
+def check_call(
     target: Target,
     recorder: Recorder,
-    found: Answer,
+    reference: OverloadReference,
     form: str,
-    laid: Laid | None = None,
+    laid: ArgumentLayout | None = None,
     *,
     into: Layout | None = None,
 ) -> bool:
@@ -117,20 +117,22 @@ def hold(
 
     def attempt_form(on: Target, scratch: Recorder, overload: Overload) -> None:
         nonlocal refused
-        twice = has_both_kernels(on, found)
+        twice = has_both_kernels(on, reference)
         for inference in (False, True) if twice else (False,):
-            one = _Attempt(on, scratch, found, overload, form, laid, into, inference)
+            one = _Attempt(on, scratch, reference, overload, form, laid, into, inference)
             one.run()
             refused |= one.refused
 
-    taken = held(target, recorder, found, attempt_form, lambda: accepts(found, form, laid, into))
+    taken = with_cpu_control(
+        target, recorder, reference, attempt_form, lambda: cpu_accepts_form(reference, form, laid, into)
+    )
     return taken and not refused
 
 
-def held(
+def with_cpu_control(
     target: Target,
     recorder: Recorder,
-    found: Answer,
+    reference: OverloadReference,
     statement: Callable[[Target, Recorder, Overload], None],
     defined: Callable[[], bool] = lambda: True,
 ) -> bool:
@@ -139,11 +141,13 @@ def held(
     Returns whether the call says something: the CPU takes it, and keeps to the statement if it failed.
     """
     trial = recorder.trial()
-    ran = attempt(lambda: statement(target, trial, found.subject.info))
+    ran = attempt(lambda: statement(target, trial, reference.subject.info))
     if ran.error is not None:
-        report_error(target, trial, ran.error, what="preparing or reading a call", sample=found.sample.index)
+        report_error(
+            target, trial, ran.error, label="preparing or reading a call", sample=reference.sample.index
+        )
     copied = recorder.trial()
-    if trial.failed and copy_in(target, copied, found.sample) is None:
+    if trial.failed and copy_in(target, copied, reference.sample) is None:
         recorder.absorb(copied)  # the call is not to blame
         return True
     if trial.failed and not defined():
@@ -151,16 +155,16 @@ def held(
         return False
     if trial.failed:
         twin = recorder.trial()
-        statement(target.on_cpu(), twin, torchs_own(found.subject))
+        statement(target.on_cpu(), twin, torch_overload(reference.subject))
         if twin.failed:
             recorder.idle("the CPU does not keep to it itself")
-            recorder.note(f"{NOT_KEPT}: {twin.first_failure[:200]}")
-            independent = trial.only(_INDEPENDENT - twin.kinds)
-            if independent.failed and twin.kinds.isdisjoint(_ENDED) and found.reproducible:
+            recorder.note(f"{CPU_FAILS_TOO}: {twin.first_failure[:200]}")
+            independent = trial.only(_INDEPENDENT_OF_VALUES - twin.kinds)
+            if independent.failed and twin.kinds.isdisjoint(_ENDS_THE_CHECK) and reference.reproducible:
                 recorder.absorb(independent)
             return False
         # Before a failure counts the CPU is asked anew: one look may miss that its answer depends on memory.
-        if not gives_the_same_again(found):
+        if not is_reproducible_on_cpu(reference):
             recorder.idle("the CPU's result depends on what its memory held before")
             recorder.note("the CPU's result depends on what its memory held before")
             return False
@@ -168,12 +172,12 @@ def held(
     return True
 
 
-def has_both_kernels(target: Target, found: Answer) -> bool:
+def has_both_kernels(target: Target, reference: OverloadReference) -> bool:
     """Return whether the target has a kernel for an overload and one for its autograd.
 
     That of autograd may compose other kernels, so that only inference mode calls the first.
     """
-    return _has_both(target.torch_device.type, str(found.overload.op.name()))
+    return _has_both(target.torch_device.type, str(reference.overload.op.name()))
 
 
 @functools.cache
@@ -188,10 +192,10 @@ class _Attempt:
 
     target: Target
     recorder: Recorder
-    found: Answer
+    found: OverloadReference
     overload: Overload
     form: str
-    laid: Laid | None
+    laid: ArgumentLayout | None
     into: Layout | None
     #: Whether the call is made in inference mode.
     inference: bool = False
@@ -212,7 +216,7 @@ class _Attempt:
         """Make the call and compare."""
         found, form = self.found, self.form
         copy = copy_in(self.target, self.recorder, found.sample, check=False)
-        given = None if copy is None else _laid(copy, self.laid, self.placed)
+        given = None if copy is None else _with_argument_layout(copy, self.laid, self.placed)
         if copy is None or given is None:
             self.refused = True
             return
@@ -224,7 +228,7 @@ class _Attempt:
             self.written.add(0)
         elif form == OUT:
             op = self.overload.out
-            fresh = new_outs(self.target, self.recorder, found)
+            fresh = new_out_tensors(self.target, self.recorder, found)
             outs = [self._inside(one.fill_(_UNWRITTEN)) for one in fresh]
             given = with_outs(found.overload.out, given, dict(zip(self.overload.outs, outs, strict=True)))
         with torch.inference_mode() if self.inference else contextlib.nullcontext():
@@ -235,13 +239,13 @@ class _Attempt:
                 self.refused = True
                 self.recorder.idle("devices differ in the calls of the overload that they take")
                 self.recorder.note(f"the device takes no such call: {one_line(outcome.error)[:200]}")
-            elif accepts(found, form, self.laid, self.into):
-                failed_call(self.target, self.recorder, found.sample, outcome, self.what)
+            elif cpu_accepts_form(found, form, self.laid, self.into):
+                report_failed_call(self.target, self.recorder, found.sample, outcome, self.what)
             else:
                 self.refused = True
                 self.recorder.idle("the CPU refuses the call in that form")
             return
-        value = with_writes(found.overload.op, given, outcome.value)
+        value = outputs_with_hidden_writes(found.overload.op, given, outcome.value)
         good = self._agrees(value, f"the result of {self.what}")
         if form == FUNCTION:
             self._is_new(outcome.value, given)
@@ -256,13 +260,15 @@ class _Attempt:
             same = all(one is other for one, other in zip(returned, outs, strict=True))
             self._fact(same, Kind.ALIASING, "returns other tensors than out=")
             if good and not same:
-                into = with_writes(found.overload.op, given, as_returned(found.returned, outs))
+                into = outputs_with_hidden_writes(
+                    found.overload.op, given, in_structure_of(found.returned, outs)
+                )
                 self._agrees(into, f"out= of {self.what}")
         for place, memory in enumerate(self.placed):
             whole = place == 0 and self.laid is not None and self.laid.place not in self.written
             kept = memory.kept(whole=whole)
             self._fact(kept, Kind.STATE, "has changed memory beside a tensor that it was given")
-        check_kept(self.recorder, found.sample, copy, self.written, what=self.what)
+        check_unwritten_arguments(self.recorder, found.sample, copy, self.written, label=self.what)
 
     def _is_new(self, returned: Any, given: Sample) -> None:
         """Check that what the schema calls a new tensor shares no memory with an argument."""
@@ -297,15 +303,15 @@ class _Attempt:
         self.placed.append(inside)
         return inside.view
 
-    def _agrees(self, actual: Any, what: str) -> bool:
-        return agree(self.target, self.recorder, self.found, actual, what)
+    def _agrees(self, actual: Any, label: str) -> bool:
+        return compare_overload_outputs(self.target, self.recorder, self.found, actual, label)
 
     def _fact(self, holds: bool, kind: Kind, text: str) -> None:
         message = "" if holds else f"{self.what} {text}."
         fact(self.recorder, holds, kind, message, sample=self.found.sample.index)
 
 
-def as_returned(like: Any, parts: list[torch.Tensor]) -> Any:
+def in_structure_of(like: Any, parts: list[torch.Tensor]) -> Any:
     """Return tensors as one, a tuple or a list, as the CPU returned its results."""
     if isinstance(like, torch.Tensor):
         return parts[0]
@@ -319,31 +325,35 @@ def with_outs(op: Any, sample: Sample, outs: dict[str, torch.Tensor]) -> Sample:
     return sample.replace(kwargs={**kwargs, **outs})
 
 
-def accepts(found: Answer, form: str, laid: Laid | None = None, into: Layout | None = None) -> bool:
+def cpu_accepts_form(
+    reference: OverloadReference, form: str, laid: ArgumentLayout | None = None, into: Layout | None = None
+) -> bool:
     """Return whether the CPU takes the call in that form and layout."""
-    laid_out = _laid(to_host(found.sample), laid, [])
-    overload = torchs_own(found.subject)
+    laid_out = _with_argument_layout(to_host(reference.sample), laid, [])
+    overload = torch_overload(reference.subject)
     if laid_out is None:
         return False
     host = laid_out
     if form == FUNCTION:
-        return attempt(lambda: call_quietly(overload.op, host)).ok
+        return attempt(lambda: call_without_warnings(overload.op, host)).ok
     if form == IN_PLACE:
         if into is not None:
-            host = host.replace(input=_view(into, host.input))
-        return attempt(lambda: call_quietly(overload.in_place, host)).ok
-    parts = [torch.ones(part.shape, dtype=part.dtype) for part in trees.tensors(found.returned)]
-    outs = [part if into is None else _view(into, part) for part in parts]
+            host = host.replace(input=_view_in_layout(into, host.input))
+        return attempt(lambda: call_without_warnings(overload.in_place, host)).ok
+    parts = [torch.ones(part.shape, dtype=part.dtype) for part in trees.tensors(reference.returned)]
+    outs = [part if into is None else _view_in_layout(into, part) for part in parts]
     named = dict(zip(overload.outs, outs, strict=True))
-    return attempt(lambda: call_quietly(overload.out, with_outs(overload.out, host, named))).ok
+    return attempt(lambda: call_without_warnings(overload.out, with_outs(overload.out, host, named))).ok
 
 
-def _view(layout: Layout, tensor: torch.Tensor) -> torch.Tensor:
+def _view_in_layout(layout: Layout, tensor: torch.Tensor) -> torch.Tensor:
     inside = layout(tensor)
     return tensor if inside is None else inside.view
 
 
-def _laid(sample: Sample, laid: Laid | None, placed: list[EmbeddedTensor]) -> Sample | None:
+def _with_argument_layout(
+    sample: Sample, laid: ArgumentLayout | None, placed: list[EmbeddedTensor]
+) -> Sample | None:
     """Return the call with one tensor put into another layout, appended to ``placed``; None if it cannot."""
     if laid is None:
         return sample

@@ -119,7 +119,7 @@ def _can_grow(tensor: torch.Tensor) -> bool:
     return tensor.layout is torch.strided and tensor.dim() > 0 and tensor.numel() > 0
 
 
-def ways(subject: Subject, sample: Sample) -> Iterator[Enlargement]:
+def enlargements(subject: Subject, sample: Sample) -> Iterator[Enlargement]:
     """Yield the ways to enlarge a sample that the CPU takes, those first whose result grows with it.
 
     A result that grows faster, such as an outer product, is left out.

@@ -24,7 +24,7 @@ _INVERSE_DEVIATIONS = ("rstd", "save_invstd", "save_var")
 _WEIGHTS = ("weight", "gamma")
 
 
-def rule_of(name: str, overload: Overload, dtype: torch.dtype, sample: Sample) -> Rule:
+def rule_of_overload(name: str, overload: Overload, dtype: torch.dtype, sample: Sample) -> Rule:
     """Return the tolerance rule of a call in a dtype; ``name`` is that of the overload.
 
     What is pointwise adds nothing up: errors do not grow with the number of elements.

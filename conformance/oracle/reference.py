@@ -33,7 +33,7 @@ RECOMPUTED = 50
 
 
 @dataclasses.dataclass(frozen=True)
-class Raised:
+class HighPrecision:
     """The values of a call in raised precision (``values``), and the ``spread`` of each of its tensors.
 
     ``values`` have the nesting and shapes of the call's own result with float64 or complex128 leaves; they
@@ -42,12 +42,12 @@ class Raised:
     """
 
     values: Any
-    spread: list[torch.Tensor | None]
-    is_wider: bool = False
+    sensitivity: list[torch.Tensor | None]
+    has_more_digits: bool = False
 
 
 @dataclasses.dataclass
-class Expected:
+class Reference:
     """The CPU's values for one sample. If it raised, ``error`` is set and the rest is None.
 
     ``plain`` has the dtype of the call. ``elements`` is the number of elements of the largest input,
@@ -55,12 +55,12 @@ class Expected:
     is not always needed.
     """
 
-    plain: Any = None
+    outputs: Any = None
     error: Exception | None = None
     elements: int = 1
-    computed: torch.dtype = torch.float32
+    coarsest_dtype: torch.dtype = torch.float32
     uninitialised: bool = False
-    raise_precision: Callable[[], Raised] | None = None
+    compute_high_precision: Callable[[], HighPrecision] | None = None
     #: Which tensors of the arguments the call writes, counted as ``Sample.tensors`` does.
     written: frozenset[int] = frozenset()
 
@@ -70,25 +70,25 @@ class Expected:
         return self.error is None
 
     @functools.cached_property
-    def _raised(self) -> Raised:
-        if self.raise_precision is not None:
-            return self.raise_precision()
-        return Raised(self.plain, [None] * len(trees.tensors(self.plain)))
+    def _raised(self) -> HighPrecision:
+        if self.compute_high_precision is not None:
+            return self.compute_high_precision()
+        return HighPrecision(self.outputs, [None] * len(trees.tensors(self.outputs)))
 
     @property
-    def precise(self) -> Any:
+    def high_precision(self) -> Any:
         """The values in raised precision."""
         return self._raised.values
 
     @property
-    def spread(self) -> list[torch.Tensor | None]:
+    def sensitivity(self) -> list[torch.Tensor | None]:
         """The spread of each tensor."""
-        return self._raised.spread
+        return self._raised.sensitivity
 
     @property
-    def raised_precision(self) -> bool:
+    def has_high_precision(self) -> bool:
         """True if ``precise`` has more digits than ``plain``."""
-        return self._raised.is_wider
+        return self._raised.has_more_digits
 
 
 def _detached(tree: Any) -> Any:
@@ -110,7 +110,7 @@ def _same_nesting(left: Any, right: Any) -> bool:
     return True
 
 
-def compute(
+def reference_for(
     subject: Subject,
     dtype: torch.dtype,
     sample: Sample,
@@ -118,7 +118,7 @@ def compute(
     seed: int | None = None,
     applied: Rule | None = None,
     info: Any = None,
-) -> Expected:
+) -> Reference:
     """Return the CPU's values for a sample, not cached; never raises for an error of the operator.
 
     ``applied`` is the rule of the tolerance, by default that of the operator of the subject's name; ``info``
@@ -135,23 +135,23 @@ def compute(
             host = to_host(sample)
             plain = _detached(call(info, host))
         except Exception as error:
-            return Expected(error=error)
+            return Reference(error=error)
     elements = max([1, *(t.numel() for t in sample.tensors())])
-    expected = Expected(plain=plain, elements=elements, computed=coarsest(sample, dtype))
+    expected = Reference(outputs=plain, elements=elements, coarsest_dtype=coarsest(sample, dtype))
     expected.uninitialised = relations.is_uninitialised(subject.name)
-    expected.written = written_places(sample, host)
+    expected.written = written_tensors(sample, host)
     if not _has_floating_result(plain) or applied.exact or relations.free_of_values(subject.name, sample):
         return expected
 
-    def raise_precision() -> Raised:
+    def raise_precision() -> HighPrecision:
         with surroundings(torch.float64, seed):
             return _raised_precision(plain, info, sample, dtype, applied, seed)
 
-    expected.raise_precision = raise_precision
+    expected.compute_high_precision = raise_precision
     return expected
 
 
-def through_float64(subject: Subject, dtype: torch.dtype, sample: Sample) -> Expected:
+def reference_through_float64(subject: Subject, dtype: torch.dtype, sample: Sample) -> Reference:
     """Return the values for a sample in a dtype for which the CPU has no kernel: those of float64, rounded.
 
     ``dtype`` is float16 or bfloat16. The error is that of the call in float64, if it is refused as well.
@@ -169,17 +169,17 @@ def through_float64(subject: Subject, dtype: torch.dtype, sample: Sample) -> Exp
             precise = _detached(call(info, to_host(sample, UP)))
             spread = spread_of(info, sample, precise, dtype, seed, applied)
         except Exception as error:
-            return Expected(error=error)
+            return Reference(error=error)
     elements = max([1, *(t.numel() for t in sample.tensors())])
-    return Expected(
-        plain=trees.tree_map(rounded, precise),
+    return Reference(
+        outputs=trees.tree_map(rounded, precise),
         elements=elements,
-        computed=dtype,
-        raise_precision=lambda: Raised(precise, spread, True),
+        coarsest_dtype=dtype,
+        compute_high_precision=lambda: HighPrecision(precise, spread, True),
     )
 
 
-def written_places(before: Sample, after: Sample) -> frozenset[int]:
+def written_tensors(before: Sample, after: Sample) -> frozenset[int]:
     """Return the places of the strided tensors whose memory a call on the CPU has changed."""
     pairs = enumerate(zip(before.tensors(), after.tensors(), strict=True))
     return frozenset(
@@ -191,7 +191,7 @@ def written_places(before: Sample, after: Sample) -> frozenset[int]:
 
 def _raised_precision(
     plain: Any, info: Any, sample: Sample, dtype: torch.dtype, applied: Rule, seed: int
-) -> Raised:
+) -> HighPrecision:
     precise, wider = plain, False
     if applied.oracle == "float64":
         try:
@@ -199,10 +199,10 @@ def _raised_precision(
         except Exception:
             raised = None
         if raised is None or not _same_nesting(raised, plain):
-            return Raised(plain, [None] * len(trees.tensors(plain)))
+            return HighPrecision(plain, [None] * len(trees.tensors(plain)))
         precise = raised
         wider = dtype not in (torch.float64, torch.complex128)
-    return Raised(precise, spread_of(info, sample, precise, dtype, seed, applied), wider)
+    return HighPrecision(precise, spread_of(info, sample, precise, dtype, seed, applied), wider)
 
 
 def _has_floating_result(tree: Any) -> bool:
@@ -214,19 +214,21 @@ def _has_floating_result(tree: Any) -> bool:
     return False
 
 
-_cache: SubjectCache[tuple[str, int], Expected] = SubjectCache()
+_cache: SubjectCache[tuple[str, int], Reference] = SubjectCache()
 
 
-def expected(subject: Subject, dtype: torch.dtype, index: int, samples: SampleSet | None = None) -> Expected:
+def cached_reference(
+    subject: Subject, dtype: torch.dtype, index: int, samples: SampleSet | None = None
+) -> Reference:
     """Return the CPU's values for the shared sample of that index; computed once per process.
 
     One in fifty values, always the same ones, is announced to the journal for recomputation elsewhere.
     """
     key = (dtype_name(dtype), index)
 
-    def make() -> Expected:
+    def make() -> Reference:
         source = samples if samples is not None else samples_of(subject, dtype)
-        value = compute(subject, dtype, source[index])
+        value = reference_for(subject, dtype, source[index])
         if value.ok and chosen_for_recomputation(subject.name, *key):
             announce(subject.name, key[0], index, value)
         return value
@@ -244,7 +246,7 @@ def chosen_for_recomputation(operator: str, dtype: str, index: int) -> bool:
     return zlib.crc32(f"{operator}/{dtype}/{index}".encode()) % RECOMPUTED == 0
 
 
-def announce(operator: str, dtype: str, index: int, value: Expected) -> None:
+def announce(operator: str, dtype: str, index: int, value: Reference) -> None:
     """Announce the digest of an oracle value to the journal, if anything receives announcements."""
     if value_digests.wanted():
         value_digests.announce(operator, dtype, index, digest_of(value))
@@ -269,7 +271,7 @@ def _coarse(leaf: torch.Tensor) -> torch.Tensor:
     return torch.stack([whole, kind])
 
 
-def digest_of(value: Expected) -> str:
+def digest_of(value: Reference) -> str:
     """Return a digest of everything that is compared; uninitialised and random results count by their
     metadata.
     """
@@ -277,7 +279,7 @@ def digest_of(value: Expected) -> str:
     if value.error is not None:
         state.update(type(value.error).__name__.encode())
         return state.hexdigest()
-    for leaf in [*trees.leaves(value.plain), *trees.leaves(value.precise)]:
+    for leaf in [*trees.leaves(value.outputs), *trees.leaves(value.high_precision)]:
         if isinstance(leaf, torch.Tensor):
             state.update(f"{leaf.dtype}{list(leaf.shape)}{leaf.layout}".encode())
             if leaf.layout is torch.strided and leaf.numel() and not value.uninitialised:
@@ -293,4 +295,4 @@ def digest(op_name: str, dtype_name: str, index: int) -> str:
     """
     subject = find("operator", op_name)
     dtype = dtype_of(dtype_name)
-    return digest_of(compute(subject, dtype, samples_of(subject, dtype)[index]))
+    return digest_of(reference_for(subject, dtype, samples_of(subject, dtype)[index]))

@@ -1,0 +1,54 @@
+"""The marker ``nightly``: what it leaves out, when, and that it says why; both folders of tests know it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT, python_path
+
+TESTS = """
+import pytest
+@pytest.mark.nightly("it takes an hour")
+def test_slow(): pass
+def test_fast(): pass
+"""
+
+
+def outcomes(folder: Path, text: str, nightly: str) -> str:
+    (folder / "test_it.py").write_text(text)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-p", "tests.support.nightly", "-p", "no:cacheprovider", "-rs"]
+    variables = {**os.environ, "PYTHONPATH": python_path(), "CONFORMANCE_NIGHTLY": nightly}
+    done = subprocess.run([*command, "-q", str(folder)], env=variables, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("nightly", "shown"), [("", "1 passed, 1 skipped"), ("0", "1 passed, 1 skipped"), ("1", "2 passed")]
+)
+def test_a_marked_test_runs_at_night_alone(tmp_path: Path, nightly: str, shown: str) -> None:
+    said = outcomes(tmp_path, TESTS, nightly)
+    assert shown in said, said
+    assert ("nightly: it takes an hour" in said) == (nightly != "1")
+
+
+def test_a_marker_without_a_reason_is_an_error(tmp_path: Path) -> None:
+    said = outcomes(tmp_path, TESTS.replace('("it takes an hour")', ""), "1")
+    assert "the marker nightly needs one argument, the reason" in said
+
+
+def test_both_folders_know_the_marker_and_the_nightly_workflow_sets_the_variable() -> None:
+    for folder in ("tests", "reference_backend/tests"):
+        assert (
+            "pytest_collection_modifyitems, pytest_configure" in (ROOT / folder / "conftest.py").read_text()
+        )
+    workflow = (ROOT / ".github" / "workflows" / "nightly.yml").read_text()
+    job = re.search(r"\n  tests:\n.*?\n\n", workflow, re.S)
+    assert job is not None
+    assert 'CONFORMANCE_NIGHTLY: "1"' in job.group() and "session: [tests, vendor]" in job.group()
