@@ -32,6 +32,7 @@ from conformance.commands import (
     torch,
 )
 from conformance.errors import UsageError
+from conformance.process_control import exit_with_parent
 
 #: The exit code that shells report for a process that a closed pipe ended.
 CLOSED = 141
@@ -78,6 +79,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = command_parser().parse_args(arguments)
     if arguments is None:
         _fix_hash_seed()
+        if exit_with_parent.VARIABLE in os.environ:  # a process of the suite started this one
+            exit_with_parent.follow()
     try:
         code: int = options.execute(options)
         if sys.stdout is not None:  # None after >&-

@@ -25,8 +25,8 @@ def add(commands: Any) -> None:
         description=(
             "Compare two runs leg by leg. The exit code is 1 if a result regressed (its verdict is worse "
             "than before, even if the failure is now expected or declared), if a failing result fails "
-            "differently (in kinds, samples or messages), or if a result vanished although suite, torch, level, shard, "
-            "selection and samples are equal."
+            "differently (in kinds, samples or messages), or if a result vanished although suite, torch, "
+            "level, shard, selection and samples are equal."
         ),
     )
     parser.add_argument("old", type=Path, metavar="OLD", help="output folder of the earlier run")

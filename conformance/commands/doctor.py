@@ -6,16 +6,19 @@ The command runs no case of the suite.
 from __future__ import annotations
 
 import argparse
+import math
 import os
-import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance.commands import common
 from conformance.errors import UsageError
 from conformance.plan import levels
+from conformance.process_control import supervisor
 from conformance.target import file as target_file
 
 if TYPE_CHECKING:
@@ -133,8 +136,10 @@ def _watch(arguments: argparse.Namespace, file: TargetFile, mode: str) -> int:
 
 def _run_doctor(command: Sequence[str]) -> tuple[int, list[str]]:
     """Return the exit code and the output lines of the doctor, errors included."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return done.returncode, done.stdout.splitlines()
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log.txt"
+        end = supervisor.run(command, log=log, limit=math.inf)
+        return end.code, log.read_text(errors="replace").splitlines()
 
 
 UNTESTED = (

@@ -11,8 +11,8 @@ from pathlib import Path
 from conformance.builds import installed_torch
 from conformance.commands import common
 from conformance.model.records import Leg, ResultRow
-from conformance.process_control.child import Child, How
-from conformance.process_control.supervisor import watch
+from conformance.process_control import supervisor
+from conformance.process_control.child import How
 from conformance.report import causes, snippet_files, summary
 
 #: Time limits in seconds: of the result, and of the whole command. The whole includes a repetition of a
@@ -60,11 +60,9 @@ def _run_command(command: Sequence[str], log: Path) -> str:
     If the command takes longer than the limit, all processes that it started are stopped.
     """
     try:
-        child = Child.exec(command, log=log, stdout=False)
-    except (OSError, ValueError) as error:  # the result id cannot be an argument, as with a null character
+        end = supervisor.run(command, log=log, limit=_LIMIT, stdout=False)
+    except (OSError, ValueError) as error:  # the result id cannot be an argument, as with \0
         return str(error)
-    with child:
-        end = watch(child, limit=_LIMIT)
     if end.how is How.TIMED_OUT:
         return f"it took more than {_LIMIT} s"
     return end.last_line or "repro wrote no snippet"

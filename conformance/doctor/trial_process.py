@@ -22,8 +22,8 @@ from conformance.process_control.supervisor import ChildNotStarted, Supervisor
 
 #: Seconds that one trial may take, and that a process may take to import torch and the backend.
 SECONDS = 60.0
-#: Processes that may die before the other trials are given up.
-LIVES = 25
+#: Processes that may end during a trial before the other trials are skipped.
+MAX_LOST = 25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,13 +58,13 @@ def run(
                         outcomes[name] = TrialOutcome(f"the process {_words(reply, seconds)}")
                     else:
                         outcomes[name] = TrialOutcome(reply["text"], tuple(reply["kernels"]))
-                    if lost == LIVES:
+                    if lost == MAX_LOST:
                         break
             except ChildNotStarted as error:
                 how = _words(error.end, seconds)
                 raise UsageError(f"the trials of {target_file} could not start: {how}") from None
     for name in names:
-        outcomes.setdefault(name, TrialOutcome(f"not tried: {LIVES} processes died before"))
+        outcomes.setdefault(name, TrialOutcome(f"not tried: {MAX_LOST} processes died before"))
     return outcomes
 
 
@@ -81,9 +81,10 @@ def _words(end: ChildEnd, seconds: float) -> str:
     """Return in words how a process ended."""
     if end.how is How.STALLED:
         return f"hung for {seconds:g} s"
-    if end.how is How.UNREADABLE:
-        return "sent an unreadable reply"
-    how = f"was killed by signal {-end.code}" if end.code < 0 else f"ended with code {end.code}"
+    if end.how is How.BROKEN:
+        how = "stopped answering"
+    else:
+        how = f"was killed by signal {-end.code}" if end.code < 0 else f"ended with code {end.code}"
     return ": ".join(filter(None, [how, end.last_line]))
 
 

@@ -8,14 +8,10 @@ then compare the backend with itself. The process that runs this module must not
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from conformance.model.records import OracleValue
-from conformance.process_control import exit_with_parent
+from conformance.process_control.parent_link import ParentLink
 
 Digest = Callable[[str, str, int], str]
 
@@ -37,28 +33,26 @@ def digest_differences(events: Sequence[OracleValue], digest: Digest) -> list[st
     return differences
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Print a JSON object with ``checked`` and ``differences``; return 1 if there are differences, else 0."""
+def main(arguments: list[str] | None = None) -> None:
+    """Check the lists of values that the parent sends; reply with the OracleCheck of each list."""
     parser = argparse.ArgumentParser(prog="python -m conformance.oracle.recheck")
-    parser.add_argument(
-        "events", type=Path, help="JSON list of objects with operator, dtype, index and digest"
-    )
     parser.add_argument("--samples", default="default")
     parser.add_argument("--extra", action="append", default=[])
     options = parser.parse_args(arguments)
-    if exit_with_parent.VARIABLE in os.environ:
-        exit_with_parent.follow()
-    events = json.loads(options.events.read_text())
-    from conformance.oracle import reference as oracle
-    from conformance.samples import sample_limit
-    from conformance.subjects import catalogue
+    link = ParentLink.connect()
+    for events in link.requests():
+        from conformance.oracle import reference as oracle
+        from conformance.samples import sample_limit
+        from conformance.subjects import catalogue
 
-    catalogue.load_extra(options.extra)
-    sample_limit.set_limit(options.samples)
-    differences = digest_differences(events, oracle.recompute_digest)
-    print(json.dumps({"checked": len(events), "differences": differences}))
-    return 1 if differences else 0
+        def digest(operator: str, dtype: str, index: int) -> str:
+            link.step(f"{operator}@{dtype}")
+            return oracle.recompute_digest(operator, dtype, index)
+
+        catalogue.load_extra(options.extra)
+        sample_limit.set_limit(options.samples)
+        link.reply({"checked": len(events), "differences": digest_differences(events, digest)})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

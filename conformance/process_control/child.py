@@ -20,12 +20,14 @@ from conformance.process_control import exit_with_parent, parent_link
 from conformance.process_control.channel import Channel, Unreadable
 from conformance.process_control.parent_link import ParentLink
 
+#: Seconds that a process may take to end after it has closed its channel: Python closes it early.
+LEAVE = 10.0
 #: Seconds that a process group gets after SIGTERM, and seconds to wait for the kernel after SIGKILL.
 STOP, KILL = 3.0, 10.0
 #: Seconds between two checks of a process that sends nothing.
 TICK = 0.05
-#: Bytes of the end of a log file that a ChildEnd holds.
-LOG_TAIL = 4096
+#: Bytes of the end of a log file that a ChildEnd holds, and that are read of one at most.
+LOG_TAIL, LOG_READ = 4096, 1 << 20
 
 
 class How(enum.Enum):
@@ -39,8 +41,8 @@ class How(enum.Enum):
     TIMED_OUT = "timed out"
     #: Stopped, because there was no heartbeat within the silence limit.
     STALLED = "stalled"
-    #: Stopped, because a message of it could not be read.
-    UNREADABLE = "unreadable"
+    #: Stopped, because it had closed its channel or had sent what is not a message.
+    BROKEN = "broken"
     #: Stopped, because it was not needed any more.
     STOPPED = "stopped"
 
@@ -71,7 +73,9 @@ class ChildEnd:
 
     @property
     def cause(self) -> str:
-        """The signal or the exit code in words."""
+        """What ended the process: a signal, an exit code or a broken channel."""
+        if self.how is How.BROKEN:
+            return "a broken channel"
         return f"exit code {self.code}" if self.signal is None else f"signal {self.signal}"
 
     @property
@@ -208,13 +212,13 @@ class Child:
                 try:
                     message = self.channel.receive()
                 except Unreadable:
-                    return self.stop(How.UNREADABLE)
+                    return self.stop(How.BROKEN)
                 if message is not None:
                     return message
             if ended:
                 return self._finish(None)
             if self.channel is not None and self.channel.at_end:
-                return self.stop(How.STALLED, patience=STOP)
+                return self.stop(How.BROKEN, patience=LEAVE)
             rest = limit - time.monotonic()
             if rest <= 0:
                 return None
@@ -282,13 +286,13 @@ class Child:
             return 0
 
     def log_after(self, position: int) -> str:
-        """Return the text of the log file after a position."""
+        """Return the text of the log file after a position, LOG_READ bytes at most."""
         try:
             if self.log is None:
                 return ""
             with self.log.open("rb") as file:
                 file.seek(position)
-                return file.read().decode(errors="replace")
+                return file.read(LOG_READ).decode(errors="replace")
         except OSError:
             return ""
 

@@ -10,7 +10,8 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -50,6 +51,19 @@ def watch(
             return child.stop(How.TIMED_OUT)
         if now - heard > silence:
             return child.stop(How.STALLED)
+
+
+def run(
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    *,
+    log: Path,
+    limit: float,
+    stdout: bool = True,
+) -> ChildEnd:
+    """Run a command to its end, at most ``limit`` seconds; see :meth:`Child.exec` for the arguments."""
+    with Child.exec(command, environment, log=log, stdout=stdout) as child:
+        return watch(child, limit=limit)
 
 
 def dump_stacks(children: Sequence[Child]) -> list[str]:
@@ -120,7 +134,7 @@ def _decoded(child: Child, message: bytes | ChildEnd, decode: Callable[[bytes], 
     try:
         return decode(message)
     except Exception:  # whatever a broken process may have sent
-        return child.stop(How.UNREADABLE)
+        return child.stop(How.BROKEN)
 
 
 class ChildNotStarted(Exception):
@@ -274,7 +288,7 @@ class Supervisor(Generic[Unit]):
             case _State.BEGUN, "reply", value:
                 attempt.state, attempt.reply = _State.DONE, value
             case _:  # such as a second reply to the last unit
-                self._on_end(attempt, attempt.child.stop(How.UNREADABLE))
+                self._on_end(attempt, attempt.child.stop(How.BROKEN))
         return attempt.state is _State.DONE
 
     def _on_end(self, attempt: _Attempt[Unit], end: ChildEnd) -> None:

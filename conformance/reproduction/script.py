@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from conformance.process_control import supervisor
+from conformance.process_control.child import How
 from conformance.reproduction.dead_code import needed_statements
 from conformance.reproduction.inline_source import Collector, text_of
 from conformance.reproduction.module_ast import Place
@@ -52,7 +52,9 @@ REPLACED: dict[Place, Place] = {
 #: Runs a script as one that cannot import the suite.
 _RUN_WITHOUT_SUITE = """
 import runpy, sys
-for name in ("conformance", "expecttest"):
+from conformance.process_control import exit_with_parent
+exit_with_parent.follow()
+for name in [*(name for name in sys.modules if name.split(".")[0] == "conformance"), "expecttest"]:
     sys.modules[name] = None
 path = sys.argv[1]
 sys.argv = sys.argv[1:]
@@ -135,15 +137,8 @@ def run_script(
         path = Path(folder) / "snippet.py"
         path.write_text(text)
         command = [sys.executable, "-W", "ignore", "-c", _RUN_WITHOUT_SUITE, str(path), *arguments]
-        try:
-            done = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                timeout=seconds,
-                env=dict(os.environ),
-                errors="replace",
-            )
-        except subprocess.TimeoutExpired:
+        log = Path(folder) / "log.txt"
+        end = supervisor.run(command, log=log, limit=seconds)
+        if end.how is How.TIMED_OUT:
             return None, ""
-    return done.returncode, done.stdout + done.stderr
+        return end.code, log.read_text(errors="replace")

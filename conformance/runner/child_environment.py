@@ -7,7 +7,7 @@ from pathlib import Path
 
 from conformance.distributed import LIMIT, RANKS
 from conformance.plan.run_request import Request
-from conformance.process_control import exit_with_parent, memory_limit
+from conformance.process_control import memory_limit
 
 
 def variables(request: Request, mode: str) -> dict[str, str]:
@@ -25,7 +25,6 @@ def variables(request: Request, mode: str) -> dict[str, str]:
     variables[RANKS] = str(request.ranks)
     variables[LIMIT] = str(request.timeout)
     variables.setdefault(memory_limit.VARIABLE, str(memory_limit.share(processes)))
-    variables[exit_with_parent.VARIABLE] = str(os.getpid())
     variables["PYTHONWARNINGS"] = "ignore"
     variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     root = str(Path(__file__).resolve().parents[2])

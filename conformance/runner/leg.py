@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import functools
+import itertools
 import json
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from concurrent import futures
 from pathlib import Path
 from typing import cast
 
@@ -33,6 +31,9 @@ from conformance.model.records import (
 from conformance.plan import selection, shards
 from conformance.plan.plan import Plan
 from conformance.plan.run_request import Request
+from conformance.process_control import supervisor
+from conformance.process_control.child import Child, ChildEnd, How
+from conformance.process_control.supervisor import ChildNotStarted, Supervisor
 from conformance.results import document, run_folder
 from conformance.results.journal import Journal, Tail
 from conformance.results.run_state import RunState
@@ -41,7 +42,7 @@ from conformance.runner.prestarted_worker import WarmWorker
 from conformance.runner.progress import Progress
 from conformance.runner.pytest_rounds import Rounds, TooManyLostWorkers
 
-#: Seconds that bringing a target up may take.
+#: Seconds that bringing a target up may take, and one oracle value.
 _PREPARE_SECONDS = 600
 #: Recorded seconds of a selection up to which one worker is as fast as several, which all import first.
 _ONE_WORKER = 20
@@ -89,26 +90,25 @@ def _bring_up_output(options: Request, mode: str, *arguments: str) -> object:
         command += ["--mode", mode, "--level", options.level, *arguments]
         for module in options.extra:
             command += ["--extra", module]
-        try:
-            process = subprocess.run(
-                command,
-                env=child_environment.variables(options, mode),
-                capture_output=True,
-                text=True,
-                timeout=_PREPARE_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
+        end = supervisor.run(
+            command,
+            child_environment.variables(options, mode),
+            log=Path(scratch) / "log.txt",
+            limit=_PREPARE_SECONDS,
+            stdout=False,
+        )
+        if end.how is How.TIMED_OUT:
             raise UsageError(
                 f"target {options.target.name!r} was not brought up within {_PREPARE_SECONDS} s; run "
                 "'conformance doctor'"
-            ) from None
+            )
         try:
             answer: Mapping[str, object] = json.loads(file.read_text())
         except (OSError, ValueError):
-            last_output = process.stderr.strip()[-2000:]
+            last_output = end.log_tail.strip()[-2000:]
             raise UsageError(
                 f"target {options.target.name!r} could not be brought up: the process ended with "
-                f"{process.returncode}; the end of its output is:\n{last_output}"
+                f"{end.code}; the end of its output is:\n{last_output}"
             ) from None
     if "error" in answer:
         raise UsageError(str(answer["error"]))
@@ -266,8 +266,7 @@ def recheck_oracle_values(rounds: Rounds) -> None:
     processes = min(rounds.options.processes(rounds.mode), -(-len(events) // _EVENTS))
     share = -(-len(events) // processes)
     parts = [events[first : first + share] for first in range(0, len(events), share)]
-    with futures.ThreadPoolExecutor(len(parts)) as pool:
-        checks = list(pool.map(functools.partial(_recheck, rounds), parts))
+    checks = _recheck(rounds, parts)
     rounds.journal.write(
         "oracle-check",
         checked=sum(check["checked"] for check in checks),
@@ -275,26 +274,31 @@ def recheck_oracle_values(rounds: Rounds) -> None:
     )
 
 
-def _recheck(rounds: Rounds, events: list[OracleValue]) -> OracleCheck:
+def _recheck(rounds: Rounds, parts: list[list[OracleValue]]) -> list[OracleCheck]:
+    """Return the checks of parts of the oracle values, each part in a process of its own."""
+    environment = child_environment.variables(rounds.options, rounds.mode)
+    environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    command = [sys.executable, "-m", "conformance.oracle.recheck", "--samples", rounds.options.samples]
+    for module in rounds.options.extra:
+        command += ["--extra", module]
     with tempfile.TemporaryDirectory() as scratch:
-        file = Path(scratch) / "events.json"
-        file.write_text(json.dumps(events))
-        environment = child_environment.variables(rounds.options, rounds.mode)
-        environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-        command = [sys.executable, "-m", "conformance.oracle.recheck", str(file)]
-        command += ["--samples", rounds.options.samples]
-        for module in rounds.options.extra:
-            command += ["--extra", module]
-        process = subprocess.run(command, env=environment, capture_output=True, text=True)
-    try:
-        checked: OracleCheck = json.loads(process.stdout.splitlines()[-1])
-    except (ValueError, IndexError):
-        last_output = process.stderr.strip()[-1000:]
-        checked = {
-            "checked": 0,
-            "differences": [f"the oracle check ended with {process.returncode}: {last_output}"],
-        }
-    return checked
+        numbers = itertools.count()
+
+        def spawn() -> Child:
+            log = Path(scratch) / f"log-{next(numbers)}.txt"
+            return Child.exec(command, environment, log=log, channel=True)
+
+        with Supervisor[list[OracleValue]](spawn, start=_PREPARE_SECONDS, workers=len(parts)) as workers:
+            try:
+                replies = list(workers.run_units(parts, silence=_PREPARE_SECONDS))
+            except ChildNotStarted as error:
+                return [_no_check(error.end)]
+    return [_no_check(reply) if isinstance(reply, ChildEnd) else reply for _, reply in replies]
+
+
+def _no_check(end: ChildEnd) -> OracleCheck:
+    last_output = end.log_tail.strip()[-1000:]
+    return {"checked": 0, "differences": [f"the oracle check ended with {end.code}: {last_output}"]}
 
 
 def _check_patterns(book: TargetExpectations, prepared: Prepared, mode: str, day: datetime.date) -> None:

@@ -103,8 +103,8 @@ def leg_to_export(legs: Sequence[Leg], mode: str) -> Leg:
         )
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", matching_legs[0]["target"]["device"]):
         raise UsageError(
-            f"the device is called {matching_legs[0]['target']['device']!r}, which is not a valid device name "
-            "in torch"
+            f"the device is called {matching_legs[0]['target']['device']!r}, which is not a valid device "
+            "name in torch"
         )
     return matching_legs[0]
 

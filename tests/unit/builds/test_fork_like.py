@@ -108,7 +108,7 @@ def test_pip_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_wheel_and_no_label_is_named(wheel: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="label 'cpu' does not begin with git or hpu"):
+    with pytest.raises(UsageError, match="label 'cpu' must begin with git or hpu"):
         fork_like.repack(wheel, tmp_path, "cpu")
     with pytest.raises(UsageError, match="cannot be read as a wheel"):
         fork_like.repack(tmp_path / "none.whl", tmp_path)

@@ -61,7 +61,7 @@ def test_two_rows_of_one_result_yield_no_level() -> None:
 
 
 UNFIT: list[tuple[dict[str, Any], str]] = [
-    ({"selection": "add"}, "narrowed with -k 'add'"),
+    ({"selection": "add"}, "restricted with -k 'add'"),
     ({"left_out": 3}, "omitted 3 results"),
     ({"shard": "1/4"}, "shard 1/4; merge all shards"),
     ({"shard": "1,2/4"}, "shard 1,2/4"),

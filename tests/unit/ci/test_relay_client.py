@@ -116,7 +116,7 @@ def test_a_relay_that_is_not_there(monkeypatch):
 @pytest.mark.parametrize("token", ["", " ", "a b", "a\nX-Other: b", "ü"])
 def test_variables_without_a_token(token, monkeypatch):
     monkeypatch.setenv("MINE", token)
-    with pytest.raises(UsageError, match="variable MINE holds") as caught:
+    with pytest.raises(UsageError, match=r"variable MINE .* token") as caught:
         relay_client.send_callback({}, "https://x", "MINE")
     assert not token.strip() or token not in str(caught.value)
 

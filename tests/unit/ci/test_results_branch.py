@@ -81,7 +81,7 @@ def test_a_push_that_is_refused_is_an_error(tmp_path, remote, monkeypatch):
     hook.write_text("#!/bin/sh\nexit 1\n")
     hook.chmod(0o755)
     monkeypatch.setattr(results_branch.time, "sleep", lambda seconds: None)
-    with pytest.raises(UsageError, match="refused 5 times"):
+    with pytest.raises(UsageError, match="rejected 5 times"):
         results_branch.add_runs(str(remote), "results", run(tmp_path))
 
 

@@ -52,12 +52,12 @@ def test_other_builds_are_refused(text):
 
 
 def test_a_kind_that_is_none_is_told_as_such():
-    with pytest.raises(UsageError, match=r"no kind after its colon; .* public, fork-like"):
+    with pytest.raises(UsageError, match=r"no valid kind after the colon; .* public, fork-like"):
         plan.RequestedBuild.parse("2.6.0:forklike")
 
 
 def test_a_build_named_twice_and_a_mode_that_is_none():
-    with pytest.raises(UsageError, match=r"2\.6\.0-public is asked for twice"):
+    with pytest.raises(UsageError, match=r"2\.6\.0-public is a duplicate"):
         cells(["2.6.0", "2.6.0:public:core"])
     with pytest.raises(UsageError, match="mode"):
         cells(modes=["eagr"])

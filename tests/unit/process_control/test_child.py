@@ -210,7 +210,7 @@ def test_a_length_that_cannot_be_is_unreadable(tmp_path: Path) -> None:
     code = "os.write(link._channel.fileno(), b'\\xff' * 100); time.sleep(100)"
     with python(tmp_path, LINK + code, channel=True) as child:
         end = child.receive(60)
-    assert isinstance(end, ChildEnd) and end.how is How.UNREADABLE
+    assert isinstance(end, ChildEnd) and end.how is How.BROKEN
 
 
 def test_a_process_that_dies_inside_of_a_message_sends_no_part_of_it(tmp_path: Path) -> None:
@@ -244,10 +244,18 @@ def test_a_process_that_dies_while_it_is_sent_a_message_is_an_end_and_no_error(t
 def test_a_process_that_closes_its_channel_and_hangs_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("conformance.process_control.child.STOP", 0.2)
+    monkeypatch.setattr("conformance.process_control.child.LEAVE", 0.2)
     with python(tmp_path, LINK + "os.closerange(3, 100); time.sleep(100)", channel=True) as child:
         end = child.receive(60)
-    assert isinstance(end, ChildEnd) and end.how is How.STALLED
+    assert isinstance(end, ChildEnd) and end.how is How.BROKEN
+
+
+def test_a_process_that_closes_its_channel_may_end_by_itself(tmp_path: Path) -> None:
+    code = "os.closerange(3, 100); time.sleep(0.5); raise OSError('no driver')"
+    with python(tmp_path, LINK + code, channel=True) as child:
+        end = child.receive(60)
+    assert isinstance(end, ChildEnd) and (end.how, end.code) == (How.EXITED, 1)
+    assert end.last_line == "OSError: no driver"
 
 
 def test_a_process_may_leave_by_itself_when_it_is_not_needed(tmp_path: Path) -> None:

@@ -70,9 +70,9 @@ HOW: dict[str, tuple[How, int | None]] = {
     "os._exit(3)": (How.EXITED, 3),
     "ctypes.PyDLL(None).sleep(100)": (How.STALLED, None),
     "os.kill(os.getpid(), signal.SIGSEGV)": (How.CRASHED, -11),
-    "os.write(link._channel.fileno(), b'x' * 100)": (How.UNREADABLE, None),
-    "link.send(b'no JSON')": (How.UNREADABLE, None),
-    "link.send(b'3')": (How.UNREADABLE, None),
+    "os.write(link._channel.fileno(), b'x' * 100)": (How.BROKEN, None),
+    "link.send(b'no JSON')": (How.BROKEN, None),
+    "link.send(b'3')": (How.BROKEN, None),
 }
 
 
@@ -272,7 +272,7 @@ time.sleep(100)
         ("link.send(b'1')", "link.send(b'2')", [1, 2]),
         ("link.send(b'-1')", "link.send(b'2')", [-1, 2]),
         ("ctypes.PyDLL(None).sleep(100)", "time.sleep(0.5); os._exit(4)", [How.TIMED_OUT, How.EXITED]),
-        ("link.send(b'x')", "link.send(b'2')", [How.UNREADABLE, 2]),
+        ("link.send(b'x')", "link.send(b'2')", [How.BROKEN, 2]),
         ("time.sleep(0.5); link.send(b'-1')", "time.sleep(100)", [-1, How.TIMED_OUT]),
     ],
 )

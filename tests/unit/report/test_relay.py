@@ -124,7 +124,7 @@ def test_more_failures_than_the_relay_takes():
 
 def test_a_run_of_another_commit_is_not_reported_as_the_event_s():
     payload = {"pull_request": {"head": {"sha": OTHER}}}
-    with pytest.raises(UsageError, match=f"tested commit {COMMIT}.*about {OTHER}"):
+    with pytest.raises(UsageError, match=f"tested commit {COMMIT}.*requests {OTHER}"):
         callback_body(relay_leg(), occasion=Event("pull_request", "d", payload))
 
 

@@ -61,7 +61,7 @@ def test_a_job_that_runs():
     with pytest.raises(UsageError, match="omit both"):
         relay_callback.check_callback(body)
     nightly = {**body, "event_type": "nightly", "payload": {"head_sha": COMMIT}}
-    with pytest.raises(UsageError, match="no in_progress callback of a nightly run"):
+    with pytest.raises(UsageError, match="not accept an in_progress callback of a nightly run"):
         relay_callback.check_callback(nightly)
 
 

@@ -42,7 +42,7 @@ DIE = "os.kill(os.getpid(), signal.SIGSEGV)"
                 "first",
                 "the process died of SIGSEGV before the end of the result",
                 "again",
-                "done again call by call, the process died of SIGSEGV before the end of the result; not shrunk",
+                "done again call by call, the process died of SIGSEGV before the end",
                 "the last call",
                 "code 1",
             ],

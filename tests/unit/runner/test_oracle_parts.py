@@ -43,10 +43,12 @@ def test_every_value_is_in_one_part(
 ) -> None:
     seen_parts: list[list[OracleValue]] = []
 
-    def recheck(rounds: Any, events: list[OracleValue]) -> OracleCheck:
-        seen_parts.append(events)
-        wrong = [event["digest"] for event in events if event["index"] == values - 1]
-        return {"checked": len(events), "differences": wrong}
+    def recheck(rounds: Any, parts: list[list[OracleValue]]) -> list[OracleCheck]:
+        seen_parts.extend(parts)
+        wrong = [[event["digest"] for event in part if event["index"] == values - 1] for part in parts]
+        return [
+            {"checked": len(part), "differences": lines} for part, lines in zip(parts, wrong, strict=True)
+        ]
 
     monkeypatch.setattr(leg, "_recheck", recheck)
     rounds: Any = Rounds(values, processes)

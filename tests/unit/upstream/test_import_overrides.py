@@ -121,5 +121,5 @@ def test_a_list_that_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="not UTF-8 text"):
         read_list_text(tmp_path / "bytes")
     monkeypatch.setattr("conformance.upstream.upstream_list.MAX_BYTES", 1)
-    with pytest.raises(UsageError, match="at most 1 are read"):
+    with pytest.raises(UsageError, match="the maximum is 1"):
         read_list_text(tmp_path / "bytes")
