@@ -1,1 +1,1 @@
-"""The project's figures, each a command, ``python -m benchmarks.NAME``; ratios are measured side by side."""
+"""Benchmarks: each figure is a command, ``python -m benchmarks.NAME``. Ratios are measured side by side."""

@@ -1,4 +1,4 @@
-"""Measures all figures, or those named: ``python -m benchmarks [NAME ...]``."""
+"""``python -m benchmarks [NAME ...]``: measure all figures, or the named ones."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ FIGURES = (
 
 
 def main() -> None:
-    """Measure the figures named on the command line, or all of them.
+    """Measure the figures named on the command line, or all.
 
-    Raises:
-        SystemExit: a name is not that of a figure.
+    Raises: SystemExit: a figure with this name does not exist.
     """
     names = sys.argv[1:] or FIGURES
     for name in names:
         if name not in FIGURES:
-            raise SystemExit(f"no figure {name!r}; known are: {', '.join(FIGURES)}")
+            raise SystemExit(f"figure {name!r} does not exist; use one of: {', '.join(FIGURES)}")
         importlib.import_module(f"benchmarks.{name}").main()
 
 

@@ -1,7 +1,8 @@
-"""Collectives of 2 ranks, hccl on hpu tensors / gloo on CPU tensors, call by call in turn; DDP step likewise.
+"""Collectives of 2 ranks, hccl on hpu tensors / gloo on CPU tensors, alternating call by call; a DDP step
+likewise.
 
-Rank 0 measures the seconds between a call and its result on the host, so that work which hccl hides behind a
-stream is counted. What it reports are medians: a machine's other work hits single calls hard, and both alike.
+Rank 0 measures the seconds between a call and its result on the host, so work that hccl hides behind a stream
+is included. Medians are reported, because other processes of the machine slow down single calls.
 """
 
 from __future__ import annotations
@@ -20,18 +21,16 @@ from benchmarks.measure import medians_of, show
 
 SIZE = 2
 BYTES = {"4 KiB": 1 << 12, "64 KiB": 1 << 16, "1 MiB": 1 << 20, "16 MiB": 1 << 24, "64 MiB": 1 << 26}
-#: Targets of all_reduce by size, and of the DDP step: ratios of seconds.
+#: Target ratios of seconds, of all_reduce by size and of the DDP step.
 TARGETS = {"4 KiB": 1.2, "1 MiB": 0.7, "64 MiB": 0.7}
 STEP_TARGET = 0.95
 
 
 def collective_calls(elements: int, device: str, group: dist.ProcessGroup) -> dict[str, Callable[[], object]]:
-    """Make collectives over float32 tensors of ``elements`` elements on each rank, by name.
+    """Return collective calls on float32 tensors by name.
 
-    Args:
-        elements: size of the whole tensor; a part has ``elements / SIZE``.
-        device: ``hpu`` or ``cpu``.
-        group: process group of the calls.
+    Args: elements: the size of the whole tensor; a part has ``elements / SIZE``. device: ``hpu`` or ``cpu``.
+    group: the process group.
     """
     whole = torch.ones(elements, device=device)
     part = torch.ones(elements // SIZE, device=device)
@@ -52,7 +51,7 @@ def collective_calls(elements: int, device: str, group: dist.ProcessGroup) -> di
 
 
 def training_step(device: str, group: dist.ProcessGroup) -> Callable[[], object]:
-    """Make a training step of a small float32 network under DDP."""
+    """Return a training step of a small float32 network under DDP."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(6))).to(device)
     wrapped = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
@@ -70,7 +69,7 @@ def training_step(device: str, group: dist.ProcessGroup) -> Callable[[], object]
 
 
 def print_figure(figure: str, ratio: float, target: float | None) -> None:
-    """Print one figure; only some have a target."""
+    """Print one figure, with its target if it has one."""
     if target is not None:
         show(figure, ratio, target)
     else:
@@ -78,7 +77,7 @@ def print_figure(figure: str, ratio: float, target: float | None) -> None:
 
 
 def run_rank(number: int, meeting: str) -> None:
-    """Run all measurements on one rank; rank 0 prints them."""
+    """Run all measurements on one rank. Rank 0 prints them."""
     import habana_frameworks.torch  # noqa: F401
 
     torch.set_num_threads(1)
@@ -92,7 +91,10 @@ def run_rank(number: int, meeting: str) -> None:
             cpu, hpu = medians_of([host[name], device[name]], turns)
             if number == 0:
                 rate = count / hpu / 1e9
-                text = f"{name} of {size_label}: {cpu * 1e6:.0f} us gloo, {hpu * 1e6:.0f} us hccl, {rate:.2f} GB/s"
+                text = (
+                    f"{name} of {size_label}: {cpu * 1e6:.0f} us gloo, {hpu * 1e6:.0f} us "
+                    f"hccl, {rate:.2f} GB/s"
+                )
                 print_figure(text, hpu / cpu, TARGETS.get(size_label) if name == "all_reduce" else None)
     cpu, hpu = medians_of([training_step("cpu", gloo), training_step("hpu", hccl)], 100)
     if number == 0:
@@ -102,10 +104,9 @@ def run_rank(number: int, meeting: str) -> None:
 
 
 def main() -> None:
-    """Start the ranks, or be one of them.
+    """Start the ranks, or run one of them.
 
-    Raises:
-        SystemExit: a rank failed.
+    Raises: SystemExit: a rank failed.
     """
     if sys.argv[1:2] == ["--rank"]:
         run_rank(int(sys.argv[2]), sys.argv[3])

@@ -1,4 +1,6 @@
-"""Compiled training step (forward and backward), hpu_backend / Inductor on the CPU, compilation excluded."""
+"""Compiled training step (forward and backward), hpu_backend / Inductor on the CPU, without
+compilation time.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,12 @@ class Block(nn.Module):
         self.shortcut = nn.Identity() if stride == 1 and inputs == outputs else shortcut
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Compute the block on float32[N, inputs, H, W]; the result is float32[N, outputs, H', W']."""
+        """Return the block's output, float32[N, outputs, H', W'], for float32[N, inputs, H, W]."""
         return torch.relu(self.body(x) + self.shortcut(x))
 
 
 def resnet18() -> tuple[nn.Module, torch.Tensor]:
-    """Make a ResNet-18 with a quarter of the channels, and its input, float32[4, 3, 64, 64]."""
+    """Return a ResNet-18 with a quarter of the channels, and its input, float32[4, 3, 64, 64]."""
     widths = (16, 16, 32, 64, 128)
     layers: list[nn.Module] = [nn.Conv2d(3, 16, 7, 2, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
     for index, (inputs, outputs) in enumerate(itertools.pairwise(widths)):
@@ -44,23 +46,23 @@ def resnet18() -> tuple[nn.Module, torch.Tensor]:
 
 
 def transformer() -> tuple[nn.Module, torch.Tensor]:
-    """Make an encoder layer of width 128, and its input, float32[4, 64, 128]."""
+    """Return an encoder layer of width 128, and its input, float32[4, 64, 128]."""
     return nn.TransformerEncoderLayer(128, 4, 512, dropout=0.0, batch_first=True), torch.randn(4, 64, 128)
 
 
 def mlp() -> tuple[nn.Module, torch.Tensor]:
-    """Make an MLP of the size that is common for MNIST, and its input, float32[64, 784]."""
+    """Return an MLP of a common size for MNIST, and its input, float32[64, 784]."""
     layers = nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)
     return nn.Sequential(*layers), torch.randn(64, 784)
 
 
 def small_mlp() -> tuple[nn.Module, torch.Tensor]:
-    """Make an MLP of 6 layers of 64, whose steps the host bounds, and its input, float32[32, 64]."""
+    """Return an MLP of 6 layers of width 64, whose steps are host-bound, and its input, float32[32, 64]."""
     layers = [layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.ReLU())]
     return nn.Sequential(*layers), torch.randn(32, 64)
 
 
-#: Models, with steps per batch and the largest ratio allowed.
+#: Models with the number of steps per batch and the largest allowed ratio.
 MODELS: dict[Callable[[], tuple[nn.Module, torch.Tensor]], tuple[int, float]] = {
     resnet18: (5, 1.0),
     transformer: (20, 1.0),
@@ -70,7 +72,7 @@ MODELS: dict[Callable[[], tuple[nn.Module, torch.Tensor]], tuple[int, float]] = 
 
 
 def step_of(model: nn.Module, x: torch.Tensor, backend: str) -> Callable[[], object]:
-    """Compile a model with a backend; returns a step of forward and backward on the input `x`."""
+    """Compile a model with a backend, and return a step of forward and backward on the input `x`."""
     compiled = torch.compile(model, backend=backend)
 
     def step() -> None:

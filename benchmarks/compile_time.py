@@ -1,4 +1,4 @@
-"""Time to compile a training step, hpu_backend / Inductor on the CPU: fresh processes with empty caches."""
+"""Time to compile a training step, hpu_backend / Inductor on the CPU, in new processes with empty caches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEVICES = {"cpu": "inductor", "hpu": "hpu_backend"}
 
 
 def first_step(name: str, device: str) -> float:
-    """Seconds of the first compiled step, forward and backward, of a model in this process."""
+    """Return the seconds of a model's first compiled step, forward and backward, in this process."""
     import torch
 
     if device == "hpu":
@@ -38,14 +38,13 @@ def first_step(name: str, device: str) -> float:
 
 
 def in_fresh_process(name: str, device: str) -> float:
-    """Measure `first_step` in a process of its own, with caches that are empty.
+    """Return the seconds of `first_step` in a new process with empty caches.
 
-    Raises:
-        subprocess.CalledProcessError: the process fails.
+    Raises: subprocess.CalledProcessError: the process failed.
     """
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder}
-        # The device sets it in this process, and a child would take it for the user's choice.
+        # The device sets the variable in this process, and a child would interpret it as the user's choice.
         environment.pop("TORCHINDUCTOR_COMPILE_THREADS", None)
         command = [sys.executable, "-m", "benchmarks.compile_time", name, device]
         root = Path(__file__).resolve().parent.parent
@@ -56,7 +55,7 @@ def in_fresh_process(name: str, device: str) -> float:
 
 
 def main() -> None:
-    """Measure the compilations of all models in turns, and print the ratios."""
+    """Measure the compilations of all models in alternation, and print the ratios."""
     ratios = []
     for name in MODELS:
         seconds: dict[str, list[float]] = {device: [] for device in DEVICES}

@@ -10,7 +10,7 @@ from benchmarks.measure import best_of, geometric_mean, show
 
 
 def calls_on(device: str) -> dict[str, Callable[[], object]]:
-    """Make calls on float32[8, 8] tensors of a device, by name."""
+    """Return calls on float32[8, 8] tensors of a device, by name."""
     a, b = torch.randn(8, 8, device=device), torch.randn(8, 8, device=device)
     return {
         "add": lambda: torch.add(a, b),

@@ -1,4 +1,6 @@
-"""Replay of an HPU graph of 200 small operators, interpreted and fused / the operators eager on the CPU."""
+"""Replay of an HPU graph of 200 small operators, interpreted and fused / the same operators eager
+on the CPU.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ from benchmarks.measure import best_of, show
 
 OPERATORS = 200
 SIZE = 32
-#: Seconds. A compilation takes some seconds, on a busy machine more.
+#: The time limit in seconds for a compilation, which takes some seconds, and more on a busy machine.
 LONGEST_WAIT = 300.0
 
 
 def chain(x: torch.Tensor) -> torch.Tensor:
-    """Apply OPERATORS elementwise operators, one after the other."""
+    """Apply OPERATORS elementwise operators in sequence."""
     y = x
     for _ in range(OPERATORS // 4):
         y = torch.relu(y + 1.0) * 0.5 - 0.25
@@ -27,7 +29,7 @@ def chain(x: torch.Tensor) -> torch.Tensor:
 
 
 def captured(x: torch.Tensor) -> tuple[Any, torch.Tensor]:
-    """Capture `chain`; returns the graph and the tensor that its replays write."""
+    """Capture `chain`; return the graph and the tensor that its replays write."""
     graph = _C.Graph()
     graph.begin()
     result = chain(x)
@@ -36,7 +38,7 @@ def captured(x: torch.Tensor) -> tuple[Any, torch.Tensor]:
 
 
 def fuse(graph: Any) -> bool:
-    """Compile a graph now, and say whether that succeeded within LONGEST_WAIT."""
+    """Compile a graph, and return whether the compilation finished within LONGEST_WAIT."""
     digest = service.request(
         graph.describe(), lambda artifact: fusion_policy.install_fused_code(graph, artifact)
     )
@@ -48,7 +50,7 @@ def fuse(graph: Any) -> bool:
 
 
 def main() -> None:
-    """Measure the replays against eager, check their results, and print the ratios."""
+    """Measure the replays and the eager calls, check the results, and print the ratios."""
     torch.set_num_threads(1)
     with torch.no_grad():
         x = torch.randn(SIZE, SIZE)

@@ -1,4 +1,4 @@
-"""Seconds that autoloading the backend adds to `import torch`: median difference of alternating runs."""
+"""Seconds that autoloading the backend adds to `import torch`: the median difference of alternating runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.measure import show
 
 
 def seconds(autoload: str) -> float:
-    """Wall seconds of a process that imports torch, with TORCH_DEVICE_BACKEND_AUTOLOAD as given."""
+    """Return the wall seconds of a process that imports torch with this TORCH_DEVICE_BACKEND_AUTOLOAD."""
     environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": autoload}
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import torch"], check=True, env=environment)

@@ -1,7 +1,7 @@
-"""Training step of a host-bound MLP in lazy mode / the same step on the CPU, eager.
+"""Training step of a host-bound MLP in lazy mode / the same step on the CPU in eager mode.
 
-Lazy mode is a state of the process and needs a fork-like build by contract; the figure starts it through the
-core, in a process of its own, so that it can be taken on any build.
+Lazy mode is a state of the process and officially needs a fork-like build. The benchmark enables it through
+the core, in a separate process, so that it works on any build.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from benchmarks.measure import best_of, show
 
 
 def step_on(device: str, finish: Callable[[], None]) -> Callable[[], None]:
-    """Make a training step: forward, backward and SGD with momentum on eight layers of width 32, float32.
+    """Return a training step: forward, backward and SGD with momentum on eight float32 layers of width 32.
 
-    Args:
-        device: ``hpu`` or ``cpu``.
-        finish: called at the ends of the backward pass and of the step.
+    Args: device: ``hpu`` or ``cpu``. finish: called after the backward pass and after the step.
     """
     torch.manual_seed(0)
     layers = [layer for _ in range(8) for layer in (nn.Linear(32, 32), nn.ReLU())]
@@ -40,7 +38,7 @@ def step_on(device: str, finish: Callable[[], None]) -> Callable[[], None]:
 
 
 def measure() -> None:
-    """Measure in this process, whose mode becomes lazy, and print the ratio."""
+    """Measure in this process, which is switched to lazy mode, and print the ratio."""
     from habana_frameworks.torch import _C
 
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Timing side by side, and a uniform line for a figure and its target."""
+"""Measure functions side by side, and print a figure with its target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 
 def seconds_per_call(function: Callable[[], object], calls: int) -> float:
-    """Measure one batch of calls, in wall seconds per call."""
+    """Return the wall seconds per call of one batch of calls."""
     start = time.perf_counter()
     for _ in range(calls):
         function()
@@ -17,15 +17,12 @@ def seconds_per_call(function: Callable[[], object], calls: int) -> float:
 
 
 def best_of(functions: Sequence[Callable[[], object]], calls: int, rounds: int) -> list[float]:
-    """Measure functions in turns, so that a busy moment affects all of them.
+    """Measure functions in alternation, so that a busy moment affects all of them.
 
-    Args:
-        functions: the functions.
-        calls: calls per batch; before the first one there is a tenth of them to warm up.
-        rounds: batches per function.
+    Args: functions: the functions. calls: calls per batch. A tenth as many warm-up calls precede the first
+    batch. rounds: batches per function.
 
-    Returns:
-        The smallest seconds per call of each function.
+    Returns: The smallest seconds per call of each function.
     """
     for function in functions:
         seconds_per_call(function, max(1, calls // 10))
@@ -37,14 +34,11 @@ def best_of(functions: Sequence[Callable[[], object]], calls: int, rounds: int) 
 
 
 def medians_of(functions: Sequence[Callable[[], object]], turns: int) -> list[float]:
-    """Call functions in turns, one call each, so that a busy moment affects all of them.
+    """Call functions in alternation, one call each, so that a busy moment affects all of them.
 
-    Args:
-        functions: the functions.
-        turns: calls of each; a tenth as many come before, to warm up.
+    Args: functions: the functions. turns: calls of each function. A tenth as many warm-up calls precede them.
 
-    Returns:
-        The median of each function's wall seconds.
+    Returns: The median wall seconds of each function.
     """
     seconds: list[list[float]] = [[] for _ in functions]
     for turn in range(-max(1, turns // 10), turns):
@@ -56,16 +50,14 @@ def medians_of(functions: Sequence[Callable[[], object]], turns: int) -> list[fl
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Geometric mean of positive numbers.
+    """Return the geometric mean of positive numbers.
 
-    Raises:
-        ZeroDivisionError: there are none.
-        ValueError: a number is not positive.
+    Raises: ZeroDivisionError: the sequence is empty. ValueError: a number is not positive.
     """
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def show(figure: str, value: float, target: float, unit: str = "") -> None:
-    """Print a line: the figure, its value, the largest value allowed, and whether the target is met."""
+    """Print a line with the figure, its value, the largest allowed value, and whether the target is met."""
     state = "met" if value <= target else "MISSED"
     print(f"{figure:<58} {value:8.2f}{unit:<2} target <= {target:.2f}{unit:<2} {state}")

@@ -20,15 +20,16 @@ from conformance.results.leg_summary import LegSummary, expectation_report
 
 SHARDS = 100
 RESULTS = 60_000
-#: Of a thousand results, so many are expected to fail, and are unsupported.
+#: The numbers per thousand results of expected failures and of unsupported results.
 EXPECTED, UNSUPPORTED = 1, 40
-#: The same for results that fail: a backend that is nearly done, and one that is brought up. The others pass.
+#: The numbers per thousand results of failures: of a nearly complete backend, and of a backend in bring-up.
+#: The other results pass.
 FAILED = (5, 300)
 DTYPES = ("float32", "float64", "bfloat16", "float16", "complex64", "complex128", "int64", "int32", "bool")
 
 
 def make_row(property_name: str, subject: str, dtype: str, number: int, failed: int) -> ResultRow:
-    """Make up a result as large as one of a real run, whose verdict its number decides."""
+    """Return a result as large as a real one. Its number determines its verdict."""
     result_row: ResultRow = {
         "id": f"{property_name}/{subject}@{dtype}",
         "verdict": "pass",
@@ -55,9 +56,9 @@ def make_row(property_name: str, subject: str, dtype: str, number: int, failed: 
 
 
 def rows_by_shard(failed: int) -> list[list[ResultRow]]:
-    """Deal results of the subjects that the suite knows to shards, as a run does.
+    """Return results of the suite's subjects by shard, assigned as in a run.
 
-    ``failed`` of a thousand fail.
+    ``failed`` of a thousand results fail.
     """
     names = sorted(shards.recorded_seconds()["eager"])
     properties = math.ceil(RESULTS / len(names) / len(DTYPES))
@@ -72,7 +73,7 @@ def rows_by_shard(failed: int) -> list[list[ResultRow]]:
 
 
 def expectations(rows: list[ResultRow]) -> list[ExpectationRecord]:
-    """The entries that all shards have, each with the number of its results in this one."""
+    """Return the expectations of all shards, with the number of their results in this shard."""
     return [
         {
             "id": f"property-*/*@{dtype}",
@@ -94,7 +95,7 @@ def expectations(rows: list[ResultRow]) -> list[ExpectationRecord]:
 
 
 def make_leg(shard: int, rows: list[ResultRow]) -> Leg:
-    """The leg of one shard."""
+    """Return the leg of one shard."""
     build = installed_torch.version()
     judgement = LegSummary(
         rows=rows,
@@ -135,10 +136,10 @@ def make_leg(shard: int, rows: list[ResultRow]) -> Leg:
 
 
 def measure_merge(failed: int) -> tuple[float, float]:
-    """Merge shards of which ``failed`` results of a thousand fail; the seconds and MiB of the results.
+    """Merge shards with ``failed`` failures per thousand results; return the seconds and the MiB of the
+    results.
 
-    Raises:
-        SystemExit: the merge does not hold every result once, or is not complete.
+    Raises: SystemExit: the merged leg is incomplete or does not contain every result once.
     """
     with tempfile.TemporaryDirectory() as scratch:
         folders = [Path(scratch) / f"shard-{number}" for number in range(1, SHARDS + 1)]
@@ -153,12 +154,12 @@ def measure_merge(failed: int) -> tuple[float, float]:
         text = (output / "results.json").read_text()
     (only,) = json.loads(text)["legs"]
     if not only["complete"] or len({row["id"] for row in only["results"]}) != RESULTS:
-        raise SystemExit(f"the merge ended with {done.returncode}, and is not whole: {only['problems']}")
+        raise SystemExit(f"the merge exited with {done.returncode} and is incomplete: {only['problems']}")
     return seconds, len(text) / (1 << 20)
 
 
 def main() -> None:
-    """Measure merges from the start of the process to its end, and print them."""
+    """Measure merges from process start to process end, and print them."""
     for failed in FAILED:
         seconds, size = measure_merge(failed)
         name = f"merge, {SHARDS} shards, {RESULTS:,} results, {failed / 10:g} % fail, {size:.0f} MiB"

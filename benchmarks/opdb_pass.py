@@ -1,4 +1,6 @@
-"""One forward pass over all float32 samples of op_db, hpu / cpu; their creation and transfer is not timed."""
+"""One forward pass over all float32 samples of op_db, hpu / cpu, without the creation and transfer of
+samples.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ from conformance.subjects.torch_databases import subjects
 
 
 def to_device(value: Any) -> Any:
-    """Move a tensor to hpu, replace a device by hpu, and return anything else unchanged."""
+    """Return a tensor on hpu, the hpu device for a device, and any other value unchanged."""
     if isinstance(value, torch.Tensor):
         return value.to("hpu")
     return torch.device("hpu") if isinstance(value, torch.device) else value
 
 
 def run(operator: Any, calls: list[tuple[Any, Any]]) -> float:
-    """Call an operator with each (args, kwargs); returns the wall seconds in total."""
+    """Call an operator with each (args, kwargs); return the total wall seconds."""
     start = time.perf_counter()
     for args, kwargs in calls:
         operator(*args, **kwargs)
@@ -42,7 +44,7 @@ def main() -> None:
         for sample in info.sample_inputs("cpu", torch.float32):
             host.append(((sample.input, *sample.args), sample.kwargs))
             device.append(tree_map(to_device, host[-1]))
-        try:  # a first pass each, untimed; leaves out operators with arguments on the CPU (tensor_split)
+        try:  # an untimed first pass; omits operators with arguments on the CPU (tensor_split)
             run(info.op, device)
             run(info.op, host)
         except Exception:
@@ -53,7 +55,7 @@ def main() -> None:
         pairs = [(run(info.op, host), run(info.op, device)) for _ in range(3)]
         host_seconds += min(pair[0] for pair in pairs)
         device_seconds += min(pair[1] for pair in pairs)
-    print(f"{operators} operators, {samples} samples, {left_out} operators left out")
+    print(f"{operators} operators, {samples} samples, {left_out} operators omitted")
     show(
         f"op_db forward: {host_seconds:.2f} s on cpu, {device_seconds:.2f} s on hpu, ratio",
         device_seconds / host_seconds,

@@ -1,4 +1,4 @@
-"""Runs the operator properties in this process, and prints their time and their verdicts.
+"""Run the operator properties in this process, and print their times and verdicts.
 
 python -m benchmarks.operators --device cpu -p value -k 'nn.functional.*' --failures 3
 """
@@ -27,13 +27,15 @@ from conformance.target.target import Target
 
 
 def target_of(device: str, module: str | None) -> Target:
-    """Make a target that declares all dtypes of op_db, and no capabilities."""
+    """Return a target that declares all dtypes of op_db and no capabilities."""
     names = {samples.dtype_name(d) for info in torch_testing_internals.op_db() for d in info.dtypes}
     return Target(name=device, module=module, device=device, dtypes=frozenset(names), capabilities={})
 
 
 def result_of(target: Target, entry: Property, subject: Subject, dtype: str) -> Result:
-    """Run one check; an exception that leaves it becomes the verdict ``error``."""
+    """Run one check and return its result. An exception that leaves the check becomes the verdict
+    ``error``.
+    """
     recorder = Recorder(
         ResultId(CaseId(entry.name, subject.name), dtype), seed=0, about_emptiness=entry.about_emptiness
     )
@@ -48,7 +50,7 @@ def result_of(target: Target, entry: Property, subject: Subject, dtype: str) -> 
 
 
 def main() -> int:
-    """Run the properties and print a summary; returns 1 if a verdict was unexpected, otherwise 0."""
+    """Run the properties and print a summary; return 1 if a verdict is unexpected, else 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--module", default=None, help="module to import for the device")

@@ -1,4 +1,4 @@
-"""A training step under `torch.profiler`: CPU and HPU activities on hpu / CPU activities on CPU tensors."""
+"""A training step under `torch.profiler`: CPU and HPU activities on hpu / CPU activities on the CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEPS = 50
 
 
 def steps_on(device: str, activities: list[ProfilerActivity]) -> float:
-    """Return the seconds of `STEPS` steps of an MLP under a profile, its start and end included."""
+    """Return the seconds of `STEPS` steps of an MLP under a profiler, including its start and end."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(8))).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -30,7 +30,7 @@ def steps_on(device: str, activities: list[ProfilerActivity]) -> float:
 
 
 def main() -> None:
-    """Measure both in turns, and print the ratio of the medians and the seconds."""
+    """Measure both in alternation, and print the ratio of the medians and the seconds."""
     torch.set_num_threads(1)
     cpu, hpu = ProfilerActivity.CPU, ProfilerActivity.HPU
     pairs = [(steps_on("cpu", [cpu]), steps_on("hpu", [cpu, hpu])) for _ in range(11)]

@@ -1,8 +1,7 @@
-"""The site made from a store of many nights: seconds and bytes for 20 backends × 6 legs × 90 nights.
+"""The site built from a store of many published runs: seconds and bytes for 20 backends × 6 legs × 90 runs.
 
-Every line has the results of level full in its mode, of
-which a few change each night and a share fails, differently for each backend. The goal is 60 s on 2 cores and
-200 MB.
+Every series has the results of level full in its mode. A few results change in each run, and a share fails,
+differently for each backend. The goal is 60 s on 2 cores and 200 MB.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from conformance.site.store.verdict_table import TableDelta, VerdictTable
 BACKENDS, NIGHTS = 20, 90
 LEGS = ("eager", "lazy", "compile", "graph", "distributed", "eager")
 TODAY = datetime.date(2026, 6, 1)
-#: Share of the results that fail, and results that change from one night to the next.
+#: The share of failing results, and the number of results that change from one run to the next.
 FAILING, CHANGING = 0.02, 40
 
 
 def cases_of_mode(mode: str) -> dict[str, tuple[str, ...]]:
-    """The cases of level full in a mode with their dtypes."""
+    """Return the cases of level full in a mode with their dtypes."""
     cases: dict[str, list[str]] = {}
     for name in manifest.load().demand("2.13.0", mode, "full").entries:
         case, _, dtype = name.rpartition("@")
@@ -44,7 +43,7 @@ def cases_of_mode(mode: str) -> dict[str, tuple[str, ...]]:
 
 
 def failing_row(name: str, number: int) -> ResultRow:
-    """A row of a result that fails."""
+    """Return the row of a failing result."""
     message = f"[3, {number}] is 1.0 at [0], expected 2.0 within 1e-05"
     return {
         "id": name,
@@ -55,7 +54,7 @@ def failing_row(name: str, number: int) -> ResultRow:
 
 
 def make_series(backend: Backend, mode: str, build_: Build, nights: int, chance: random.Random) -> Series:
-    """A line with that many nights."""
+    """Return a series with this number of published runs."""
     cases = cases_of_mode(mode)
     table = VerdictTable({case: (dtypes, "." * len(dtypes)) for case, dtypes in cases.items()})
     entries = []
@@ -82,7 +81,7 @@ def make_series(backend: Backend, mode: str, build_: Build, nights: int, chance:
 
 
 def make_published_run(backend: Backend, mode: str, build_: Build, age: int, count: int) -> PublishedRun:
-    """A night that many days ago."""
+    """Return a published run of ``age`` days ago."""
     when = datetime.datetime.combine(TODAY, datetime.time(3), datetime.timezone.utc) - datetime.timedelta(
         days=age
     )
@@ -152,7 +151,7 @@ def main() -> None:
 
 
 def size(folder: Path) -> int:
-    """Bytes of all files in a folder."""
+    """Return the bytes of all files in a folder."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 

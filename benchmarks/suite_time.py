@@ -1,4 +1,4 @@
-"""Wall time of the suite on the reference device: `smoke`, and `full` in eager mode, in minutes."""
+"""Wall time of the suite on the reference device, in minutes: `smoke`, and `full` in eager mode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.measure import show
 
 
 def minutes(level: str) -> tuple[float, int]:
-    """Run the suite in eager mode at a level; returns wall minutes and the exit code."""
+    """Run the suite in eager mode at a level; return the wall minutes and the exit code."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         command = ["run", "--target", "hpu-reference", "--mode", "eager", "--level", level, "-o", folder]

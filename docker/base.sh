@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes a base image from Debian's packages, if no registry can be reached: Debian 12 with its Python 3.11. As root.
+# Make a base image from Debian's packages if no registry is reachable: Debian 12 with its Python 3.11. Run as root.
 #
 #   docker/base.sh conformance-base:bookworm
 set -eu

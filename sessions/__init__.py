@@ -1,1 +1,1 @@
-"""The code behind the sessions of the noxfile: environments, the wheel of many builds, the matrix."""
+"""The code of the nox sessions: environments, the wheel for several torch builds, the matrix, lint tools."""

@@ -1,9 +1,9 @@
-"""Coverage of the tests: branches of the suite, its processes included, and lines of the compiled core.
+"""Measure the coverage of the tests: branches of the suite, its processes included, and lines of the compiled
+core.
 
-The core is built once more with gcov's counters, from a copy of its sources in ``.nox/coverage``, so that the
-core of the other sessions stays as it is. The folder ``coverage-out`` gets ``suite/index.html``,
-``core/index.html`` and an ``index.html`` with their totals; a summary is printed. Nothing here fails for a
-low figure.
+The core is built with gcov counters from a copy of its sources in ``.nox/coverage``, so the core of the other
+sessions is unchanged. The folder ``coverage-out`` gets ``suite/index.html``, ``core/index.html`` and an
+``index.html`` with their totals, and a summary is printed. The session does not fail because of low coverage.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ TOOLS = (
 )
 FOLDER = ROOT / ".nox" / "coverage"
 OUTPUT = ROOT / "coverage-out"
-#: Configuration of coverage.py. Worker processes end by signals and by ``os._exit``, which it saves before.
+#: Configuration of coverage.py. Worker processes end by signals and by ``os._exit``; coverage.py saves its
+#: data before.
 SETTINGS = """\
 [run]
 branch = true
@@ -63,11 +64,10 @@ INDEX = """\
 
 
 def run_with_coverage(session: nox.Session, tests: Sequence[str]) -> None:
-    """Run tests with both measurements and write the two pages.
+    """Run the tests with both measurements and write the two pages.
 
-    Args:
-        session: whose positional arguments, if any, replace the folders in ``tests``.
-        tests: arguments of pytest, the last two of which are folders.
+    Args: session: positional arguments of the session, if any, replace the folders in ``tests``. tests:
+    arguments of pytest, of which the last two are folders.
     """
     environment = Environment(session, "coverage")
     install_torch(environment)
@@ -87,7 +87,8 @@ def run_with_coverage(session: nox.Session, tests: Sequence[str]) -> None:
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # the entry point is not installed here
     }
     pytest_arguments = [*tests[:-2], *session.posargs] if session.posargs else list(tests)
-    # Failures are those of the session `tests`; a figure is wanted for what ran. 1: some failed, 5: none ran.
+    # The session `tests` reports failures; this session measures the tests that ran. Exit code 1: some
+    # failed; 5: none ran.
     environment.run(
         *("python", "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", *pytest_arguments),
         env=variables,

@@ -1,6 +1,8 @@
-"""References of the documentation to the code: paths, commands, modules, symbols and environment variables.
+"""Check the references of the documentation to code: paths, commands, modules, symbols and environment
+variables.
 
-``python -m sessions.doc_references`` prints each one in README, CONTRIBUTING and docs/ that does not exist.
+``python -m sessions.doc_references`` lists each reference in README, CONTRIBUTING and docs/ that does not
+exist.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-#: Folders to which a path in the documentation may be relative.
+#: Folders to which paths in the documentation are relative.
 BASES = (
     "",
     "docs",
@@ -37,13 +39,13 @@ _IDENTIFIER = re.compile(r"^_?[a-z]\w*_\w+(\(\))?$|^[A-Z][a-z]+([A-Z][a-z]+)+(\(
 _MODULE = re.compile(r"^(conformance|habana_frameworks|sessions|tests|benchmarks)(\.\w+)+$")
 #: Namespaces of other projects.
 _FOREIGN_NAMESPACES = {"at", "aten", "c10", "c10d", "torch", "std", "vendor"}
-#: Variables of the hardware that a page names as absent here.
+#: Variables of the hardware that a page mentions as absent.
 _ABSENT = {"PT_HPU_EMULATE_DISTRIBUTED"}
-#: Pages of docs/ itself that a command writes; their names are of the device and of torch.
+#: Generated pages of docs/. Their names are names of the device and of torch.
 _GENERATED = {"mutation-score.md"}
-#: Names of torch itself that pages quote.
+#: Names of torch that pages quote.
 _OF_TORCH = {"PendingUnbackedSymbolNotFound", "capture_scalar_outputs"}
-#: Files that running the project writes, and placeholders.
+#: Files that the project writes, and placeholders.
 _WRITTEN = re.compile(
     r"^(conformance-out|out|before|after|legs|dist|torch|\.nox|DIR|FILE|OWNER|OUT)\b|[A-Z]{3,}/|/[A-Z-]{3,}|NAME"
     r"|mydevice|tiny\.toml|/?(results|torch)\.json$|^conformance\.yml$"
@@ -51,7 +53,7 @@ _WRITTEN = re.compile(
 
 
 def code_spans(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each inline code span of Markdown with its line; fenced blocks are not spans."""
+    """Yield each inline code span of a Markdown text with its line number, without fenced blocks."""
     fenced = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
@@ -62,7 +64,7 @@ def code_spans(text: str) -> Iterator[tuple[int, str]]:
 
 
 def commands(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each command line of fenced shell blocks, continued lines joined, with its line."""
+    """Yield each command of the fenced shell blocks with its line number. Continuation lines are joined."""
     shell, started, pending = False, 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("```"):
@@ -83,7 +85,7 @@ def _tracked() -> tuple[str, ...]:
 
 @functools.cache
 def tracked_text() -> str:
-    """Return all tracked code and configuration as one text: what a word must occur in to exist."""
+    """Return all tracked code and configuration as one text. A referenced name must occur in it."""
     files = [
         ROOT / name
         for name in _tracked()
@@ -121,7 +123,9 @@ def _sessions() -> set[str]:
 
 
 def path_exists(path: str) -> bool:
-    """Return whether a path or pattern, with {a,b} alternatives, matches a file below one of the bases."""
+    """Return whether a path or pattern, with {a,b} alternatives, matches a file in one of the base
+    folders.
+    """
     alternatives = [path]
     while any("{" in text for text in alternatives):
         alternatives = [
@@ -135,17 +139,19 @@ def path_exists(path: str) -> bool:
 
 
 def _matches(base: Path, path: str) -> bool:
-    """Return whether a path exists below a folder; one without a suffix may stand for a .h and .cpp pair."""
+    """Return whether a path exists in a folder. A path without a suffix may denote a pair of .h and .cpp
+    files.
+    """
     return any(base.glob(path)) or any(base.glob(f"{path}.*"))
 
 
 def _file_known(name: str) -> bool:
-    """Return whether a bare file name is that of a tracked file, or one that the code writes or reads."""
+    """Return whether a bare file name belongs to a tracked file, or occurs in the code."""
     return name in tracked_text() or any(path.name == name for path in map(Path, _tracked()))
 
 
 def command_fault(line: str) -> str | None:
-    """Return what is wrong with a command line of the project, or None."""
+    """Return the error in a command line of the project, or None."""
     try:
         arguments = shlex.split(line, comments=True)
     except ValueError:
@@ -181,7 +187,7 @@ def _cli_fault(arguments: list[str]) -> str | None:
 
 
 def _module_exists(name: str) -> bool:
-    """Return whether a dotted name is a module, or a word of one: the file is read, nothing is imported."""
+    """Return whether a dotted name is a module, or a name in one. Files are read; nothing is imported."""
     parts = name.split(".")
     for base in (ROOT, ROOT / "reference_backend"):
         for length in range(len(parts), 0, -1):
@@ -204,7 +210,7 @@ def _scoped_exists(scope: str, name: str) -> bool:
 
 
 def span_fault(span: str) -> str | None:
-    """Return what is wrong with a code span; None if what it names exists, or is not the project's."""
+    """Return the error in a code span, or None if its reference exists or is not the project's."""
     if _WRITTEN.search(span):
         return None
     if span.startswith(("conformance ", "nox ", "python ", ".venv/")):
@@ -237,7 +243,7 @@ _TOP = {
 
 
 def broken_references(text: str) -> list[tuple[int, str]]:
-    """Return every reference of a page that does not exist, with its line."""
+    """Return every broken reference of a page with its line number."""
     broken: list[tuple[int, str]] = []
     checks: list[tuple[Iterator[tuple[int, str]], Callable[[str], str | None]]] = [
         (code_spans(text), span_fault),
@@ -251,13 +257,13 @@ def broken_references(text: str) -> list[tuple[int, str]]:
 
 
 def pages() -> list[Path]:
-    """Return the pages to check: neither decisions, which speak of their day, nor generated pages."""
+    """Return the pages to check: no decisions, which describe an earlier state, and no generated pages."""
     written = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in _GENERATED]
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *written]
 
 
 def main() -> int:
-    """Print every fault; return 1 if there is one."""
+    """Print every broken reference; return 1 if there are any."""
     broken = [
         f"{page.relative_to(ROOT)}:{line}: {message}"
         for page in pages()

@@ -1,7 +1,8 @@
-"""The documentation site: pages of docs/, the reference of target files and the API of extensions, generated.
+"""Build the documentation site: pages of docs/, the generated reference of target files and the extension
+API.
 
-``python -m sessions.documentation [-o DIR]`` writes the pages and builds the site with mkdocs, strictly: a
-broken link or a page that no menu names is an error.
+``python -m sessions.documentation [-o DIR]`` writes the pages and builds the site with mkdocs in strict mode:
+a broken link, or a page that is missing in the menu, is an error.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def _table(head: tuple[str, str], rows: dict[str, str]) -> str:
 
 
 def target_file_page() -> str:
-    """Return the reference of target files as Markdown, from the tables that their reader uses."""
+    """Return the reference of target files as Markdown, generated from the tables of their reader."""
     modes, precisions, builds, dtypes = map(_codes, (MODES, PRECISIONS, BUILDS, DTYPES))
     return "\n".join(
         (
@@ -77,14 +78,14 @@ def write_pages(folder: Path = PAGES) -> None:
     (folder / "index.md").write_text(readme)
     contributing = folder / "CONTRIBUTING.md"
     text = re.sub(r"\]\(docs/", "](", contributing.read_text())
-    # Only pages are in the site; a link to another file of the repository becomes its name.
+    # The site contains pages only. A link to another file of the repository becomes its text.
     contributing.write_text(re.sub(r"\[([^]]*)\]\((?:tests|conformance)/[^)]*\)", r"\1", text))
     (folder / "target-file.md").write_text(target_file_page())
     (folder / "extension.md").write_text(EXTENSION)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the pages and build the site; the exit code of mkdocs."""
+    """Write the pages and build the site. Return the exit code of mkdocs."""
     parser = argparse.ArgumentParser(prog="python -m sessions.documentation")
     parser.add_argument("-o", "--output", type=Path, default=SITE, metavar="DIR")
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""The environments that the sessions of the noxfile share: torch, the suite, and the reference device."""
+"""The virtual environments of the nox sessions: torch, the suite and the reference device."""
 
 from __future__ import annotations
 
@@ -19,32 +19,36 @@ BACKEND = ROOT / "reference_backend"
 
 
 class Environment:
-    """A virtual environment in ``.nox``; made on first use, then reused. ``device`` serves most sessions;
-    ``conformance torch fork-like`` makes an overlay of another one.
+    """A virtual environment in ``.nox``, created on first use and then reused.
+
+    Most sessions use the environment ``device``. ``conformance torch fork-like`` makes an overlay of another
+    environment.
     """
 
     def __init__(
         self, session: nox.Session, name: str = "device", *, overlay: bool = False, python: str = ""
     ) -> None:
-        """Use an environment of this name, of the Python ``python`` (``3.10``), by default the session's."""
+        """Use the environment with this name and Python version (``3.10``), by default the
+        session's version.
+        """
         self.session = session
         self.python = python or OWN_PYTHON
         self.folder = ROOT / ".nox" / f"{name}-{self.python}"
-        #: Folders that are searched for programs after the environment's own.
+        #: The PATH after the environment's own folder.
         self.path = os.environ["PATH"]
         if not overlay and not (self.folder / "bin" / "python").exists():
             interpreter = interpreter_of(self.python)
             if interpreter is None:
-                session.error(f"there is no python{self.python}: install it, and have it on the PATH")
+                session.error(f"python{self.python} was not found: install it and add it to the PATH")
             session.run(str(interpreter), "-m", "venv", str(self.folder), external=True)
 
     def run(self, program: str, *arguments: str, through: Sequence[str] = (), **options: object) -> str:
-        """Run a program of the environment; return its output if ``silent`` is given.
+        """Run a program of the environment. Return its output if ``silent`` is passed.
 
-        ``through``: words of a command that starts it.
+        ``through`` is a command that starts the program.
         """
         variables = {"PATH": f"{self.folder / 'bin'}{os.pathsep}{self.path}"}
-        # Hundreds of processes import the suite: without bytecode each would compile it again.
+        # Hundreds of processes import the suite. Without bytecode each would compile it again.
         variables["PYTHONDONTWRITEBYTECODE"] = ""
         variables.update(options.pop("env", {}))  # type: ignore[call-overload]
         command = [*through, str(self.folder / "bin" / program), *arguments]
@@ -70,7 +74,7 @@ class Environment:
 
 
 def index_responds(url: str) -> bool:
-    """Return True if an index answers within a few seconds; pip would wait and try again."""
+    """Return whether an index responds within five seconds. pip would wait and retry."""
     try:
         with urllib.request.urlopen(f"{url}/torch/", timeout=5):
             return True
@@ -79,9 +83,9 @@ def index_responds(url: str) -> bool:
 
 
 def install_torch(environment: Environment, version: str = TORCH) -> None:
-    """Install a CPU build if one is available: the default wheel for Linux is a CUDA build of several GB.
+    """Install a CPU build if one is available. The default wheel for Linux is a CUDA build of several GB.
 
-    ``version``: a release, or ``newest``, which is looked up again each time.
+    ``version`` is a release, or ``newest``, which is looked up each time.
     """
     session = environment.session
     if version == "newest":
@@ -93,7 +97,7 @@ def install_torch(environment: Environment, version: str = TORCH) -> None:
         return
     requirement = f"torch=={version}"
     try:
-        # A wheel folder that pip is configured with; with --no-index this fails at once if there is none.
+        # Try the wheel folder in pip's configuration first. Without one, --no-index fails immediately.
         environment.install("--no-index", "--no-deps", requirement, silent=True, log=False)
         session.log(f"torch {version} comes from the wheel folder that pip is configured with")
     except nox.command.CommandFailed:
@@ -102,19 +106,20 @@ def install_torch(environment: Environment, version: str = TORCH) -> None:
             environment.install("--no-deps", requirement, "--index-url", CPU_INDEX)
         else:
             session.log(
-                f"no CPU build of torch {version} is available: taking the default one, which may be large"
+                f"no CPU build of torch {version} is available: installing the default build, "
+                "which may be large"
             )
     environment.install(requirement)  # torch's requirements, and torch itself if there is no CPU build
 
 
 def prepare(session: nox.Session) -> Environment:
-    """Install torch and both distributions from this checkout, and build the changed parts of the C++
-    core.
+    """Install torch and both distributions from this checkout, and build the changed parts of the
+    C++ core.
     """
     environment = Environment(session)
     install_torch(environment)
     environment.install("setuptools>=77", "wheel", "ninja", "numpy", "scipy")
-    environment.install("-e", str(ROOT))  # each time: its requirements may have changed
+    environment.install("-e", str(ROOT))  # each time, because the requirements may have changed
     with session.chdir(BACKEND):
         session.log("building the changed parts of the device (minutes on the first run)")
         environment.run("python", "setup.py", "--quiet", "build_ext", "--inplace", silent=True)
@@ -123,7 +128,7 @@ def prepare(session: nox.Session) -> Environment:
 
 
 def install_device(environment: Environment) -> None:
-    """Install the device from this checkout, whose core is built already, so that torch loads it."""
+    """Install the device from this checkout, with its built core, so that torch loads it."""
     if not environment.version_of("hpu-reference-backend"):
         environment.install(
             "--no-build-isolation",
@@ -131,22 +136,19 @@ def install_device(environment: Environment) -> None:
             "--config-settings=editable_mode=compat",
             "-e",
             str(BACKEND),
-            # The extension is in place already; building it again for the metadata would take minutes.
+            # The extension is built already. Building it again for the metadata would take minutes.
             env={"HPU_REFERENCE_SKIP_EXTENSION": "1"},
         )
 
 
 def build_copy(environment: Environment, folder: Path, description: str, **variables: str) -> Path:
-    """Bring a copy of the device up to date and build its core there; the core of the other sessions stays.
+    """Update a copy of the device and build its core there. The core of the other sessions is unchanged.
 
-    Args:
-        environment: whose torch it is built for.
-        folder: gets the copy, as ``core``.
-        what: what is special about this core, for the log.
-        variables: of the build.
+    Args: environment: the environment whose torch the core is built for. folder: the folder that gets the
+    copy, as ``core``. description: a description of this core, for the log. variables: environment variables
+    of the build.
 
-    Returns:
-        The copy, for the start of ``PYTHONPATH``.
+    Returns: The path of the copy, for the start of ``PYTHONPATH``.
     """
     copy = folder / "core"
     left_out = shutil.ignore_patterns("build", "*.so", "__pycache__", "tests", "*.egg-info")
@@ -156,17 +158,18 @@ def build_copy(environment: Environment, folder: Path, description: str, **varia
             source.unlink()
     session = environment.session
     with session.chdir(copy):
-        session.log(f"building what changed of the core, {description} (minutes on the first run)")
+        session.log(f"building the changed parts of the core, {description} (minutes on the first run)")
         build = ["python", "setup.py", "--quiet", "build_ext", "--inplace"]
         environment.run(*build, env=variables, silent=True)
     return copy
 
 
 def make_overlay(base: Environment, driver: Environment, name: str) -> Environment:
-    """Make an overlay of the environment ``base``, with its torch under the label of a fork-like build.
+    """Make an overlay of the environment ``base``, with its torch under the version label of a fork-like
+    build.
 
-    The overlay holds only links, and is made anew if the torch of ``base`` has changed. ``driver``: an
-    environment that has the suite.
+    The overlay contains links only, and is recreated if the torch of ``base`` has changed. ``driver`` is an
+    environment that contains the suite.
     """
     environment = Environment(base.session, name, overlay=True)
     python = str(base.folder / "bin" / "python")
@@ -177,7 +180,7 @@ def make_overlay(base: Environment, driver: Environment, name: str) -> Environme
 
 
 def prepare_fork(device: Environment) -> Environment:
-    """Make the fork-like environment over ``device``; it uses the core for the public torch
+    """Make the fork-like environment over ``device``. It uses the core for the public torch
     (``habana_frameworks/torch/_loader.py``).
     """
     environment = make_overlay(device, device, "fork")

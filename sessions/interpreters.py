@@ -1,4 +1,4 @@
-"""The Pythons of the machine."""
+"""Find the Python interpreters of the machine."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-#: First two numbers of the session's own Python.
+#: Major and minor version of the session's own Python.
 OWN_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 @functools.cache
 def interpreter_of(version: str) -> Path | None:
-    """Find a Python such as ``3.10`` on the PATH or among those of pyenv; None if there is none that runs."""
+    """Return a Python of this version, such as ``3.10``, from the PATH or from pyenv, or None if
+    none runs.
+    """
     if version == OWN_PYTHON:
         return Path(sys.executable)
     on_path = shutil.which(f"python{version}")
@@ -24,7 +26,7 @@ def interpreter_of(version: str) -> Path | None:
         *([Path(on_path)] if on_path else []),
         *sorted(versions.glob(f"{version}.*/bin/python")),
     ]:
-        # A shim of pyenv has the name, but runs only a version that is switched on.
+        # A pyenv shim exists for every version, but runs only a version that is activated.
         code = "import sys; print(*sys.version_info[:2], sep='.')"
         done = subprocess.run([candidate, "-c", code], capture_output=True, text=True, check=False)
         if done.stdout.strip() == version:

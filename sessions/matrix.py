@@ -1,4 +1,4 @@
-"""The reference device on builds of torch × modes: each build in its own environment, one wheel for all."""
+"""Run the reference device on torch builds × modes: one environment for each build, one wheel for all."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sessions import wheel as wheels
 from sessions.environments import ROOT, Environment, make_overlay
 
 TARGET = "hpu-reference"
-#: Builds with their kinds and, if it differs from that of the command, their level.
+#: Builds with their kinds and, if it differs from the command's level, their level.
 BUILDS = ("2.6.0:public", "2.6.0:fork-like:core", "2.13.0:public:core", "2.13.0:fork-like", "newest:public")
 
 
 def run_matrix(session: nox.Session) -> None:
-    """Plan the matrix, run every cell and collect the outcomes. Fails if a cell is not good."""
+    """Plan the matrix, run every cell and collect the outcomes. Fail if a cell has an unexpected outcome."""
     parser = argparse.ArgumentParser(prog="nox -s matrix --", allow_abbrev=False)
     parser.add_argument("--level", help="level of all cells (default: smoke, and core on two builds)")
     parser.add_argument("--mode", help="modes, joined by commas (default: all)")
@@ -35,7 +35,9 @@ def run_matrix(session: nox.Session) -> None:
     output = options.output.resolve()
     if output.exists():
         if not (output / "plan.json").is_file():
-            session.error(f"{options.output} was left by no earlier matrix; name another folder with -o")
+            session.error(
+                f"{options.output} was not written by an earlier matrix; choose another folder with -o"
+            )
         shutil.rmtree(output)
     output.mkdir(parents=True)
     plan = output / "plan.json"
@@ -56,7 +58,8 @@ def run_matrix(session: nox.Session) -> None:
     )
     cells = json.loads(plan.read_text())["include"]
     for cell in cells:
-        # 'newest' may be a torch that no one chose; a release that was requested by name is measured.
+        # 'newest' may be a torch that the device refuses. A release that was requested explicitly is always
+        # measured.
         if cell["spec"] == "newest" and (why := wheels.refusal(environments["newest"])):
             cell.update(says="" if cell["expect"] == "refusal" else wheels.REFUSAL, expect="refusal", why=why)
     plan.write_text(json.dumps({"include": cells}))
@@ -69,7 +72,7 @@ def run_matrix(session: nox.Session) -> None:
                 forks[spec] = make_overlay(environment, driver, f"torch-{spec}-fork")
             environment = forks[spec]
         arguments = ["--target", TARGET, "--mode", cell["mode"], "--level", cell["level"], "--part"]
-        # The results explain an exit code, and a cell without results is missing in the table.
+        # The results explain an exit code, and the table shows a cell without results as missing.
         with contextlib.suppress(nox.command.CommandFailed):
             environment.run(
                 *("python", "-m", "conformance", "run", *arguments, "-o", str(output / cell["id"])),
@@ -82,7 +85,9 @@ def run_matrix(session: nox.Session) -> None:
 def prepare_environments(
     session: nox.Session, torches: tuple[str, ...], wheel: Path
 ) -> dict[str, Environment]:
-    """Make an environment for each torch, with the wheel and the suite; an error if that swapped torch."""
+    """Return an environment for each torch, with the wheel and the suite. Fail if the installation replaced
+    torch.
+    """
     environments = {}
     for torch in torches:
         environment = environments[torch] = wheels.make_environment(session, torch)

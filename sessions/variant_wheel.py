@@ -1,8 +1,8 @@
-"""``python -m sessions.variant_wheel DIR``: one wheel with the devices of the tests that are packages.
+"""``python -m sessions.variant_wheel DIR``: build one wheel with the device packages of the tests.
 
-The site shows them as rows of their own: the tiny device of the vendor guide, and the reference device with
-other kernels that are correct too. The kernels of the tiny device are built for the torch of this process, so
-the wheel is for that torch and Python alone.
+The site shows these devices in separate rows: the tiny device of the vendor guide, and the reference device
+with other correct kernels. The tiny device's kernels are built for the torch of this process, so the wheel
+works with this torch and Python only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 VENDOR = ROOT / "tests" / "vendor"
-OTHERWISE = ROOT / "tests" / "different" / "otherwise" / "otherwise_device.py"
+OTHER_KERNELS = ROOT / "tests" / "conforming_variants" / "other_kernels" / "otherwise_device.py"
 _PROJECT = """
 [build-system]
 requires = ["setuptools>=77"]
@@ -36,7 +36,7 @@ tinyaccel = ["csrc/*", "build/*/*.so"]
 
 
 def build(output: Path) -> Path:
-    """Build the wheel into a folder and return its path. Needs torch, setuptools, a compiler and ninja."""
+    """Build the wheel into a folder and return its path. Requires torch, setuptools, ninja and a compiler."""
     subprocess.run([sys.executable, "-m", "tinyaccel_build"], cwd=VENDOR, check=True)
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch) / "source"
@@ -44,7 +44,7 @@ def build(output: Path) -> Path:
         shutil.copytree(
             VENDOR / "tinyaccel", source / "tinyaccel", ignore=shutil.ignore_patterns("__pycache__", "lock")
         )
-        for file in (VENDOR / "tinyaccel_build.py", OTHERWISE):
+        for file in (VENDOR / "tinyaccel_build.py", OTHER_KERNELS):
             shutil.copy(file, source)
         (source / "pyproject.toml").write_text(_PROJECT)
         command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]

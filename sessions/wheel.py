@@ -1,7 +1,7 @@
-"""One wheel of the reference device for several builds of torch.
+"""Build one wheel of the reference device for several torch builds.
 
-The core is built for each torch in turn, in one copy of the source, into ``_builds/KEY``; the wheel holds all
-of them, and the loader takes the one that fits (``habana_frameworks/torch/_loader.py``).
+The core is built for each torch in turn, from one copy of the source, into ``_builds/KEY``. The wheel
+contains all cores, and the loader selects the matching one (``habana_frameworks/torch/_loader.py``).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import nox
 
 from sessions.environments import BACKEND, ROOT, Environment, install_torch
 
-#: Builds of torch that the wheel has a core for; fork-like ones have the binaries of these.
+#: torch builds for which the wheel has a core. Fork-like builds have the binaries of these builds.
 TORCHES = ("2.6.0", "2.13.0", "newest")
 SOURCE = ROOT / ".nox" / "wheel"
 MANY = {"HPU_REFERENCE_ONE_OF_MANY": "1"}
-#: The requirements of building a core. torch 2.6 imports pkg_resources, which newer setuptools lack.
+#: Build requirements. torch 2.6 imports pkg_resources, which newer setuptools no longer contain.
 BUILD_WITH = ("setuptools>=77,<81", "wheel", "ninja", "numpy")
-#: Part of the device's message about a torch that allows no hpu.
+#: Part of the device's message about a torch that does not allow the hpu device.
 REFUSAL = "allows no hpu beside it"
 _TRIAL = """
 import torch, habana_frameworks.torch as ht
@@ -33,7 +33,7 @@ print("core:", ht._C.__file__.rpartition("/")[0].rpartition("/")[2], "for torch"
 
 
 def make_environment(session: nox.Session, torch: str) -> Environment:
-    """Make an environment with that torch and the requirements of building a core."""
+    """Return an environment with this torch and the build requirements."""
     venv = Environment(session, f"torch-{torch}")
     install_torch(venv, torch)
     venv.install(*BUILD_WITH)
@@ -67,8 +67,10 @@ def build_requested_wheel(session: nox.Session) -> None:
 
 
 def build(session: nox.Session, torches: tuple[str, ...] = TORCHES, lacking: list[str] | None = None) -> Path:
-    """Build the wheel, import it beside each torch, and return its path. If ``lacking`` is given, a torch for
-    which no core can be compiled is put there, and the wheel is made without it.
+    """Build the wheel, import it with each torch, and return its path.
+
+    If ``lacking`` is passed, it collects the torch versions for which no core can be compiled, and the wheel
+    is built without them.
     """
     copy_source(session)
     environments = {torch: make_environment(session, torch) for torch in torches}
@@ -88,7 +90,7 @@ def build(session: nox.Session, torches: tuple[str, ...] = TORCHES, lacking: lis
     keys = {key_of(venv) for venv in environments.values()}
     for old in builds.iterdir():
         if old.name not in keys:
-            shutil.rmtree(old)  # for a torch that is no longer requested
+            shutil.rmtree(old)  # built for a torch that is no longer requested
     for old in (SOURCE / "build").glob("lib*"):
         shutil.rmtree(old)
     list(environments.values())[-1].wheel(SOURCE, env={**MANY, "HPU_REFERENCE_SKIP_EXTENSION": "1"})
@@ -97,7 +99,7 @@ def build(session: nox.Session, torches: tuple[str, ...] = TORCHES, lacking: lis
     for torch, venv in environments.items():
         install_wheel(venv, wheel)
         if why := refusal(venv):
-            session.log(f"torch {torch}: not tried, since {why}")
+            session.log(f"torch {torch}: not tried, because {why}")
             continue
         venv.run("python", "-c", _TRIAL, env={"PT_HPU_AUTOLOAD": "0"})
     session.log(f"{wheel.relative_to(ROOT)} has cores for {', '.join(sorted(keys))}")
@@ -105,12 +107,12 @@ def build(session: nox.Session, torches: tuple[str, ...] = TORCHES, lacking: lis
 
 
 def install_wheel(venv: Environment, wheel: Path) -> None:
-    """Install the wheel into an environment, over any installed one."""
+    """Install the wheel into an environment, replacing an installed one."""
     venv.install("--no-deps", "--force-reinstall", str(wheel))
 
 
 def refusal(venv: Environment) -> str:
-    """Return the reason why the torch of an environment can have no hpu, or the empty string."""
+    """Return the reason why the torch of an environment cannot have the hpu device, or an empty string."""
     code = "import torch; print(torch.__version__, torch.version.cuda or '-')"
     output = venv.run("python", "-c", code, silent=True, log=False, env={"PT_HPU_AUTOLOAD": "0"}).split()
     version, cuda = output[-2:]
@@ -121,7 +123,7 @@ def refusal(venv: Environment) -> str:
 
 
 def key_of(venv: Environment) -> str:
-    """Name the folder of the core for the torch of an environment."""
+    """Return the folder name of the core for the torch of an environment."""
     code = (
         "import torch, sys\n"
         "sys.path.insert(0, 'habana_frameworks/torch/internal')\n"
@@ -136,7 +138,7 @@ def key_of(venv: Environment) -> str:
 
 
 def _tracked_files(session: nox.Session) -> set[str]:
-    """List the files of the device's source that git tracks, or would track."""
+    """Return the files of the device's source that git tracks or would track."""
     listed = session.run(
         *("git", "ls-files", "--cached", "--others", "--exclude-standard", "."),
         external=True,
@@ -151,7 +153,7 @@ def _tracked_files(session: nox.Session) -> set[str]:
 
 
 def _source_files() -> set[str]:
-    """List the same files if there is no git: an action's source is unpacked from an archive."""
+    """Return the same files without git, because an action's source is unpacked from an archive."""
     built = {"build", "_builds", "__pycache__"}
     return {
         str(path.relative_to(BACKEND))
@@ -165,7 +167,7 @@ def _source_files() -> set[str]:
 
 
 def copy_source(session: nox.Session) -> None:
-    """Copy the source of the device without untracked files, beside the outputs of earlier builds."""
+    """Copy the source of the device without untracked files, and keep the outputs of earlier builds."""
     names = _tracked_files(session) if (ROOT / ".git").exists() else _source_files()
     for name in names:
         target = SOURCE / name

@@ -1,4 +1,4 @@
-"""The calls that a check made on the device, written down as it runs, and the comparison that failed."""
+"""Record the calls that a check makes on the device, and the comparison that failed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from conformance.samples.operators import Sample
 
 @dataclasses.dataclass
 class RecordedCall:
-    """A form of an operator that was called on a copy of ``source``; with ``info``, the operator's entry of
-    torch's database, its gradients were taken.
+    """A call of ``form`` on a copy of ``source``. If ``info``, the operator's OpInfo, is set, its gradients
+    were computed.
     """
 
     form: Any
@@ -37,20 +37,20 @@ class RecordedCall:
 
 @dataclasses.dataclass
 class Comparison:
-    """The comparison that failed. ``part`` is the place among the leaves of the call's value, or with
-    ``written`` among those of its arguments.
+    """The comparison that failed. ``part`` is the index of the leaf in the call's value, or with ``written``
+    in its arguments.
     """
 
     call: RecordedCall
     part: int = 0
     written: bool = False
-    #: Expected values and allowed differences, or metadata, or neither if the call raised.
+    #: Expected values and allowed differences, or metadata. Both are None if the call raised an exception.
     values: tuple[torch.Tensor, torch.Tensor] | None = None
     metadata: dict[str, Any] | None = None
 
 
 class CallRecorder:
-    """Calls of one run, as far as they have the usual form, and its first failure of a signature."""
+    """Records the calls of one run in a known form, and the first failure with the wanted signature."""
 
     def __init__(self, wanted_signature: str = "") -> None:
         self.wanted_signature = wanted_signature
@@ -66,7 +66,7 @@ class CallRecorder:
         return copy
 
     def call(self, form: Any, copy: Sample, *, grad: bool = False, info: Any = None) -> RecordedCall | None:
-        """Write down a call on a copy; None if it has an argument (out=) that no sample has."""
+        """Record a call on a copy. Return None if it has an argument (out=) that the sample does not have."""
         source_samples = [
             self._sources[id(tensor)][1] for tensor in copy.tensors() if id(tensor) in self._sources
         ]
@@ -78,7 +78,7 @@ class CallRecorder:
         return self.calls[-1]
 
     def run(self, target: Any, op: Any, sample: Sample, *, grad: bool = False) -> Any:
-        """Call an operator as a property does."""
+        """Call an operator as a property does, and record the call."""
         call = self.call(op, sample, grad=grad)
         outcome = RUN(target, op, sample, grad=grad)
         if call is not None:
@@ -86,7 +86,7 @@ class CallRecorder:
         return outcome
 
     def differentiate(self, info: Any, op: Any, sample: Sample, **options: Any) -> Any:
-        """Take gradients as a property does; those that have a graph of their own are not written down."""
+        """Compute gradients as a property does. Calls with ``create_graph`` are not recorded."""
         call = None if options.get("create_graph") else self.call(op, sample, grad=True, info=info)
         try:
             derivative = _DIFFERENTIATE(info, op, sample, **options)
@@ -100,7 +100,7 @@ class CallRecorder:
         return derivative
 
     def compare_values(self, recorder: Recorder, actual: Any, expected: Any, **options: Any) -> bool:
-        """Compare values, and write down what was expected and allowed if the failure is the wanted one."""
+        """Compare values. For the wanted failure, record the expected values and the allowed differences."""
         before = recorder.failure_count
         passed = _COMPARE_VALUES(recorder, actual, expected, **options)
         if self._is_wanted_failure(recorder, before) and (comparison := self._comparison_of(actual)):
@@ -117,7 +117,7 @@ class CallRecorder:
         return passed
 
     def compare_metadata(self, recorder: Recorder, actual: Any, expected: Any, **options: Any) -> bool:
-        """Compare metadata, and write down what was expected if the failure is the wanted one."""
+        """Compare metadata. For the wanted failure, record the expected metadata."""
         before = recorder.failure_count
         passed = _COMPARE_METADATA(recorder, actual, expected, **options)
         failed = self._is_wanted_failure(recorder, before) and isinstance(expected, torch.Tensor)
@@ -131,7 +131,7 @@ class CallRecorder:
         return passed
 
     def failed_call(self, target: Any, recorder: Recorder, *args: Any, **kwargs: Any) -> None:
-        """Report a call that raised, and write it down if the failure is the wanted one."""
+        """Report a call that raised an exception. For the wanted failure, record the call."""
         before = recorder.failure_count
         _FAILED_CALL(target, recorder, *args, **kwargs)
         raised = [call for call in self.calls if call.error is not None]
@@ -139,13 +139,13 @@ class CallRecorder:
             self.comparison = Comparison(raised[-1])
 
     def _is_wanted_failure(self, recorder: Recorder, before: int) -> bool:
-        """Return whether the recorder has a further failure that is the first of the wanted signature."""
+        """Return whether the recorder has a new failure, the first with the wanted signature."""
         if self.comparison is not None or recorder.failure_count == before:
             return False
         return failure_signature(recorder.result().failures[-1]) == self.wanted_signature
 
     def _comparison_of(self, tensor: Any) -> Comparison | None:
-        """The call that a value came from."""
+        """Return the comparison for the call that a value belongs to, or None."""
         for call in reversed(self.calls):
             for written, tree in ((False, call.value), (True, call.copy.arguments)):
                 for part, leaf in enumerate(trees.leaves(tree)):
@@ -160,7 +160,7 @@ _FAILED_CALL = execution.report_failed_call
 
 
 def record_failed_comparison(trial: Trial, wanted_signature: str) -> Comparison | None:
-    """Run the check once; the comparison behind its first failure of that signature, or None."""
+    """Run the check once and return the comparison of its first failure with the signature, or None."""
     recorder = CallRecorder(wanted_signature)
     with (
         replaced_everywhere(_TO_DEVICE, recorder.to_device),
@@ -176,7 +176,7 @@ def record_failed_comparison(trial: Trial, wanted_signature: str) -> Comparison 
 
 @contextlib.contextmanager
 def replaced_everywhere(original: Callable[..., Any], substitute: Callable[..., Any]) -> Iterator[None]:
-    """Put a function in the place of another, wherever the suite has imported it."""
+    """Replace a function wherever the suite has imported it."""
     imports = [
         (module, name)
         for module_name, module in list(sys.modules.items())

@@ -1,4 +1,4 @@
-"""The snippet of one call: an operator with its arguments as literals, and what is expected of it."""
+"""Write the snippet of a single call: an operator with its arguments as literals, and the expected result."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from conformance.subjects.torch_databases import find, operator_name
 
 
 def write_call_snippet(trial: Trial, comparison: Comparison, *, advice: str) -> Script:
-    """The script of one failed comparison.
+    """Return the script of a failed comparison.
 
-    Raises :class:`~conformance.reproduction.module_ast.Unwritable` if it is not one of a single call or
-    something of it has no source text.
+    Raise :class:`~conformance.reproduction.module_ast.Unwritable` if it is not the comparison of a single
+    call, or if some value has no source text.
     """
     collector = Collector(REPLACED)
     collector.reserve((snippet_call_checks.__name__, "DEVICE"), "DEVICE")
@@ -33,14 +33,14 @@ def write_call_snippet(trial: Trial, comparison: Comparison, *, advice: str) -> 
         expected, allowed = comparison.values
         if expected.layout is not torch.strided:
             raise Unwritable("the expected values are not strided")
-        form, name = "one call, its values held against those expected", "check_values"
+        form, name = "one call, its values compared with the expected values", "check_values"
         arguments = {
             "expected": tensor_literal(expected.contiguous()),
             "allowed": _allowed_text(allowed),
             "largest": _largest_finite(comparison),
         }
     elif comparison.metadata is not None:
-        form, name = "one call, its metadata held against the expected one", "check_metadata"
+        form, name = "one call, its metadata compared with the expected metadata", "check_metadata"
         items = {argument_name: str(value) for argument_name, value in comparison.metadata.items()}
         if "device" in items:
             items["device"] = "DEVICE.type"
@@ -52,7 +52,7 @@ def write_call_snippet(trial: Trial, comparison: Comparison, *, advice: str) -> 
             "synchronize": "lambda: None" if trial.target.is_cpu else "torch.accelerator.synchronize"
         }
     else:
-        raise Unwritable("the failure is not one of a single call")
+        raise Unwritable("the failure does not concern a single call")
     check = collector.require(snippet_call_checks.__name__, name)
     lines = "".join(
         f"    {argument_name}={text},\n" for argument_name, text in {"call": "call", **arguments}.items()
@@ -62,7 +62,9 @@ def write_call_snippet(trial: Trial, comparison: Comparison, *, advice: str) -> 
 
 
 def _allowed_text(allowed: torch.Tensor) -> str:
-    """The allowed differences (float64): written once if they are the same for all elements."""
+    """Return the text of the allowed differences (float64), written once if they are equal for all
+    elements.
+    """
     first = allowed.flatten()[:1]
     if allowed.numel() and bool((allowed == first).all()):
         return f"torch.full({tuple(allowed.shape)}, {float(first)!r}, dtype=torch.float64)"
@@ -70,7 +72,9 @@ def _allowed_text(allowed: torch.Tensor) -> str:
 
 
 def _largest_finite(comparison: Comparison) -> str:
-    """The largest number of the dtype of the compared value, beyond which infinity is as good."""
+    """Return the text of the largest number of the compared value's dtype. Beyond it, infinity is
+    accepted.
+    """
     call = comparison.call
     tree = call.copy.arguments if comparison.written else call.value
     dtype = list(trees.leaves(tree))[comparison.part].dtype
@@ -78,10 +82,10 @@ def _largest_finite(comparison: Comparison) -> str:
 
 
 def _call_body(writer: Writer, comparison: Comparison) -> str:
-    """The body of ``call``: the arguments, the call, and the part of its result that is compared."""
+    """Return the body of ``call``: the arguments, the call, and the compared part of its result."""
     call, source = comparison.call, comparison.call.source
     if source.cpu_positions:
-        raise Unwritable(f"argument {min(source.cpu_positions)} stays on the CPU")
+        raise Unwritable(f"argument {min(source.cpu_positions)} must be on the CPU")
     writer.share(source.arguments)
     arguments = [writer.write(source.input), *map(writer.write, source.args)]
     arguments += [f"{key}={writer.write(value)}" for key, value in source.kwargs.items()]
@@ -100,7 +104,7 @@ def _call_body(writer: Writer, comparison: Comparison) -> str:
 
 
 def _call_text(function: str, arguments: list[str]) -> str:
-    """``x.add_(y)`` rather than ``torch.Tensor.add_(x, y)``."""
+    """Return the text of a call, as ``x.add_(y)`` instead of ``torch.Tensor.add_(x, y)``."""
     owner, _, name = function.rpartition(".")
     if owner == "torch.Tensor" and arguments and not name.startswith("__"):
         return f"{arguments[0]}.{name}({', '.join(arguments[1:])})"
@@ -108,7 +112,7 @@ def _call_text(function: str, arguments: list[str]) -> str:
 
 
 def _leaf_expression(value: Any, part: int, name: str = "result") -> str:
-    """The expression for one leaf of a value."""
+    """Return the expression for one leaf of a value."""
     if isinstance(value, dict):
         raise Unwritable("the result is a dictionary")
     if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
@@ -121,7 +125,9 @@ def _leaf_expression(value: Any, part: int, name: str = "result") -> str:
 
 
 def _gradient_body(writer: Writer, comparison: Comparison, function: str, arguments: list[str]) -> str:
-    """Reverse mode as :func:`conformance.properties.operators._gradients.differentiate` takes it."""
+    """Return the body for gradients, as :func:`conformance.properties.operators._gradients.differentiate`
+    computes them.
+    """
     call, source = comparison.call, comparison.call.source
     wrapper = getattr(call.info, "gradcheck_wrapper", None)
     result = _call_text(function, arguments)
@@ -146,6 +152,6 @@ def _gradient_body(writer: Writer, comparison: Comparison, function: str, argume
 
 
 def _is_lambda(function: Any, like: Any) -> bool:
-    """Return whether a function is a lambda that does the same as another."""
+    """Return whether a function is a lambda with the same bytecode as ``like``."""
     own = getattr(function, "__name__", "") == "<lambda>"
     return own and function.__code__.co_code == like.__code__.co_code

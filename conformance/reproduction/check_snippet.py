@@ -1,4 +1,6 @@
-"""The snippet of a whole check: a property's own with all that it needs of the suite, as one script."""
+"""Write the snippet of a whole check: the check of the property and all suite code that it needs, in one
+script.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from conformance.reproduction.snippet_data import STANDINS, SnippetData
 
 #: In mode ``lazy`` the check runs twice.
 _REHEARSAL = """\
-# The device learns each call the first time; what counts is the second.
+# The device compiles each call in the first run; the second run is the check.
 with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
     {seeded}
     {rehearsed}
@@ -38,11 +40,12 @@ recorder.finish()"""
 
 
 def write_check_snippet(trial: Trial, *, advice: str, only: int | None = None, rules: bool = True) -> Script:
-    """The script of a result, for the sets of samples that are in force; ``only`` restricts error inputs.
+    """Return the script of a result for the current sample sets. ``only`` selects a single error input.
 
-    Without ``rules`` the check is not run to see which tolerances it asks for: it gets those of the subject.
+    With ``rules=False`` the check is not run to find its tolerances, and the tolerances of the subject are
+    used.
 
-    Raises :class:`~conformance.reproduction.module_ast.Unwritable` if something of it has no source text.
+    Raise :class:`~conformance.reproduction.module_ast.Unwritable` if some value has no source text.
     """
     return _CheckSnippet(trial, only, rules).write(advice)
 
@@ -59,7 +62,7 @@ class _CheckSnippet:
         )
         self.collector.reserve((STANDINS, "SUBJECT"), "SUBJECT")
         self.writer = Writer(self.collector)
-        #: Assignments of the data that the code asks for, after what they need.
+        #: Assignments of requested data, after the data that they need.
         self.data: dict[Place, str] = {}
 
     def write(self, advice: str) -> Script:
@@ -92,11 +95,11 @@ class _CheckSnippet:
             kind=kind,
         )
         statements = [*self.writer.statements, *self.data.values()]
-        form = f"the check of property {trial.entry.name!r} itself, with all that it needs"
+        form = f"the check of property {trial.entry.name!r} with all suite code that it needs"
         return script.write_script(trial, self.collector, statements, main, form=form, advice=advice)
 
     def _write_data(self) -> None:
-        """Write the values that the code asks for; code that they need may ask for more."""
+        """Write the values that the code requests. Their code may request further data."""
         while waiting := [
             definition for definition in self.collector.requested_data if definition not in self.data
         ]:
@@ -108,7 +111,7 @@ class _CheckSnippet:
                 )
 
     def _check(self) -> str:
-        """The call of the check."""
+        """Return the call of the check."""
         from conformance.behaviours.behaviour import BEHAVIOURS
 
         behaviour = BEHAVIOURS.get(self.trial.entry.name)
@@ -119,10 +122,10 @@ class _CheckSnippet:
         return f"{check}({behaviour_text}, target, recorder)"
 
     def _subject(self) -> str:
-        """The subject, its entry of torch's database cut to the attributes that the code reads."""
+        """Return the text of the subject. Its OpInfo is cut to the attributes that the code reads."""
         subject, info = self.trial.subject, "None"
         if getattr(subject, "info", None) is not None:
-            # Twice: what the subject's own functions read of it is known only when they are written.
+            # Twice, because the subject's own functions, once written, read further attributes.
             for _ in range(2):
                 text = [self.collector.text(), *self.data.values(), *self.writer.statements]
                 self.writer.attributes = _attributes_read("\n".join(text)) - {"info", "kind"}
@@ -133,7 +136,9 @@ class _CheckSnippet:
 
 
 def _attributes_read(text: str) -> set[str]:
-    """Every attribute and every constant word in a source text: what its code may read of an object."""
+    """Return every attribute and every identifier string in a source text: the names that its code may read
+    of an object.
+    """
     names: set[str] = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Attribute):

@@ -1,4 +1,4 @@
-"""Snippets of calls that take the process down: each is on disk before the call is made."""
+"""Write snippets of calls that terminate the process: each is on disk before the call."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from conformance.samples.modules import module_samples
 from conformance.samples.operators import samples_of
 from conformance.samples.optimizers import optimizer_samples
 
-_ADVICE = "Ends the process, or hangs, while the failure is there; exits with 0 once it is gone."
+_ADVICE = "Terminates the process, or hangs, while the failure exists. Exits with 0 once it is fixed."
 
 
 def make_samples(trial: Trial) -> None:
-    """Make the samples that a check may take from, without running it."""
+    """Make the samples that a check may use, without running it."""
     dtype, subject = getattr(torch, trial.id.dtype, None), trial.subject
     if not isinstance(dtype, torch.dtype):
         return
@@ -39,9 +39,9 @@ def make_samples(trial: Trial) -> None:
 
 
 def run_with_trace(trial: Trial, watch: Watch, report_line: Callable[[str], None]) -> int:
-    """Run the check with the snippet of each call written to the watch's file before the call.
+    """Run the check, and write the snippet of each call to the trace file before the call.
 
-    Returns the exit code 1: the process died before, whatever happens this time.
+    Return 1 in any case, because the process crashed in an earlier run.
     """
     assert watch.trace is not None
     path = watch.trace

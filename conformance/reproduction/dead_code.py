@@ -1,4 +1,4 @@
-"""The statements of a script that something in it needs."""
+"""Select the statements that a script needs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from conformance.reproduction.module_ast import bound_by
 
-#: Names of collected definitions, before they get readable ones.
+#: Temporary names of collected definitions.
 COLLECTED = re.compile(r"\b_q\d+q_\w+")
 
 
 def needed_statements(statements: Sequence[ast.stmt], main: str) -> list[ast.stmt]:
-    """The statements that ``main`` needs, their classes without methods that nothing calls.
+    """Return the statements that ``main`` needs, with classes reduced to the methods that are called.
 
-    A class with a base from elsewhere keeps its methods, since whoever wrote the base may call them.
+    A class keeps all methods if a base class is not in the script, because the base may call them.
     """
     classes = {node.name for node in statements if isinstance(node, ast.ClassDef)}
     used = _used(ast.parse(main))
@@ -43,14 +43,16 @@ def _names(node: ast.AST) -> list[str]:
 
 
 def _methods(node: ast.AST, classes: set[str]) -> list[ast.AST]:
-    """The methods of a class that are needed only if something reads an attribute of their name."""
+    """Return the methods of a class that are needed only if an attribute with their name is read."""
     if not isinstance(node, ast.ClassDef) or not {ast.unparse(base) for base in node.bases} <= classes:
         return []
     return [part for part in node.body if isinstance(part, ast.FunctionDef) and part.name[:2] != "__"]
 
 
 def _used(node: ast.AST, without: set[ast.AST] = frozenset()) -> set[str]:  # type: ignore[assignment]
-    """The collected names in a node, its attributes, and the words of its strings, which getattr may read."""
+    """Return the collected names in a node, its attributes, and the words in its strings, which getattr may
+    read.
+    """
     used: set[str] = set()
     waiting = [node]
     while waiting:

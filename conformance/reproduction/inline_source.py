@@ -1,7 +1,7 @@
-"""Source text that stands alone: definitions of the suite with all that they need, in one file.
+"""Collect definitions of the suite, with all that they need, into the source text of one file.
 
-A definition is taken from its module as a syntax tree; the names of other definitions in it are replaced by
-those that they have in the new file. What belongs to torch or to the standard library is imported.
+A definition is copied from its module as a syntax tree, and the names of other definitions in it are replaced
+by their names in the new file. Definitions of torch and of the standard library are imported.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from conformance.reproduction.rename_definitions import Rewriter
 
 
 class Collector:
-    """Definitions that were asked for, each after those that it needs.
+    """The requested definitions, each after the definitions that it needs.
 
-    ``replaced`` maps definitions to those that are taken in their place; ``data`` are definitions whose
-    values the user of this class writes: ``wanted`` gets the names of those that were asked for.
+    ``replaced`` maps definitions to their replacements. ``data`` are definitions whose values the caller
+    writes: ``wanted`` collects the names of the requested ones.
     """
 
     def __init__(
@@ -54,16 +54,18 @@ class Collector:
         self._count = 0
 
     def reserve(self, definition: Place, name: str) -> None:
-        """Give a definition that the user of this class writes a fixed name."""
+        """Assign a fixed name to a definition that the caller writes."""
         self._names[definition] = name
 
     def unique_name(self, name: str) -> str:
-        """A name that nothing else has; :meth:`with_readable_names` makes it readable when all is written."""
+        """Return a unique temporary name. :meth:`with_readable_names` replaces it when the text is
+        complete.
+        """
         self._count += 1
         return f"_q{self._count}q_{name}"
 
     def with_readable_names(self, text: str) -> str:
-        """The text with readable names, which hide nothing and are hidden by nothing."""
+        """Return the text with readable names that do not collide with any other name."""
         used_names = {
             "torch",
             "sys",
@@ -94,9 +96,9 @@ class Collector:
         return COLLECTED.sub(lambda match: readable[match[0]], text)
 
     def require(self, module: str, name: str) -> str:
-        """The name in the file of a definition, which is added with all that it needs.
+        """Add a definition with all that it needs, and return its name in the file.
 
-        Raises :class:`Unwritable` if there is no such definition or it has no source text.
+        Raise :class:`Unwritable` if the definition does not exist or has no source text.
         """
         definition = module, name = self.replaced.get((module, name), (module, name))
         if definition in self._names:
@@ -129,7 +131,9 @@ class Collector:
         return self._names[definition]
 
     def function(self, function: Any, literal: Callable[[Any], str]) -> str:
-        """An expression for a function, a lambda or a closure; ``literal`` writes what it closes over."""
+        """Return an expression for a function, a lambda or a closure. ``literal`` writes the values of a
+        closure's variables.
+        """
         module, code = function.__module__, function.__code__
         if isinstance(bindings(module).get(function.__qualname__), ast.FunctionDef):
             return self.require(module, function.__qualname__)
@@ -153,12 +157,12 @@ class Collector:
         return name
 
     def text(self) -> str:
-        """All definitions, in an order in which they can be run."""
+        """Return all definitions, in an order in which they can be executed."""
         return text_of(self.nodes)
 
 
 def text_of(statements: Iterable[ast.stmt]) -> str:
-    """Statements as text, with two blank lines around definitions."""
+    """Return statements as text, with two blank lines around definitions."""
     parts = []
     for node in statements:
         space = "\n\n" if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else ""
@@ -167,7 +171,7 @@ def text_of(statements: Iterable[ast.stmt]) -> str:
 
 
 def _definition(module: str, code: Any) -> ast.Lambda | ast.FunctionDef:
-    """The lambda or inner function from which a code object was compiled."""
+    """Return the lambda or inner function from which a code object was compiled."""
     nodes = [
         node
         for node in _functions(module).get(code.co_firstlineno, ())
@@ -183,7 +187,9 @@ def _definition(module: str, code: Any) -> ast.Lambda | ast.FunctionDef:
 
 @functools.cache
 def _functions(module: str) -> Mapping[int, list[ast.Lambda | ast.FunctionDef]]:
-    """The functions of a module by the lines at which their code may begin: a decorator's or their own."""
+    """Return the functions of a module by the lines at which their code may begin: of a decorator or of the
+    function.
+    """
     functions: dict[int, list[ast.Lambda | ast.FunctionDef]] = {}
     for node in ast.walk(tree_of(module)):
         if isinstance(node, (ast.FunctionDef, ast.Lambda)):
@@ -193,7 +199,9 @@ def _functions(module: str) -> Mapping[int, list[ast.Lambda | ast.FunctionDef]]:
 
 
 def _is_lambda(node: ast.Lambda, code: Any) -> bool:
-    """Return whether a code object may be a lambda's: arguments agree, from Python 3.11 on places as well."""
+    """Return whether a code object may belong to a lambda: the arguments are equal, and from Python 3.11 on
+    the positions too.
+    """
     names = [part.arg for part in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
     count = code.co_argcount + code.co_kwonlyargcount
     if code.co_name != "<lambda>" or names != list(code.co_varnames[:count]):

@@ -1,4 +1,4 @@
-"""Values as source text: tensors with their memory, trees of them, dtypes, functions, and plain objects."""
+"""Write values as source text: tensors with their memory, trees, dtypes, functions and plain objects."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from conformance.reproduction.inline_source import Collector
 from conformance.reproduction.module_ast import Unwritable
 from conformance.samples.operators import bytes_of_storage
 
-#: Tensors with more elements are written as compressed bytes.
+#: The maximal number of elements written as numbers. Larger tensors are written as compressed bytes.
 READABLE = 256
-#: Bytes of one tensor's memory beyond which a snippet is of no use any more.
+#: The maximal number of bytes of a tensor in a snippet.
 LARGEST = 1 << 24
 
 _BY_ROW = (torch.sparse_csr, torch.sparse_bsr)
 _BY_COLUMN = (torch.sparse_csc, torch.sparse_bsc)
-#: Dtypes of which torch.tensor makes no tensor from numbers, with one that has all their values.
+#: Dtypes that torch.tensor cannot make from numbers, with a dtype that represents all their values.
 _THROUGH: dict[torch.dtype, torch.dtype] = {torch.complex32: torch.complex64} | {
     getattr(torch, name): torch.float32
     for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
     if hasattr(torch, name)
 }
-#: Modules whose public names spell a function.
+#: Namespaces whose public names are used for functions.
 _NAMED: dict[str, Any] = {
     "": builtins, "torch": torch, "torch.nn.functional": torch.nn.functional, "torch.Tensor": torch.Tensor,
     "torch.linalg": torch.linalg, "torch.fft": torch.fft, "torch.special": torch.special,
@@ -45,17 +45,18 @@ _NAMED: dict[str, Any] = {
 
 
 class Writer:
-    """Writes values as expressions. What must come before them (memory that tensors share, definitions) goes
+    """Writes values as expressions. Statements that must precede them (shared memory, definitions) are added
     to ``statements`` and to the collector.
 
-    ``device`` names the variable with the device on which all memory is made (default: its own).
+    ``device`` is the name of the variable with the device on which all memory is allocated. By default, each
+    tensor's own device is used.
     """
 
     def __init__(self, collector: Collector, *, device: str | None = None) -> None:
         self.collector = collector
         self.device = device
         self.statements: list[str] = []
-        #: Attributes that the code reads; the others of an object without source are left out.
+        #: Attributes that the code reads. Other attributes of an object without source are omitted.
         self.attributes: set[str] | None = None
         self._bases: dict[int, str] = {}
         self._views: dict[int, set[int]] = {}
@@ -63,7 +64,9 @@ class Writer:
         self._alive: list[Any] = []
 
     def share(self, tree: Any) -> None:
-        """Look at all tensors that will be written, so that those over one storage stay over one."""
+        """Register the tensors that will be written, so that tensors over one storage stay over one
+        storage.
+        """
         for leaf in trees.leaves(tree):
             if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
                 self.share(vars(leaf))
@@ -72,7 +75,7 @@ class Writer:
                 self._views.setdefault(leaf.untyped_storage()._cdata, set()).add(id(leaf))
 
     def write(self, value: Any) -> str:
-        """The expression; raises :class:`Unwritable` if there is none."""
+        """Return the expression of a value. Raise :class:`Unwritable` if there is none."""
         if self.device and isinstance(value, (str, torch.device)) and str(value) == "cpu":
             return self.device
         match value:
@@ -113,7 +116,9 @@ class Writer:
         return ", ".join(map(self.write, values))
 
     def tensor(self, tensor: torch.Tensor) -> str:
-        """A tensor with its shape, strides, offset, bits and device; one written before is the same."""
+        """Return the expression of a tensor with its shape, strides, offset, bits and device. A tensor that
+        was written before keeps its name.
+        """
         if id(tensor) in self._tensors:
             return self._tensors[id(tensor)]
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.is_quantized or tensor.is_nested:
@@ -206,7 +211,7 @@ class Writer:
         elif module and "<" not in name:
             self.collector.imports.add(f"from {module} import {name.split('.')[0]}")
             return str(name)
-        raise Unwritable(f"{value!r} cannot be spelled")
+        raise Unwritable(f"{value!r} has no public name")
 
     def _object(self, value: Any) -> str:
         kind = type(value)
@@ -220,7 +225,9 @@ class Writer:
         return self.record(value, getattr(kind, "__slots__", ()) or getattr(value, "__dict__", ()))
 
     def instance(self, value: Any, **texts: str) -> str:
-        """An object of a dataclass by the fields that differ from their defaults, or by the texts given."""
+        """Return the expression of a dataclass object with the fields that differ from their defaults.
+        ``texts`` overrides fields.
+        """
         arguments = []
         for field in dataclasses.fields(value):
             item = getattr(value, field.name)
@@ -237,7 +244,9 @@ class Writer:
         return f"{name}({', '.join(arguments)})"
 
     def record(self, value: Any, attributes: Iterable[str]) -> str:
-        """An object of a class of the same name with those of the attributes that have a text."""
+        """Return the expression of an object of a class with the same name, with the attributes that have a
+        text.
+        """
         arguments: list[str] = []
         for name in sorted(attributes):
             method = inspect.getattr_static(type(value), name, None)
@@ -253,9 +262,10 @@ class Writer:
 
 
 def tensor_literal(tensor: torch.Tensor) -> str:
-    """A contiguous CPU tensor of any shape: by its numbers if they are few, else by its compressed bytes.
+    """Return the expression of a contiguous CPU tensor: its numbers if they are few, else its compressed
+    bytes.
 
-    Raises :class:`Unwritable` if there are too many bytes.
+    Raise :class:`Unwritable` if there are too many bytes.
     """
     dtype, shape, wider_dtype = tensor.dtype, tuple(tensor.shape), _THROUGH.get(tensor.dtype)
     if tensor.numel() == 0:
@@ -266,7 +276,10 @@ def tensor_literal(tensor: torch.Tensor) -> str:
             return f"torch.full({shape}, {_number_literal(first.item())}, dtype={dtype})"
     if tensor.numel() <= READABLE:
         if wider_dtype is not None:
-            return f"torch.tensor({_number_literal(tensor.to(wider_dtype).tolist())}, dtype={wider_dtype}).to({dtype})"
+            return (
+                f"torch.tensor({_number_literal(tensor.to(wider_dtype).tolist())}, "
+                f"dtype={wider_dtype}).to({dtype})"
+            )
         return f"torch.tensor({_number_literal(tensor.tolist())}, dtype={dtype})"
     data = bytes_of_storage(tensor.clone())
     if len(data) > LARGEST:
@@ -302,13 +315,13 @@ def _names() -> dict[int, tuple[str, Any]]:
 
 
 def _public_name(value: Any) -> str | None:
-    """The public name of a function or class of torch, or of a builtin."""
+    """Return the public name of a function or class of torch or of the builtins, or None."""
     name, named = _names().get(id(value), ("", None))
     if name and named is value:
         return name
     value_name = getattr(value, "__name__", None)
     for prefix, namespace in _NAMED.items() if isinstance(value_name, str) else ():
-        try:  # bound methods of C functions are made anew each time
+        try:  # each access creates a new bound method of a C function
             if getattr(namespace, value_name, None) == value:  # type: ignore[arg-type]
                 return f"{prefix}.{value_name}".lstrip(".")
         except Exception:

@@ -1,4 +1,4 @@
-"""Modules as syntax trees: the statements that bind the names at their top."""
+"""Read modules as syntax trees, and find the statements that bind their top-level names."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import functools
 import importlib.util
 from collections.abc import Iterator, Mapping
 
-#: (module, name) of a definition.
+#: A definition, as (module, name).
 Place = tuple[str, str]
 Import = (ast.Import, ast.ImportFrom)
 
 
 class Unwritable(Exception):
-    """Something has no form as source text."""
+    """A value or definition has no form as source text."""
 
 
 def inlined(module: str) -> bool:
-    """Return whether definitions of a module are copied: the suite's, and torch's own for tests."""
+    """Return whether definitions of a module are copied: modules of the suite, and torch's own for tests."""
     return module.split(".")[0] == "conformance" or module.startswith("torch.testing._internal")
 
 
 @functools.cache
 def tree_of(module: str) -> ast.Module:
-    """The syntax tree of a module's file; raises :class:`Unwritable` if it has no source."""
+    """Return the syntax tree of a module's file. Raise :class:`Unwritable` if the module has no source."""
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise Unwritable(f"module {module} has no source")
@@ -42,7 +42,7 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def bound_by(node: ast.stmt) -> list[str]:
-    """The names that a statement at the top of a module binds."""
+    """Return the names that a top-level statement binds."""
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return [node.name]
     if isinstance(node, Import):
@@ -53,7 +53,9 @@ def bound_by(node: ast.stmt) -> list[str]:
 
 @functools.cache
 def bindings(module: str) -> Mapping[str, ast.stmt]:
-    """The statements that bind the names at the top of a module: the last of them, for values the first."""
+    """Return the statements that bind the top-level names of a module: the last one for definitions, the
+    first one for values.
+    """
     statements: dict[str, ast.stmt] = {}
     for node in _statements(tree_of(module).body):
         for name in bound_by(node):
@@ -64,7 +66,7 @@ def bindings(module: str) -> Mapping[str, ast.stmt]:
 
 @functools.cache
 def is_module(name: str) -> bool:
-    """Return whether there is a module of that name."""
+    """Return whether a module of that name exists."""
     try:
         return importlib.util.find_spec(name) is not None
     except (ImportError, AttributeError, ValueError):
@@ -72,13 +74,13 @@ def is_module(name: str) -> bool:
 
 
 def source_of(node: ast.ImportFrom, module: str) -> str:
-    """The full name of the module from which a statement in ``module`` imports."""
+    """Return the full name of the module from which a statement in ``module`` imports."""
     package = module.rsplit(".", node.level)[0] if node.level else None
     return importlib.util.resolve_name("." * bool(node.level) + (node.module or ""), package)
 
 
 def imported(node: ast.Import | ast.ImportFrom, module: str, name: str) -> tuple[str, str | None, str]:
-    """(module, attribute of it or None, statement) of the import that binds ``name`` in ``module``."""
+    """Return (module, its attribute or None, statement) of the import that binds ``name`` in ``module``."""
     alias = next(alias for alias in node.names if name in (alias.asname, alias.name.split(".")[0]))
     if isinstance(node, ast.Import):
         return alias.name if alias.asname else name, None, ast.unparse(ast.Import([alias]))

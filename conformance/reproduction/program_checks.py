@@ -1,4 +1,4 @@
-"""The check of a program, for snippets: code that is copied into them, not run here."""
+"""The check of a random program, copied into snippets. The suite does not run it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ DEVICE: Any = None
 
 
 def check_registers(device_registers: list[torch.Tensor], cpu_registers: list[torch.Tensor]) -> None:
-    """End the script with 1 if a register differs from that of the CPU."""
+    """Exit with 1 if a register differs from the CPU's register."""
     for number, (actual, expected) in enumerate(zip(device_registers, cpu_registers, strict=True)):
         host = actual.cpu()
         if host.shape != expected.shape or host.dtype != expected.dtype or not torch.equal(host, expected):
             print(f"WRONG: x{number} on {DEVICE} is {host}, and on the CPU it is {expected}")
             sys.exit(1)
-    print("ok: all registers are as on the CPU")
+    print("ok: all registers equal the CPU's registers")

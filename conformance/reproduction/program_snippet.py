@@ -1,4 +1,6 @@
-"""The snippet of one program: its steps as a function, run on the device as the mode does, and on the CPU."""
+"""Write the snippet of a random program: a function that runs on the device in the mode of the result, and on
+the CPU.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,11 @@ def check(found, turn):
 
 _PLAIN = "check(program(*inputs(DEVICE, 0)), 0)"
 _LAZY = """\
-program(*inputs(DEVICE, 0))  # the device learns each call the first time
+program(*inputs(DEVICE, 0))  # the device compiles each call in the first run
 {mark_step}()
 check(program(*inputs(DEVICE, 0)), 0)"""
 _COMPILED = """\
-# On the CPU the program runs as it is.
+# On the CPU the program runs without compilation.
 call = program if DEVICE.type == "cpu" else torch.compile(program, {words}, fullgraph=True)
 for turn in (0, 1):
     check(call(*inputs(DEVICE, turn)), turn)"""
@@ -61,13 +63,13 @@ for turn in (1, 2):
 
 
 def write_program_snippet(trial: Trial, program: Program, *, advice: str) -> Script:
-    """The script of a program that fails.
+    """Return the script of a program that fails.
 
-    Raises :class:`~conformance.reproduction.module_ast.Unwritable` if the device offers too little for it.
+    Raise :class:`~conformance.reproduction.module_ast.Unwritable` if the device lacks a required feature.
     """
     target = trial.target
     if target.mode == "graph" and not (target.capable("streams") and target.capable("asynchronous")):
-        raise Unwritable("a capture without streams takes the whole check")
+        raise Unwritable("a capture without streams needs the whole check")
     collector = Collector(REPLACED)
     collector.reserve((program_checks.__name__, "DEVICE"), "DEVICE")
     marks = program.marks() if trial.entry.modes == ("lazy",) else ()
@@ -92,12 +94,12 @@ def write_program_snippet(trial: Trial, program: Program, *, advice: str) -> Scr
         run=run,
     )
     return script.write_script(
-        trial, collector, [], main, form="one program, held against the CPU", advice=advice
+        trial, collector, [], main, form="one program, compared with the CPU", advice=advice
     )
 
 
 def _inputs(program: Program, turns: int) -> str:
-    """The given tensors of each turn, as a list of lists."""
+    """Return the input tensors of each turn, as a list of lists."""
     rows = [
         ", ".join(f"torch.tensor({x.tolist()}, dtype={x.dtype})" for x in program.inputs(turn))
         for turn in range(turns)
@@ -106,7 +108,7 @@ def _inputs(program: Program, turns: int) -> str:
 
 
 def _hook(target: Target, hook_name: str) -> tuple[str, str]:
-    """The import that a hook of the target file needs, and the expression for it."""
+    """Return the import that a hook of the target file needs, and the expression for the hook."""
     if hook_name not in target.hooks:
         if hook_name == "graph":
             return "", "torch.accelerator.Graph"

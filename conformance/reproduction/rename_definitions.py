@@ -1,4 +1,6 @@
-"""Definitions rewritten for another file: the names of other definitions get those that they have there."""
+"""Rewrite definitions for another file: replace the names of other definitions by their names in
+that file.
+"""
 
 from __future__ import annotations
 
@@ -16,36 +18,36 @@ _SCOPES = (
 
 
 class Names(Protocol):
-    """The names of definitions in the new file."""
+    """Provides the names of definitions in the new file."""
 
     def require(self, module: str, name: str) -> str:
-        """The name of a definition, which is added if it is not there yet."""
+        """Return the name of a definition. The definition is added if necessary."""
 
     def is_inlined(self, module: str) -> bool:
-        """Return whether definitions of a module are copied rather than imported."""
+        """Return whether definitions of a module are copied, not imported."""
 
 
 class Rewriter(ast.NodeTransformer):
-    """Replaces the names that a module binds by those of the new file; ``local`` are bound around the node.
+    """Replaces the names of a module by the names in the new file. ``local`` names are bound around the node.
 
-    Drops docstrings, annotations and the decorators that register a definition with the suite.
+    Docstrings, annotations and the decorators that register a definition with the suite are removed.
     """
 
     def __init__(self, names: Names, module: str, local: Collection[str] = ()) -> None:
         self.names = names
         self.module = module
-        #: Programs may pass functions to torch, which reads the annotations of their arguments.
+        #: Behaviours may pass functions to torch, which reads the annotations of their arguments.
         self.keeps_annotations = module.startswith("conformance.properties.api")
         self.in_class = False
         self.scopes: list[Collection[str]] = [local]
 
     def _binding(self, name: str) -> ast.stmt | None:
-        """The statement at the top of the module that binds a name, unless a scope around hides it."""
+        """Return the top-level statement that binds a name, or None if an inner scope hides it."""
         hidden = any(name in scope for scope in self.scopes)
         return None if hidden else bindings(self.module).get(name)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        """Replace a name of the module; what a class binds in its body is its own."""
+        """Replace a name of the module. Names that a class body binds are not replaced."""
         of_class = self.in_class and isinstance(node.ctx, ast.Store)
         if of_class or self._binding(node.id) is None:
             return node
@@ -59,7 +61,7 @@ class Rewriter(ast.NodeTransformer):
         return ast.Name(self.names.require(module, node.attr), node.ctx)
 
     def _module(self, node: ast.expr) -> str | None:
-        """The module of the suite that an expression names."""
+        """Return the module of the suite that an expression denotes, or None."""
         if isinstance(node, ast.Attribute):
             outer = self._module(node.value)
             return f"{outer}.{node.attr}" if outer and is_module(f"{outer}.{node.attr}") else None
@@ -75,7 +77,7 @@ class Rewriter(ast.NodeTransformer):
         return ast.Global([self.names.require(self.module, name) for name in node.names])
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
-        """Turn an import from the suite inside a function into assignments."""
+        """Replace an import from the suite inside a function by assignments."""
         source = source_of(node, self.module)
         if not self.names.is_inlined(source):
             return node
@@ -88,7 +90,7 @@ class Rewriter(ast.NodeTransformer):
         ]
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """Rewrite a function: decorators and defaults in the scope around it, the body in its own."""
+        """Rewrite a function: decorators and defaults in the outer scope, the body in its own scope."""
         node.decorator_list = [
             self.visit(call)
             for call in node.decorator_list
@@ -105,7 +107,7 @@ class Rewriter(ast.NodeTransformer):
     visit_AsyncFunctionDef = visit_FunctionDef  # type: ignore[assignment]
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        """Rewrite a lambda: defaults in the scope around it, the body in its own."""
+        """Rewrite a lambda: defaults in the outer scope, the body in its own scope."""
         node.args = self.visit(node.args)
         return self._visit_scope(node)
 
@@ -118,7 +120,7 @@ class Rewriter(ast.NodeTransformer):
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_scope
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        """Rewrite a class; what its body binds hides nothing from its methods."""
+        """Rewrite a class. Names bound in its body do not hide names from its methods."""
         _drop_docstring(node)
         in_class, self.in_class = self.in_class, True
         self.generic_visit(node)
@@ -126,7 +128,7 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def _annotation(self, node: ast.expr | None) -> Any:
-        # The bench of programs belongs to the suite; torch never sees a function that takes it.
+        # Lab belongs to the suite, and torch never receives a function with a Lab argument.
         is_retained = self.keeps_annotations and node is not None and ast.unparse(node) != "Lab"
         return self.visit(node) if is_retained and node is not None else None
 
@@ -136,7 +138,7 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
-        """Turn an annotated assignment into a plain one; fields of classes keep a word as annotation."""
+        """Replace an annotated assignment by a plain one. Fields of classes keep an annotation."""
         if self.in_class:
             if self.keeps_annotations:
                 node.annotation = self.visit(node.annotation)
@@ -153,7 +155,7 @@ def _drop_docstring(node: ast.FunctionDef | ast.ClassDef) -> None:
 
 
 def _bound_in(scope: ast.AST) -> set[str]:
-    """The names that a function, lambda or comprehension binds itself, those of inner scopes left out."""
+    """Return the names that a function, lambda or comprehension binds, without names of inner scopes."""
     names: set[str] = set()
     shared: set[str] = set()
     waiting = list(ast.iter_child_nodes(scope))

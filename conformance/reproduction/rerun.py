@@ -1,4 +1,4 @@
-"""One result, run again and again with other samples: what decides whether a shrunk sample still fails."""
+"""Rerun a result with other samples, to decide whether a shrunk sample still fails."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from conformance.samples.random_programs import generator as programs
 from conformance.target.target import Target
 from conformance.worker.executor import Executor
 
-#: The key of a set of samples in the caches, e.g. (kind of set, dtype, ...).
+#: The cache key of a sample set, such as (kind of set, dtype, ...).
 Key = Any
 
 
 @dataclasses.dataclass
 class Trial:
-    """A result with what is needed to check it again in this process."""
+    """A result with the data that is needed to check it again in this process."""
 
     executor: Executor
     entry: Property
@@ -36,21 +36,21 @@ class Trial:
 
     @property
     def target(self) -> Target:
-        """The target on which the result is checked."""
+        """The target of the result."""
         return self.executor.target
 
     @property
     def run_seed(self) -> int:
-        """The seed from which the check draws."""
+        """The seed of the check."""
         return seed_of(self.subject.name, self.id.dtype)
 
     def run(self) -> Result:
-        """The result now; errors of the check are failures of kind ``harness``."""
+        """Run the check and return the result. Exceptions of the check are failures of kind ``harness``."""
         clear_reference_caches()
         return self.executor._check(self.entry, self.subject, self.id)
 
     def sets(self) -> dict[Key, list[Any]]:
-        """The sets of samples from which the last run took."""
+        """Return the sample sets that the last run used."""
         if self.subject.kind not in _CACHES:
             return {}
         cache, members_of, _ = _CACHES[self.subject.kind]
@@ -58,7 +58,7 @@ class Trial:
 
     @contextlib.contextmanager
     def with_sets(self, sets: dict[Key, list[Any]]) -> Iterator[None]:
-        """Let the check take from other sets of samples for a while."""
+        """Let the check use other sample sets within the block."""
         before = self.sets()
         self._put(sets)
         try:
@@ -75,7 +75,7 @@ class Trial:
             }
 
     def on_cpu(self) -> Trial | None:
-        """The same result on the CPU in eager mode; None if there is no such result, or this is it."""
+        """Return the trial of the same result on the CPU in eager mode, or None if there is none."""
         target = self.target
         if target.is_cpu or target.mode not in self.entry.modes or target.mode not in ("eager", "lazy"):
             return None
@@ -87,7 +87,7 @@ class Trial:
             return not self.run().failures
 
     def fails(self, sets: dict[Key, list[Any]], wanted_signature: str) -> Failure | None:
-        """The failure of that signature which the check finds with these samples, or None."""
+        """Return the failure with the wanted signature that the check finds with these samples, or None."""
         with self.with_sets(sets):
             result = self.run()
         return next(
@@ -96,13 +96,13 @@ class Trial:
 
 
 def clear_reference_caches() -> None:
-    """Drop all oracle values: they are kept by the number of a sample."""
+    """Delete all cached references, because their keys are sample indices."""
     oracle.clear_cache()
     module_oracle.clear_cache()
     optimizer_oracle.clear_cache()
 
 
-#: For each kind of subject: the cache of its sets of samples, a set's members, and a set of members.
+#: For each subject kind: the cache of its sample sets, a function from a set to its members, and its inverse.
 _CACHES: dict[str, tuple[Any, Callable[[Any], list[Any]], Callable[[str, list[Any]], Any]]] = {
     "operator": (samples._cache, lambda sample_set: list(sample_set.chosen(None)), samples.SampleSet),
     "overload": (recorded_calls._cache, lambda sample_set: list(sample_set.chosen(None)), samples.SampleSet),
@@ -116,16 +116,16 @@ _CACHES: dict[str, tuple[Any, Callable[[Any], list[Any]], Callable[[str, list[An
 }
 
 
-#: Kinds whose messages quote an error, of which type and words count.
+#: Failure kinds whose messages quote an exception, whose type and text are part of the signature.
 _QUOTING = (Kind.EXCEPTION, Kind.REFUSED, Kind.ERROR_TYPE, Kind.MESSAGE, Kind.HARNESS)
-#: Ends the part of a message that says what the target did; the expected value follows.
+#: Ends the part of a message that describes the target's result; the expected value follows.
 _EXPECTATION = re.compile(r" where |, expected |, but ")
 
 
 def failure_signature(failure: Failure) -> str:
-    """The kind of a failure and the form of its message, which are equal for failures of the same fault.
+    """Return the kind of a failure and its message pattern, which are equal for failures of the same cause.
 
-    Numbers, lists, and the arguments in words are left out of it: a smaller sample has others.
+    Numbers, lists and arguments are removed, because they differ for a smaller sample.
     """
     text = failure.message.split("\n")[0]
     if failure.kind not in _QUOTING:

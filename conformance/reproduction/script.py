@@ -1,4 +1,4 @@
-"""Scripts: what every snippet consists of, and the processes in which they run alone."""
+"""Assemble the scripts of all snippets, and run them in separate processes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from conformance.reproduction.module_ast import Place
 from conformance.reproduction.rerun import Trial
 from conformance.reproduction.snippet_data import STANDINS
 
-#: Seconds that one run of a snippet may take.
+#: The time limit in seconds for one run of a snippet.
 TIMEOUT_SECONDS = 120.0
 
-#: Definitions of the suite, with the shorter one of the stand-ins that snippets get in the place of each.
+#: Definitions of the suite that snippets replace by a shorter definition of the snippet runtime.
 _REPLACED = {
     "framework.recorder": ("Recorder",),
     "framework.tolerances": ("rule",),
@@ -49,7 +49,7 @@ REPLACED: dict[Place, Place] = {
     (f"conformance.{module}", name): (STANDINS, name) for module, names in _REPLACED.items() for name in names
 }
 
-#: Runs a script as one that cannot import the suite.
+#: Runs a script in a process that cannot import the suite.
 _RUN_WITHOUT_SUITE = """
 import runpy, sys
 from conformance.process_control import exit_with_parent
@@ -85,14 +85,14 @@ DEVICE = torch.device(sys.argv[1] if len(sys.argv) > 1 else {device!r})
 
 @dataclasses.dataclass
 class Script:
-    """The text of a snippet, and in words what is in it."""
+    """The text of a snippet, and a description of its form."""
 
     text: str
     form: str
 
 
 def title_of(trial: Trial) -> str:
-    """The first line of a snippet: which result of which target it shows."""
+    """Return the first line of a snippet: the result and the target."""
     name = trial.target.name.replace("\\", "/").replace('"', "'")
     return f"{trial.id} on target {name}, mode {trial.target.mode}"
 
@@ -100,7 +100,7 @@ def title_of(trial: Trial) -> str:
 def write_script(
     trial: Trial, collector: Collector, statements: Sequence[str], main: str, *, form: str, advice: str
 ) -> Script:
-    """The script that runs ``main`` after those of the definitions and ``statements`` that it needs."""
+    """Return the script that runs ``main``, with the definitions and ``statements`` that it needs."""
     nodes = [*collector.nodes, *ast.parse("\n".join(statements)).body]
     code = text_of(needed_statements(nodes, main))
     text = _TEMPLATE.format(
@@ -116,7 +116,7 @@ def write_script(
 
 
 def _imports(collector: Collector, backend: str | None, text: str) -> str:
-    """The imports of a script: those that its code uses, and the backend's after torch."""
+    """Return the import lines of a script: the imports that its code uses, and the backend after torch."""
     lines = {f"import {name}" for name in ("base64", "math", "zlib", "contextlib", "io")} | collector.imports
     used = {"import sys", "import torch"}
     for line in lines - {"from __future__ import annotations"}:
@@ -125,14 +125,16 @@ def _imports(collector: Collector, backend: str | None, text: str) -> str:
             used.add(line)
     standard = sorted(line for line in used if not re.match(r"(import|from) torch\b", line))
     torchs = sorted(used - set(standard), key=lambda line: (line != "import torch", line))
-    # The backend registers its device with torch, so that it comes after it.
+    # The backend registers its device with torch, so it is imported after torch.
     return "\n".join([*standard, *torchs, *([f"import {backend}"] if backend else [])])
 
 
 def run_script(
     text: str, seconds: float = TIMEOUT_SECONDS, arguments: Sequence[str] = ()
 ) -> tuple[int | None, str]:
-    """(exit code, output) of a script in a process that cannot import the suite; None: it took too long."""
+    """Run a script in a process that cannot import the suite; return (exit code, output). The exit code is
+    None after a timeout.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "snippet.py"
         path.write_text(text)

@@ -1,8 +1,7 @@
-"""Smaller samples that still fail: fewer of them, fewer arguments, smaller shapes, simpler values.
+"""Shrink samples that fail: fewer samples, fewer arguments, smaller shapes, simpler values.
 
-The property itself decides: a candidate counts if its check, run with it as the only sample, finds a failure
-of the same signature, and if the same check finds none on the CPU, since a sample may become one on which a
-correct device fails too.
+A candidate is accepted if the property's check, run on it alone, finds a failure with the same signature. The
+same check must also pass on the CPU, because a correct device may fail on some smaller samples too.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from conformance.samples.random_programs.program import Program
 from conformance.samples.random_programs.shrink import smaller_programs
 
 _SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
-#: Seconds that shrinking may take.
+#: The time limit in seconds for shrinking.
 BUDGET_SECONDS = 30.0
-#: A change of one leaf of a sample's arguments; it returns the leaf itself if it changes nothing.
+#: A change of one leaf of a sample's arguments. It returns the leaf itself if nothing changes.
 Change = Callable[[Any], Any]
 
 
 @dataclasses.dataclass
 class Shrunk:
-    """The sets of samples that still fail, the failure that they give, and how shrinking went."""
+    """The sample sets that still fail, their failure, and a summary of the shrinking."""
 
     sets: dict[Key, list[Any]]
     failure: Failure
@@ -51,23 +50,24 @@ def shrink_samples(
     budget: float = BUDGET_SECONDS,
     simplify: bool = True,
 ) -> Shrunk:
-    """The smallest samples found, in ``budget`` seconds, on which the check still fails as it did.
+    """Return the smallest samples, found within ``budget`` seconds, with which the check fails in the same
+    way.
 
-    ``number`` is the sample to begin with (default: that of the failure); with ``simplify`` False the sample
-    is only set apart from the others.
+    ``number`` is the index of the first sample to try (default: the failing sample). With ``simplify=False``
+    the sample is only isolated from the others.
     """
     deadline = time.perf_counter() + budget
     sets = trial.sets()
     shrunk = _single_failing_sample(trial, sets, failure, number)
     if shrunk is None:
-        reason = "it takes several samples to fail" if sets else "the property makes its own samples"
+        reason = "the failure needs several samples" if sets else "the property makes its own samples"
         return Shrunk(sets, failure, summary=f"not shrunk: {reason}")
     sample = shrunk.sample
     is_random = getattr(sample, "random", False)
     if isinstance(sample, Sample):
         is_random = relations.is_random(trial.subject.name, sample)
     if is_random:
-        shrunk.summary += ", not shrunk: its values are random, so that few of them may agree by chance"
+        shrunk.summary += ", not shrunk: its values are random, and few random values may agree by chance"
     elif simplify and isinstance(sample, Sample):
         _simplify(trial, shrunk, deadline, simpler_samples)
     elif simplify and isinstance(sample, Program):
@@ -80,7 +80,7 @@ def shrink_samples(
 def _single_failing_sample(
     trial: Trial, sets: dict[Key, list[Any]], failure: Failure, number: int | None
 ) -> Shrunk | None:
-    """One sample as the only one of all sets, if that is enough to fail."""
+    """Return the failure with a single sample in all sets, or None if no single sample fails."""
     first = number if number is not None else failure.sample
     for key, members in sets.items():
         order = [sample for sample in members if sample.index == first]
@@ -91,7 +91,7 @@ def _single_failing_sample(
             single_set: dict[Key, list[Any]] = {other_key: [] for other_key in sets}
             single_set[key] = [single_sample]
             choices = [single_set]
-            # A check may look up the same sample by its number in another set, as that with gradients.
+            # A check may look up the sample of the same index in another set, such as the set with gradients.
             twins = [
                 other_key for other_key in sets if other_key != key and other_key[0] == key[0] == "samples"
             ]
@@ -108,12 +108,12 @@ def _single_failing_sample(
 
 
 def _simplify(trial: Trial, shrunk: Shrunk, deadline: float, simpler: Callable[[Any], Iterator[Any]]) -> None:
-    """Replace the sample by simpler ones as long as one of them fails as it does."""
+    """Replace the sample by simpler samples as long as one fails in the same way."""
     wanted_signature = failure_signature(shrunk.failure)
     key = next(key for key, members in shrunk.sets.items() if any(x is shrunk.sample for x in members))
     correct = trial.on_cpu()
     if correct is not None and not correct.holds(shrunk.sets):
-        correct = None  # it says nothing if the CPU fails as well
+        correct = None  # the CPU is no control if it fails too
     waiting = simpler(shrunk.sample)
     while (candidate := next(waiting, None)) is not None:
         if time.perf_counter() >= deadline:
@@ -129,7 +129,7 @@ def _simplify(trial: Trial, shrunk: Shrunk, deadline: float, simpler: Callable[[
 
 
 def simpler_samples(sample: Sample) -> Iterator[Sample]:
-    """Simpler samples, the greatest simplifications first."""
+    """Yield simpler samples, the greatest simplifications first."""
     for name in sample.kwargs:
         yield sample.replace(kwargs={key: value for key, value in sample.kwargs.items() if key != name})
     if sample.args:
@@ -144,13 +144,13 @@ def simpler_samples(sample: Sample) -> Iterator[Sample]:
 
 
 def _first_tensor_only(tree: Any) -> Any:
-    """A list or tuple of tensors cut to its first one."""
+    """Return a list or tuple of tensors cut to its first tensor; other values unchanged."""
     able = type(tree) in (list, tuple) and len(tree) > 1
     return tree[:1] if able and all(isinstance(x, torch.Tensor) for x in tree) else tree
 
 
 def _changed(sample: Sample, change: Change) -> Sample | None:
-    """The sample with each leaf changed; None if nothing changed or the change cannot be made."""
+    """Return the sample with each leaf changed, or None if nothing changed or the change failed."""
     changes: dict[int, Any] = {}
 
     def leaf(value: Any) -> Any:
@@ -176,7 +176,7 @@ def _strided(value: Any) -> bool:
 
 
 def _copy_with_own_memory(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """A plain tensor of its own memory, which requires grad if ``like`` does."""
+    """Return a contiguous copy with its own memory, which requires grad if ``like`` does."""
     resolved = tensor.detach().resolve_conj().resolve_neg()
     return resolved.clone(memory_format=torch.contiguous_format).requires_grad_(like.requires_grad)
 
@@ -186,7 +186,7 @@ def _swapped(value: Any, old: Any, new: Any) -> Any:
 
 
 def _with_smaller_tensors(sample: Sample) -> Iterator[Change]:
-    """Fewer dimensions and shorter ones, in all tensors alike or in one alone."""
+    """Yield changes to fewer or shorter dimensions, in all tensors or in a single tensor."""
     tensors = [tensor for tensor in sample.tensors() if _strided(tensor)]
     for rank in sorted({tensor.dim() for tensor in tensors if tensor.dim() > 0}, reverse=True):
         for end in (0, -1):
@@ -205,16 +205,17 @@ def _with_smaller_tensors(sample: Sample) -> Iterator[Change]:
 
 
 def _flattened(value: Any, rank: int, end: int) -> Any:
-    """A tensor of that rank without its first or last dimension."""
+    """Return a tensor of this rank without its first or last dimension; other values unchanged."""
     if not _strided(value) or value.dim() != rank or value.shape[end] == 0:
         return value
     return _copy_with_own_memory(value.detach().select(end, 0), value)
 
 
 def _cut(value: Any, old: int, new: int, numbers: bool, layout: bool) -> Any:
-    """Every dimension of ``old`` elements cut to ``new``; with ``numbers`` such numbers in arguments as well.
+    """Return the value with every dimension of ``old`` elements cut to ``new``.
 
-    With ``layout`` what is left stays at its place in memory.
+    With ``numbers``, equal integers in arguments are replaced too. With ``layout``, the remaining elements
+    stay at their memory addresses.
     """
     if not _strided(value):
         return new if numbers and type(value) is int and value == old else value
@@ -224,14 +225,14 @@ def _cut(value: Any, old: int, new: int, numbers: bool, layout: bool) -> Any:
     for dim, length in enumerate(value.shape):
         if length == old:
             part = part.narrow(dim, 0, new)
-    # Whole numbers may be places in a dimension that has become shorter.
+    # Integers may be indices into a dimension that has become shorter.
     if value.dtype in _SIGNED and value.numel() and int(value.min()) >= 0 and int(value.max()) < old:
         part = part.remainder(new)
     return part.requires_grad_(value.requires_grad) if layout else _copy_with_own_memory(part, value)
 
 
 def _with_simpler_values(sample: Sample) -> Iterator[Change]:
-    """Simpler memory and values, one tensor or number after the other."""
+    """Yield changes to simpler memory and values, of one tensor or number at a time."""
     for leaf in trees.leaves(sample.arguments):
         for new in _simpler_leaves(leaf):
             yield functools.partial(_swapped, old=leaf, new=new)
@@ -249,13 +250,13 @@ def _simpler_leaves(leaf: Any) -> Iterator[Any]:
             leaf.untyped_storage().nbytes() != leaf.numel() * leaf.itemsize or leaf.is_conj() or leaf.is_neg()
         )
         if views or not leaf.is_contiguous() or leaf.storage_offset():
-            yield simple  # values of memory that matters are left alone
+            yield simple  # the values may depend on this memory layout
         elif leaf.numel() <= 4096:
             yield from _simpler_tensors(simple.detach(), leaf.requires_grad)
 
 
 def _simpler_tensors(values: torch.Tensor, requires_grad: bool) -> Iterator[torch.Tensor]:
-    """Tensors whose values take less to write."""
+    """Yield tensors whose values have shorter literals."""
     changes: list[Callable[[torch.Tensor], torch.Tensor]] = [torch.zeros_like, torch.ones_like]
     if values.is_floating_point():
         changes += [
@@ -279,7 +280,7 @@ def _literal_length(tensor: torch.Tensor) -> int:
 
 
 def _simpler_module_calls(sample: Any) -> Iterator[Any]:
-    """Simpler calls of a module: fewer keywords of the constructor, smaller arguments."""
+    """Yield simpler calls of a module: fewer constructor keywords, smaller arguments."""
     args, kwargs = sample.constructor
     for name in kwargs:
         rest = {key: value for key, value in kwargs.items() if key != name}

@@ -1,4 +1,4 @@
-"""From a failure to a snippet that was seen to show it."""
+"""Make a snippet that reproduces a failure, and verify it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from conformance.samples.random_programs.program import Program
 
 @dataclasses.dataclass
 class Snippet:
-    """A script, the sample in it, what it printed when it ran alone, and whether that showed the failure."""
+    """A script, its sample, its output when it ran alone, and whether the output showed the failure."""
 
     text: str
     form: str
@@ -40,12 +40,12 @@ def make_snippet(
     simplify: bool = True,
     seconds: float = shrinking.BUDGET_SECONDS,
 ) -> Snippet:
-    """The shortest script that shows a failure, on the smallest sample found in that many ``seconds``.
+    """Return the shortest script that reproduces a failure, on the smallest sample found within ``seconds``.
 
-    Raises :class:`~conformance.reproduction.module_ast.Unwritable` if no form of it can be written down.
+    Raise :class:`~conformance.reproduction.module_ast.Unwritable` if no form can be written.
     """
     if trial.target.elsewhere:
-        raise Unwritable("it takes several processes")
+        raise Unwritable("the check needs several processes")
     shrunk = shrinking.shrink_samples(trial, failure, number=number, budget=seconds, simplify=simplify)
     notes: list[str] = []
     last: Snippet | None = None
@@ -59,10 +59,10 @@ def make_snippet(
             code, output = script.run_script(snippet_script.text)
             shows = code == 1 and "WRONG" in output
             if shows and form_name == "short" and not trial.target.is_cpu:
-                # A call that fails on the CPU too says nothing about the device.
+                # A call that fails on the CPU too proves nothing about the device.
                 on_cpu, _ = script.run_script(snippet_script.text, arguments=("cpu",))
                 if on_cpu != 0:
-                    notes.append(f"{snippet_script.form}: the CPU fails it as well")
+                    notes.append(f"{snippet_script.form}: the CPU fails too")
                     continue
             last = Snippet(snippet_script.text, snippet_script.form, shrunk, shows, output, notes)
             if shows:
@@ -74,20 +74,20 @@ def make_snippet(
 
 
 def _advice(trial: Trial) -> str:
-    on_cpu = "" if trial.target.is_cpu else ' With the argument "cpu" it shows what the CPU does.'
-    return f"Exits with 1 and says WRONG while the failure is there, with 0 once it is gone.{on_cpu}"
+    on_cpu = "" if trial.target.is_cpu else ' With the argument "cpu" it runs on the CPU.'
+    return f"Exits with 1 and prints WRONG while the failure exists, with 0 once it is fixed.{on_cpu}"
 
 
 def _short_form(trial: Trial, shrunk: Shrunk) -> Script:
     if isinstance(shrunk.sample, Program):
         return program_snippet.write_program_snippet(trial, shrunk.sample, advice=_advice(trial))
     if trial.subject.kind != "operator":
-        raise Unwritable(f"a check of kind {trial.subject.kind!r} is more than one call")
+        raise Unwritable(f"a check of kind {trial.subject.kind!r} makes more than one call")
     if trial.target.mode != "eager" or trial.target.rehearses:
-        raise Unwritable(f"mode {trial.target.mode!r} takes more than one call")
+        raise Unwritable(f"mode {trial.target.mode!r} needs more than one call")
     comparison = call_recorder.record_failed_comparison(trial, failure_signature(shrunk.failure))
     if comparison is None:
-        raise Unwritable("the failure is not one of a single call's values, metadata or errors")
+        raise Unwritable("the failure does not concern the values, metadata or errors of a single call")
     return call_snippet.write_call_snippet(trial, comparison, advice=_advice(trial))
 
 

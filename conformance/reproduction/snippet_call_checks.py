@@ -1,4 +1,4 @@
-"""The checks of one call, for snippets: code that is copied into them, not run here."""
+"""The checks of a single call, copied into snippets. The suite does not run them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEVICE: Any = None
 
 
 def host(tensor: torch.Tensor) -> torch.Tensor:
-    """The values on the CPU, as numbers that can be subtracted: float64 or complex128, strided."""
+    """Return the values on the CPU as strided float64 or complex128, which can be subtracted."""
     dense = tensor.detach() if tensor.layout is torch.strided else tensor.detach().to_dense()
     values = dense.cpu().resolve_conj().resolve_neg()
     return values.to(torch.complex128 if values.is_complex() else torch.float64)
@@ -24,9 +24,10 @@ def host(tensor: torch.Tensor) -> torch.Tensor:
 def check_values(
     call: Callable[[Any], Any], expected: torch.Tensor, allowed: torch.Tensor, largest: float
 ) -> None:
-    """End the script with 1 if an element differs from the expected one by more than is allowed.
+    """Exit with 1 if an element differs from the expected element by more than the allowed difference.
 
-    What is due beyond ``largest``, the largest number of the result's dtype, may come as infinity.
+    Infinity is accepted where the expected value may exceed ``largest``, the largest number of the result's
+    dtype.
     """
     print("on the CPU:", call("cpu"))
     result = call(DEVICE)
@@ -54,12 +55,14 @@ def check_values(
 
 
 def metadata_of(tensor: torch.Tensor) -> dict[str, Any]:
-    """All metadata of a tensor that may be compared, by the words of :func:`metadata`, and its device."""
+    """Return all metadata of a tensor that may be compared, by the keys of :func:`metadata`, and
+    its device.
+    """
     return {**metadata(tensor, stride=True), "device": tensor.device.type}
 
 
 def check_metadata(call: Callable[[Any], Any], expected: dict[str, Any]) -> None:
-    """End the script with 1 if metadata of the result differ from the expected ones."""
+    """Exit with 1 if metadata of the result differ from the expected metadata."""
     on_cpu, on_device = metadata_of(call("cpu")), metadata_of(call(DEVICE))
     print("on the CPU:", {field: on_cpu[field] for field in expected})
     print("expected: ", expected)
@@ -69,11 +72,11 @@ def check_metadata(call: Callable[[Any], Any], expected: dict[str, Any]) -> None
             print(f"WRONG: {field} is {on_device[field]} where {value} is expected")
     if any(on_device[field] != value for field, value in expected.items()):
         sys.exit(1)
-    print("ok: the metadata is the expected one")
+    print("ok: the metadata is as expected")
 
 
 def check_error(call: Callable[[Any], Any], synchronize: Callable[[], None]) -> None:
-    """End the script with 1 if the device raises."""
+    """Exit with 1 if the device raises an exception."""
     print("on the CPU:", call("cpu"))
     try:
         print(f"on {DEVICE}:", call(DEVICE))

@@ -1,4 +1,6 @@
-"""The values behind the names in capitals of :mod:`standins`, for one result: samples, tolerances, tables."""
+"""Compute the data of a snippet for one result: the values of the upper-case names of
+:mod:`snippet_runtime`.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,15 @@ from conformance.subjects.torch_databases import find
 
 STANDINS = "conformance.reproduction.snippet_runtime"
 RELATIONS: Place = ("conformance.oracle.relations.registry", "RELATIONS")
-#: Tables of operators in the modes' files.
+#: Tables of operators in the mode exclusion files.
 TABLES = ("no_graph", "no_backward_graph", "no_inplace_graph", "host", "no_kernels", "host_sometimes")
 
 
 class SnippetData:
-    """Computes the values of data that the code of a snippet asks for, by the places of their definitions.
+    """Computes the data that a snippet's code requests, by definition.
 
-    ``only`` is the number of the one error input to keep; without ``rules`` the check is not run to see which
-    tolerances it looks up.
+    ``only`` is the index of the single error input to keep. With ``rules=False`` the check is not run to find
+    the tolerances that it uses.
     """
 
     def __init__(self, trial: Trial, only: int | None, rules: bool) -> None:
@@ -77,7 +79,7 @@ class SnippetData:
         return find(self.subject.kind, self.name).info
 
     def _rules(self) -> dict[Any, tolerances.Rule]:
-        """The tolerances that the check looks up, seen by running it once more."""
+        """Return the tolerance rules that the check looks up, recorded in another run."""
         rule, rules = tolerances.rule, {}
 
         def watched(operator: str, dtype: torch.dtype, direction: str = "forward") -> tolerances.Rule:
@@ -93,7 +95,7 @@ class SnippetData:
             dtype = getattr(torch, self.trial.id.dtype, torch.float32)
             for direction in tolerances.DIRECTIONS:
                 rules.setdefault((self.name, dtype, direction), rule(self.name, dtype, direction))
-        # Other dtypes are asked for only once the failure is gone.
+        # Other dtypes are looked up only after the failure is fixed.
         return rules | {(operator, direction): value for (operator, _, direction), value in rules.items()}
 
     def _reasons(self) -> dict[tuple[str, str], dict[str, str]]:
@@ -137,7 +139,7 @@ class SnippetData:
         )
 
     def _others(self) -> dict[Any, list[Any]]:
-        """The samples of other seeds, if they have the form of the samples whose data they may replace."""
+        """Return the samples of other seeds, if they have the form of the samples that they may replace."""
         samples_by_seed = {}
         for (_, name, grad), samples in self._sets("samples").items():
             for seed_word in replay_data.SEEDS:

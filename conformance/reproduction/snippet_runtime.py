@@ -1,6 +1,6 @@
-"""Short replacements of parts of the suite, for snippets: code that is copied into them, not run here.
+"""Short replacements of suite code, copied into snippets. The suite does not run them.
 
-The names in capitals are data; a snippet gets them as literals.
+Upper-case names are data, which a snippet contains as literals.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ SUBJECT: Any = None
 
 
 class Recorder:
-    """Prints what does not hold."""
+    """Prints each failed comparison."""
 
     lacking: tuple[str, ...] = ()
-    #: A script goes on after a failure.
+    #: A snippet continues after a failure.
     first_only = False
     watch = None
 
@@ -83,7 +83,7 @@ class Recorder:
         self.say(f"WRONG ({kind.value}): {message}")
 
     def say(self, text: str) -> None:
-        """Print a text, or keep it until this scratch recorder is merged."""
+        """Print a text, or store it in a scratch recorder."""
         if self.waiting is None:
             print(text)
         else:
@@ -91,7 +91,7 @@ class Recorder:
 
     @property
     def first_failure(self) -> str:
-        """The first of the waiting words."""
+        """The first stored text."""
         return self.waiting[0] if self.waiting else ""
 
     def scratch(self) -> Recorder:
@@ -120,7 +120,7 @@ class Recorder:
             self.say(text)
 
     def note(self, text: str) -> None:
-        """Print a remark."""
+        """Print a note."""
         self.say(f"note: {text}")
 
     def unsupported(self, reason: str) -> None:
@@ -128,11 +128,11 @@ class Recorder:
         self.say(f"declared unsupported: {reason}")
 
     def cut_off(self) -> None:
-        """Print that the check ended there."""
+        """Print that the check ended early."""
         self.say("the rest was not reached")
 
     def omit_for_dtypes(self, dtypes: Any) -> None:
-        """Print what the target does not declare."""
+        """Print the undeclared dtypes."""
         self.is_idle = True
         text = f"left out: {', '.join(sorted(dtypes))} is not declared"
         if text not in self.omitted_texts:
@@ -140,7 +140,7 @@ class Recorder:
             self.say(text)
 
     def vacuous(self, reason: str) -> None:
-        """Keep the reason for which nothing was shown."""
+        """Store the reason why nothing was compared."""
         self.reason = reason
 
     def allow_nothing_compared(self, reason: str) -> None:
@@ -157,7 +157,7 @@ class Recorder:
         print(f"placement: {placement.value}")
 
     def finish(self) -> None:
-        """End the script: with 1 if something does not hold."""
+        """Exit with 1 if a comparison failed or nothing was compared, else with 0."""
         if not self.failures and (self.reason or not (self.comparisons or self.is_idle)):
             self.failures += 1
             print(f"WRONG (vacuous): {self.reason or 'nothing was compared'}")
@@ -167,98 +167,98 @@ class Recorder:
 
 
 def samples_of(subject: Any, dtype: torch.dtype, requires_grad: bool = False) -> Any:
-    """The samples of the operator: a copy of those that the check took."""
+    """Return a copy of the operator's samples that the check used."""
     return SampleSet(subject.name, SAMPLES.get((dtype, requires_grad), []))
 
 
 def calls_of(subject: Any, dtype: str) -> Any:
-    """The calls of the overload: a copy of those that the check took."""
+    """Return a copy of the overload's calls that the check used."""
     return SampleSet(subject.name, CALLS.get(dtype, []))
 
 
 def calls_of_callers(subject: Any, dtype: str) -> Any:
-    """The calls that operators make of the overload: a copy of those that the check took."""
+    """Return a copy of the calls that operators make of the overload, as far as the check used them."""
     return SampleSet(subject.name, CALLS_OF_CALLERS.get(dtype, []))
 
 
 def calls_alike(subject: Any, dtype: str) -> Any:
-    """The calls that are compared with each other: a copy of those that the check took."""
+    """Return a copy of the calls that the check compares with each other."""
     return SampleSet(subject.name, CALLS_ALIKE.get(dtype, []))
 
 
 def programs_of(subject: str, dtype: str) -> Any:
-    """The programs: a copy of those that the check took."""
+    """Return a copy of the random programs that the check used."""
     return PROGRAMS.get(dtype, [])
 
 
 def reference_samples_of(subject: Any, dtype: torch.dtype) -> Any:
-    """The reference samples of the operator."""
+    """Return a copy of the operator's reference samples that the check used."""
     return SampleSet(subject.name, REFERENCE_SAMPLES.get(dtype, []))
 
 
 def module_samples(subject: Any, dtype: torch.dtype) -> Any:
-    """The samples of the module."""
+    """Return the samples of the module."""
     return MODULE_SAMPLES[dtype]
 
 
 def optimizer_samples(subject: Any, dtype: torch.dtype, *, capturable: bool) -> Any:
-    """The samples of the optimizer."""
+    """Return the samples of the optimizer."""
     return OPTIMIZER_SAMPLES[(dtype, capturable)]
 
 
 def find(kind: str, name: str) -> Any:
-    """The subject of the check."""
+    """Return the subject of the check."""
     return SUBJECT
 
 
 def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Any:
-    """The rule of tolerances; a dtype of which none is known gets that of another one."""
+    """Return the tolerance rule. A dtype without a rule gets the rule of another dtype."""
     return RULES.get((operator, dtype, direction)) or RULES[(operator, direction)]
 
 
 def reasons(mode: str, table: str) -> Any:
-    """The operators of a table of a mode that has no meaning for them, with their reasons."""
+    """Return the operators that a table excludes from a mode, with their reasons."""
     return REASONS.get((mode, table), {})
 
 
 def error_inputs(info: Any, device: str, *, seed: int) -> Any:
-    """The error inputs of the operator."""
+    """Return the error inputs of the operator."""
     return ERROR_INPUTS
 
 
 def module_error_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: int) -> Any:
-    """The error inputs of the module."""
+    """Return the error inputs of the module."""
     return MODULE_ERROR_INPUTS[training]
 
 
 def optimizer_error_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> Any:
-    """The error inputs of the optimizer."""
+    """Return the error inputs of the optimizer."""
     return OPTIMIZER_ERROR_INPUTS
 
 
 def backward_dtypes(info: Any) -> Any:
-    """The dtypes in which the operator has a backward on the CPU."""
+    """Return the dtypes in which the operator has a backward pass on the CPU."""
     return BACKWARD_DTYPES
 
 
 def forward_dtypes(info: Any) -> Any:
-    """The dtypes that the operator supports on the CPU."""
+    """Return the dtypes that the operator supports on the CPU."""
     return FORWARD_DTYPES
 
 
 def first_samples(name: str) -> dict[torch.dtype, Any]:
-    """The first sample of the operator for each dtype, and whether the CPU has a result for it."""
+    """Return the first sample of the operator for each dtype, and whether the CPU has a result for it."""
     return FIRST_SAMPLES
 
 
 def other_samples(name: str, dtype: torch.dtype, requires_grad: bool, seed_word: str) -> Any:
-    """The samples of the operator from another seed."""
+    """Return the samples of the operator from another seed."""
     return OTHERS.get((dtype, requires_grad, seed_word), [])
 
 
 @contextlib.contextmanager
 def preserved_rng() -> Iterator[None]:
-    """Restore the state of the random number generators at the end."""
+    """Restore the states of the random number generators after the block."""
     torch_state, python_state = torch.default_generator.get_state(), random.getstate()
     try:
         yield
@@ -269,7 +269,7 @@ def preserved_rng() -> Iterator[None]:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Draw from a seed, and restore the state of the random number generators at the end."""
+    """Seed the random number generators, and restore their states after the block."""
     with preserved_rng():
         torch.default_generator.manual_seed(seed)
         random.seed(seed)
@@ -283,27 +283,27 @@ def seed(value: int, target: Any) -> None:
 
 
 def announce_digest(operator: str, dtype: str, index: int, value: Any) -> None:
-    """Do nothing: only a run announces values of its oracle."""
+    """Do nothing: snippets send no digests of reference values."""
 
 
-def limit(own: int | None = None) -> int | None:
-    """The property's own limit of samples."""
-    return own
+def limit(smaller: int | None = None) -> int | None:
+    """Return the property's own sample limit."""
+    return smaller
 
 
 def op_db() -> Any:
-    """Torch's database of operators."""
+    """Return torch's database of operators."""
     return databases().op_db
 
 
 def foreach_db() -> Any:
-    """Torch's entries for operators over lists of tensors."""
+    """Return torch's OpInfos of operators on lists of tensors."""
     kinds = ("unary", "binary", "pointwise", "reduce", "other")
     return [op for kind in kinds for op in getattr(databases(), f"foreach_{kind}_op_db", ())]
 
 
 def databases() -> Any:
-    """Torch's file of databases. It imports a package of which the databases need only a name."""
+    """Return torch's module of operator databases. It imports a package of which only a name is needed."""
     try:
         importlib.import_module("expecttest")
     except ImportError:
@@ -313,18 +313,18 @@ def databases() -> Any:
 
 
 def composite_checks() -> Any:
-    """Torch's module for checks of composite compliance."""
+    """Return torch's module for checks of composite compliance."""
     return importlib.import_module("torch.testing._internal.composite_compliance")
 
 
 class NoNumpy:
-    """The part of NumPy that is needed if it is not installed: nothing is one of its arrays."""
+    """A replacement for NumPy if it is not installed: no value is a NumPy array."""
 
     ndarray = ()
 
 
 def numpy_or_none() -> Any:
-    """NumPy, or what is enough to go without it."""
+    """Return NumPy, or its replacement."""
     try:
         return importlib.import_module("numpy")
     except ImportError:

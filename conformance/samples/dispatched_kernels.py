@@ -95,8 +95,8 @@ def kernels_run_by(function: Callable[[], Any]) -> Kernels | None:
 
 
 def kernels_needing_host(function: Callable[[], Any]) -> frozenset[str]:
-    """Return the names of all kernels, nested ones included, that ``function`` runs on the CPU and for which the
-    host needs values.
+    """Return the names of all kernels, nested ones included, that ``function`` runs on the CPU and for which
+    the host needs values.
 
     The names come from the profiler, because some formulas avoid the host while a dispatch mode is active.
     The result is empty if ``function`` raises an exception.

@@ -1,10 +1,10 @@
 #!/bin/bash
-# One shard of a run per task of an array. SHARDS is their number, FOLDER one that all nodes share:
+# Run one shard per task of an array. SHARDS is the number of shards, FOLDER a folder that all nodes share:
 #
 #   sbatch --array=1-SHARDS slurm-array.sh SHARDS FOLDER --target NAME_OR_FILE [OPTION OF conformance run]...
 #
-# Submit it from the environment that has torch, the backend and the suite, or activate that one below. To repeat
-# a task, submit the same line with its number alone (--array=7): a shard that was cut off goes on.
+# Submit it from the environment that has torch, the backend and the suite, or activate that environment below. To repeat a
+# task, submit the same line with only its number (--array=7): an interrupted shard continues.
 #SBATCH --job-name=conformance
 #SBATCH --ntasks=1
 #SBATCH --cpus-per-task=2
@@ -17,7 +17,7 @@ shift 2
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 
 options=(-n "${SLURM_CPUS_PER_TASK:-1}" "$@" --part --shard "$SLURM_ARRAY_TASK_ID/$shards" -o "$folder")
-# A journal that has its plan can go on; everything earlier is run anew.
+# A run whose journal has a plan can be resumed. Without a plan the shard starts from the beginning.
 if grep -qs '^{"event":"plan"' "$folder"/journal.jsonl "$folder"/legs/*/journal.jsonl; then
     options+=(--resume "$folder")
 fi

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Merge the shards of slurm-array.sh, when all its tasks have ended, however they ended:
+# Merge the shards of slurm-array.sh after all its tasks have ended, also if tasks failed:
 #
 #   sbatch --dependency=afterany:JOB slurm-merge.sh FOLDER
 #
-# The merged results are in FOLDER/merged. The exit code is 3 if a shard is missing or was cut off.
+# The merged results are in FOLDER/merged. The exit code is 3 if a shard is missing or was interrupted.
 #SBATCH --job-name=conformance-merge
 #SBATCH --ntasks=1
 #SBATCH --output=%x-%j.log

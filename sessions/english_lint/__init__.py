@@ -1,1 +1,1 @@
-"""The check of the project's English, part of ``nox -s lint``."""
+"""The lint rule for the project's English, part of ``nox -s lint``."""

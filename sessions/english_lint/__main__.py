@@ -1,6 +1,8 @@
-"""``python -m sessions.english_lint [PATH ...]``: checks the English of docs, docstrings, comments and messages.
+"""``python -m sessions.english_lint [PATH ...]``: check the English of docs, docstrings, comments and
+messages.
 
-Rules are in ``rules.toml``. Without paths it reads what git tracks. Exit code 1 if a rule is broken.
+``rules.toml`` contains the rules. Without paths, all tracked files are checked. The exit code is 1 if a rule
+is broken.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ else:
 
 RULES = Path(__file__).with_name("rules.toml")
 SUFFIXES = (".py", ".md", ".h", ".cpp")
-#: Recorded names, decisions as they were written, and programs of other devices in tests.
+#: Skipped paths: recorded names, old decisions, and tests that contain wrong English.
 SKIPPED = (
     "docs/decisions/",
     "docs/upstream-coverage/",
@@ -34,7 +36,7 @@ SKIPPED = (
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A pattern that English must not match; ``allowed`` are matches that are not meant."""
+    """A pattern that the English must not match. ``allowed`` matches the exceptions."""
 
     name: str
     pattern: re.Pattern[str]
@@ -52,7 +54,7 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True)
 class Passage:
-    """A piece of English: its first line, its text, and whether it is a docstring."""
+    """A piece of English: its first line number, its text, and whether it is a docstring."""
 
     line: int
     text: str
@@ -60,7 +62,7 @@ class Passage:
 
 
 def rules(path: Path = RULES) -> list[Rule]:
-    """Read the rules; KeyError or re.error for one that is malformed."""
+    """Return the rules. Raise KeyError or re.error for a malformed rule."""
     return [
         Rule(
             entry["name"],
@@ -74,7 +76,7 @@ def rules(path: Path = RULES) -> list[Rule]:
 
 
 def passages(path: Path, text: str) -> Iterator[Passage]:
-    """Yield the English of a file: prose of Markdown, comments, docstrings and messages of code."""
+    """Yield the English of a file: prose of Markdown, comments, docstrings and messages."""
     if path.suffix == ".md":
         yield from _markdown(text)
     elif path.suffix == ".py":
@@ -107,7 +109,7 @@ def _python(text: str) -> Iterator[Passage]:
         if id(node) in docstrings:
             continue
         match node:
-            # A message has words in a row; names, paths and code do not.
+            # A message contains several words; names, paths and code do not.
             case ast.Constant(str(words)) if re.search(r"[a-z]+ [a-z]+ ", words) and "\n    " not in words:
                 yield Passage(node.lineno, words)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -116,7 +118,7 @@ def _python(text: str) -> Iterator[Passage]:
 
 
 def check(path: Path, text: str, active_rules: Iterable[Rule]) -> Iterator[str]:
-    """Yield a line for each place in a file that breaks a rule."""
+    """Yield a line for each match of a rule in a file."""
     active_rules = list(active_rules)
     for passage in passages(path, text):
         for rule in active_rules:
@@ -130,7 +132,7 @@ def check(path: Path, text: str, active_rules: Iterable[Rule]) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print what breaks a rule; return 1 if anything does."""
+    """Print all matches; return 1 if there are any."""
     listed = subprocess.run(
         ["git", "ls-files", "--", *arguments], check=True, capture_output=True, text=True
     ).stdout.splitlines()

@@ -1,6 +1,6 @@
-"""Docker test images: built, inspected, and tried by running the suite inside them.
+"""Docker test images: build and inspect them, and run the suite inside.
 
-bake     docker/docker-bake.json ──► images, each with its arguments and tags
-wheels   torch (public or relabelled) and the suite ──► dist/docker
-engine   build by the command line, run by the SDK, bring results out
+* bake: docker/docker-bake.json -> images with their arguments and tags
+* wheels: torch (public or fork-like) and the suite -> dist/docker
+* engine: build with the command line, run with the SDK, copy the results out
 """

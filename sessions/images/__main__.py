@@ -1,4 +1,4 @@
-"""``python -m sessions.images``: what ``nox -s docker`` runs."""
+"""``python -m sessions.images``: the command of ``nox -s docker``."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from sessions.images.bake import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = "hpu-reference"
-#: Modes that are run inside an image of a kind.
+#: The modes that are run inside an image, by kind.
 MODES = {"public": ("eager", "graph"), "fork-like": ("lazy", "graph")}
 
 
 def main() -> int:
-    """Build, try and report each image; return the worst exit code of the suite, 2 if there is no engine."""
+    """Build, run and report each image; return the worst exit code of the suite, or 2 without a Docker
+    engine.
+    """
     parser = argparse.ArgumentParser(prog="nox -s docker --", allow_abbrev=False)
     parser.add_argument("--image", action="append", metavar="NAME", help="image or group (default: default)")
     parser.add_argument("--base", metavar="IMAGE", help="base instead of the one that the file names")
@@ -39,16 +41,18 @@ def main() -> int:
     output = options.output.resolve()
     if output.exists() and any(output.iterdir()):
         if not (output / "images.json").is_file():
-            raise UsageError(f"{options.output} was left by no earlier session; name another folder with -o")
+            raise UsageError(
+                f"{options.output} was not written by an earlier session; choose another folder with -o"
+            )
         shutil.rmtree(output)
     output.mkdir(parents=True, exist_ok=True)
     wheels.suite_wheel()
     report = {}
     codes = [0]
-    for image in chosen:  # all of them first: a folder that changes would have layers built anew
+    for image in chosen:  # all wheels first, because a changed folder invalidates image layers
         wheels.torch_wheel(
             image.args["TORCH"], "public", image.args["PYTHON"]
-        )  # what the device is compiled for
+        )  # the torch that the device is compiled for
         wheels.torch_wheel(image.args["TORCH"], image.args["KIND"], image.args["PYTHON"])
     for image in chosen:
         base = options.base or engine.base(client, image.args["BASE"], image.args["PYTHON"])
@@ -73,17 +77,19 @@ def main() -> int:
 
 
 def image_names(requested: list[str], groups: dict[str, list[str]], images: dict[str, Image]) -> list[str]:
-    """Return the names of images, with groups expanded. UsageError for a name that is neither."""
+    """Return the names of images, with groups expanded. Raise UsageError for an unknown name."""
     images_of_names = []
     for name in requested:
         if name not in groups and name not in images:
-            raise UsageError(f"there is no image {name!r}; known are {', '.join([*groups, *images])}")
+            raise UsageError(f"image {name!r} does not exist; use one of {', '.join([*groups, *images])}")
         images_of_names += groups.get(name, [name])
     return list(dict.fromkeys(images_of_names))
 
 
 def run_suite_in_image(client: docker.DockerClient, image: Image, mode: str, level: str, output: Path) -> int:
-    """Run the suite inside an image in one mode; return its exit code, or 1 if the torch inside is wrong."""
+    """Run the suite inside an image in one mode; return its exit code, or 1 if the image contains another
+    kind of torch.
+    """
     inside = "/home/conformance/out"
     command = ["run", "--target", TARGET, "--mode", mode, "--level", level, "-o", inside]
     folder = output / image.name / mode
@@ -120,7 +126,7 @@ def revision() -> str:
 
 
 def source() -> str:
-    """Return the address of the repository that the workflow runs for, or 'unknown'."""
+    """Return the URL of the repository that the workflow runs for, or 'unknown'."""
     server, name = os.environ.get("GITHUB_SERVER_URL", ""), os.environ.get("GITHUB_REPOSITORY", "")
     return f"{server}/{name}" if server and name else "unknown"
 

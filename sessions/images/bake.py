@@ -1,6 +1,6 @@
-"""The images of ``docker/docker-bake.json``, for engines without buildx too.
+"""Read the images of ``docker/docker-bake.json``, also for engines without buildx.
 
-Groups, targets, inheritance and variables are read; everything else that a bake file may hold is refused.
+Groups, targets, inheritance and variables are supported. All other contents are rejected.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _VARIABLE = re.compile(r"\$\{([A-Z]+)\}")
 
 
 class Unreadable(Exception):
-    """The bake file holds something that is not understood here."""
+    """The bake file contains something that this reader does not support."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-    """An image: the arguments of its ``docker build``."""
+    """An image, as the arguments of its ``docker build``."""
 
     name: str
     context: str
@@ -33,9 +33,10 @@ class Image:
 
 
 def load(file: Path, values: Mapping[str, str]) -> tuple[dict[str, list[str]], dict[str, Image]]:
-    """Read the groups by name, and all images that have tags; ``values`` replace the variables' defaults.
+    """Return the groups by name, and all images that have tags. ``values`` override the defaults of
+    variables.
 
-    Unreadable if buildx would read the file in another way.
+    Raise Unreadable if buildx would interpret the file differently.
     """
     try:
         data = json.loads(file.read_text(), object_pairs_hook=_object)
@@ -69,7 +70,9 @@ def load(file: Path, values: Mapping[str, str]) -> tuple[dict[str, list[str]], d
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make an object of JSON, of which a name that appears twice would keep the last value only."""
+    """Return a JSON object. Raise Unreadable for a duplicate name, of which json would keep the last value
+    only.
+    """
     content: dict[str, Any] = {}
     for name, value in pairs:
         if name in content:
@@ -81,7 +84,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _inherited(
     name: str, targets: Mapping[str, Mapping[str, Any]], heirs: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Return a target with all that it inherits; ``heirs`` are the targets that inherit from it here."""
+    """Return a target with all inherited values. ``heirs`` are the targets that inherit from it."""
     if name not in targets or name in heirs:
         raise Unreadable(f"target {name} is inherited and does not exist, or inherits itself; fix it")
     body = targets[name]

@@ -1,4 +1,4 @@
-"""The Docker engine: images built by its command line, containers run by its SDK."""
+"""The Docker engine: build images with its command line, run containers with its SDK."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ LOCAL_BASE = "conformance-base:bookworm"
 
 
 def connect() -> docker.DockerClient:
-    """Connect to the engine. UsageError with what to do if none answers."""
+    """Return a client of the engine. Raise UsageError with instructions if no engine responds."""
     try:
         client = docker.from_env()
         client.ping()
     except docker.errors.DockerException as error:
         raise UsageError(
-            f"no Docker engine answers ({str(error)[:120]}); install one (apt-get install docker.io "
+            f"no Docker engine responds ({str(error)[:120]}); install one (apt-get install docker.io "
             "debootstrap) and start it as root: dockerd > dockerd.log 2>&1 &"
         ) from None
     return client
 
 
 def command_line() -> str:
-    """Find a ``docker`` that can build with BuildKit: one with buildx, or an old one that has it built in."""
+    """Return a ``docker`` program that can build with BuildKit: with buildx, or an old version with BuildKit
+    built in.
+    """
     for folder in os.environ["PATH"].split(os.pathsep):
         program = shutil.which("docker", path=folder)
         if program is None:
@@ -57,20 +59,21 @@ def _output(program: str, *arguments: str) -> str | None:
 
 
 def base(client: docker.DockerClient, named: str, python: str) -> str:
-    """Return the base of an image: the named one, or one made of Debian's packages if no registry answers.
+    """Return the base of an image: ``named``, or an image made from Debian's packages if no registry
+    responds.
 
-    UsageError if neither is available.
+    Raise UsageError if neither is available.
     """
     if _present(client, named) or _pulled(client, named):
         return named
     if python != "3.11":
         raise UsageError(
-            f"the base for Python {python} cannot be pulled, and Debian 12 has 3.11 only; "
-            "name another base with --base"
+            f"the base for Python {python} cannot be pulled, and Debian 12 has Python 3.11 only; "
+            "choose another base with --base"
         )
     if _present(client, LOCAL_BASE):
         return LOCAL_BASE
-    print(f"making {LOCAL_BASE} of Debian's packages (a minute)")
+    print(f"making {LOCAL_BASE} from Debian's packages (a minute)")
     if subprocess.run([str(ROOT / "docker" / "base.sh"), LOCAL_BASE]).returncode:
         raise UsageError("the base image could not be made; see the reason above")
     return LOCAL_BASE
@@ -95,7 +98,9 @@ def _pulled(client: docker.DockerClient, name: str) -> bool:
 
 
 def build(program: str, image: Image, base_image: str) -> float:
-    """Build an image, and return the seconds that took. UsageError after the build's output if it fails."""
+    """Build an image and return the duration in seconds. If the build fails, print its output and raise
+    UsageError.
+    """
     command = [program, "build", "--progress", "plain", "-f", str(ROOT / image.dockerfile)]
     command += ["--target", image.target]
     for tag in image.tags:
@@ -120,7 +125,9 @@ def build(program: str, image: Image, base_image: str) -> float:
 
 
 def image_facts(client: docker.DockerClient, image: Image) -> dict[str, Any]:
-    """Read the facts of an image. UsageError if it runs as root, or lacks labels or a health check."""
+    """Return the facts of an image. Raise UsageError if it runs as root, or lacks labels or a
+    health check.
+    """
     inspected = client.images.get(image.tags[0])
     config = inspected.attrs["Config"]
     labels = config["Labels"] or {}
@@ -140,7 +147,9 @@ def image_facts(client: docker.DockerClient, image: Image) -> dict[str, Any]:
 def run_in_image(
     client: docker.DockerClient, image: Image, command: Sequence[str], output: Path, inside: str
 ) -> tuple[int, str]:
-    """Run a command in an image without a network, and copy a folder out; return exit code and logs."""
+    """Run a command in an image without a network, and copy a folder out. Return the exit code and
+    the logs.
+    """
     container = client.containers.run(
         image.tags[0], list(command), detach=True, network_mode="none", shm_size="1g", cap_drop=["ALL"]
     )
@@ -158,7 +167,7 @@ def run_in_image(
 
 
 def _unpack(archive: bytes, output: Path) -> None:
-    """Extract the plain files of the archive's one folder, and nothing outside of it."""
+    """Extract the regular files of the archive's folder. Paths outside the folder are skipped."""
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         for member in tar.getmembers():
             parts = Path(member.name).parts[1:]
@@ -172,7 +181,7 @@ def _unpack(archive: bytes, output: Path) -> None:
 
 
 def passes_health_check(client: docker.DockerClient, image: Image, seconds: int = 180) -> bool:
-    """Return True if the image's own health check passes when it is run at once."""
+    """Return whether the image's own health check passes."""
     container = client.containers.run(
         image.tags[0],
         ["3600"],

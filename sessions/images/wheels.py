@@ -1,4 +1,4 @@
-"""The wheels that images are made from, of torch and of the suite, in ``dist/docker``."""
+"""The wheels of torch and of the suite from which images are built, in ``dist/docker``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOLDER = ROOT / "dist" / "docker"
 
 
 def torch_wheel(version: str, kind: str, python: str) -> Path:
-    """Return a CPU wheel of torch of a kind, downloaded once. UsageError if none is available."""
+    """Return a CPU wheel of torch of this kind, downloaded once. Raise UsageError if none is available."""
     folder = FOLDER / "torch" / f"{version}-{kind}-{python}"
     tag = f"cp{python.replace('.', '')}"
     wheels = sorted(folder.glob(f"torch-*-{tag}-{tag}*.whl"))
@@ -33,7 +33,7 @@ def _download(version: str, folder: Path, tag: str) -> Path:
     number = tag.removeprefix("cp")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     command += ["--python-version", f"{number[0]}.{number[1:]}", "-d", str(folder), f"torch=={version}"]
-    # A folder of wheels that pip is set up with comes first; then PyTorch's CPU index, if it is there.
+    # Try the wheel folder in pip's configuration first, then PyTorch's CPU index if it responds.
     for options in (["--no-index"], ["--index-url", build_spec.CPU_INDEX] if _answers() else None):
         if options is None:
             continue
@@ -56,7 +56,7 @@ def _answers() -> bool:
 
 
 def suite_wheel() -> Path:
-    """Build the wheel of the suite from this checkout."""
+    """Build the wheel of the suite from this checkout and return its path."""
     folder = FOLDER / "suite"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -1,7 +1,6 @@
-"""The core under the sanitizers of the compiler, with the tests in which threads or lifetimes meet.
+"""Run the core under the compiler's sanitizers, with the tests of threads and lifetimes.
 
-For each kind the core is built once more, in ``.nox/sanitize/KIND``, with its lock order checked, and the
-tests run on it. Torch and Python stay as they are: the runtime of the sanitizer is preloaded. Reports go to
-files, one for each process. The session fails if a test fails, or if a report is left that the suppressions
-do not cover.
+For each kind the core is built in ``.nox/sanitize/KIND`` with lock order checks, and the tests run on it.
+Torch and Python are unchanged: the sanitizer's runtime is preloaded. Each process writes its reports to a
+file. The session fails if a test fails, or if a report is not covered by the suppressions.
 """

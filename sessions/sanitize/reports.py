@@ -1,4 +1,4 @@
-"""Reports of the sanitizers, as they leave them in files."""
+"""Read the report files of the sanitizers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-#: Addresses, numbers of threads and of processes: they differ between reports of one defect.
+#: Addresses, thread numbers and process numbers, which differ between reports of one defect.
 _VARYING = re.compile(r"0x[0-9a-f]+|\b[TM]\d+\b|==\d+==|tid=\d+|\(pid=\d+\)")
 
 

@@ -1,4 +1,4 @@
-"""The session of nox."""
+"""The nox session ``sanitize``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sessions.sanitize.builds import KINDS, start_command, variables
 from sessions.sanitize.reports import summaries
 
 FOLDER = ROOT / ".nox" / "sanitize"
-#: Folders and files of tests for threads, streams, lifetimes, recorders, compilation and ranks.
+#: Folders and files of tests for threads, streams, lifetimes, graph recording, compilation and ranks.
 TESTS = tuple(
     f"reference_backend/tests/{name}"
     for name in (
         *("engine", "runtime", "memory", "graph", "compile", "distributed"),
-        *("front/test_streams.py", "front/test_events.py"),
+        *("python_api/test_streams.py", "python_api/test_events.py"),
     )
 )
 
@@ -25,9 +25,8 @@ TESTS = tuple(
 def run(session: nox.Session, arguments: list[str]) -> None:
     """Run the tests on the sanitized cores.
 
-    Args:
-        session: of nox.
-        arguments: kinds first, all if there are none; then arguments of pytest instead of all ``TESTS``.
+    Args: session: the nox session. arguments: kinds first (default: all), then arguments of pytest that
+    replace ``TESTS``.
     """
     kinds = [argument for argument in arguments if argument in KINDS]
     pytest_arguments = [argument for argument in arguments if argument not in KINDS]
@@ -47,7 +46,7 @@ def run(session: nox.Session, arguments: list[str]) -> None:
 def _passes_without_reports(
     session: nox.Session, environment: Environment, name: str, pytest_arguments: list[str]
 ) -> bool:
-    """Build a core and run the tests on it; True if all passed and there is no report."""
+    """Build a core and run the tests on it. Return True if all passed without a report."""
     kind = KINDS[name]
     core = build_copy(environment, FOLDER / name, f"for {name}", HPU_REFERENCE_SANITIZE=name)
     reports = FOLDER / name / "reports"

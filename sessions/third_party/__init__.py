@@ -1,1 +1,1 @@
-"""Programs of others, unchanged, on the reference device: their tests, and a page of what happened."""
+"""Run third-party programs, unchanged, on the reference device, and write a page of their test results."""

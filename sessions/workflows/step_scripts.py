@@ -1,4 +1,4 @@
-"""The scripts of steps, one file each, for a checker of shell scripts."""
+"""Extract the scripts of workflow steps into files, for shellcheck."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ print(json.dumps(found))
 
 
 def extract(files: Sequence[str], folder: Path) -> list[Path]:
-    """Write each script of the steps in the files to a file of its own. ValueError if there is none."""
+    """Write each script of the steps in the files to its own file. Raise ValueError if there is none."""
     python = next((ROOT / ".nox").glob("workflow-linters-*/bin/python"))
     done = subprocess.run([str(python), "-c", _READ, *files], capture_output=True, text=True, check=True)
     folder.mkdir(parents=True)

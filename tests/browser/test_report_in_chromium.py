@@ -148,7 +148,7 @@ def test_it_looks_as_somebody_has_seen_it(
     screenshots.compare(page, f"report-{target}-{name}", tmp_path, dark=scheme == "dark")
 
 
-def test_a_page_that_looks_different_is_seen(
+def test_a_page_that_looks_different_is_detected(
     open_page: Open, reports: dict[str, str], tmp_path: Path
 ) -> None:
     page = open_page(f"{reports['early']}#view=overview")

@@ -101,7 +101,9 @@ def test_a_fault_on_one_rank(collectives_and_pool: tuple[CollectiveInjector, Ran
     assert second["sum"] == [3.0, 3.0, 3.0, 0.0]
 
 
-def test_learning_sees_what_the_ranks_met(collectives_and_pool: tuple[CollectiveInjector, RankPool]) -> None:
+def test_a_coverage_run_records_the_conditions_that_ranks_met(
+    collectives_and_pool: tuple[CollectiveInjector, RankPool],
+) -> None:
     injector, pool = collectives_and_pool
     injector.take_observed()
     injector.observe(True)

@@ -376,7 +376,7 @@ def inject(injector: interposer.Interposer) -> Iterator[Callable[..., tuple[Any,
 
 
 @pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.kind)
-def test_a_fault_wakes_on_its_condition(inject: Any, injected: InjectedFault) -> None:
+def test_a_mutant_acts_if_its_trigger_condition_is_met(inject: Any, injected: InjectedFault) -> None:
     result, calls, effects = inject(injected.fault, injected.wakes)
     assert calls and effects
     right = injected.wakes()
@@ -393,7 +393,7 @@ def test_a_fault_wakes_on_its_condition(inject: Any, injected: InjectedFault) ->
 
 
 @pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.kind)
-def test_a_fault_sleeps_otherwise(inject: Any, injected: InjectedFault) -> None:
+def test_a_mutant_has_no_effect_otherwise(inject: Any, injected: InjectedFault) -> None:
     result, _, effects = inject(injected.fault, injected.sleeps)
     assert effects == 0 or injected.fault.kind in ("aliasing-lost", "stale-result", "input-corrupted")
     if isinstance(result, torch.Tensor):
@@ -401,7 +401,9 @@ def test_a_fault_sleeps_otherwise(inject: Any, injected: InjectedFault) -> None:
 
 
 @pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.kind)
-def test_a_fault_that_is_confined_to_another_dtype_sleeps(inject: Any, injected: InjectedFault) -> None:
+def test_a_mutant_that_is_confined_to_another_dtype_has_no_effect(
+    inject: Any, injected: InjectedFault
+) -> None:
     confined = dataclasses.replace(injected.fault, dtype="complex128")
     _, calls, effects = inject(confined, injected.wakes)
     assert (calls, effects) == (0, 0)
@@ -505,7 +507,7 @@ def test_a_leak_keeps_memory_until_the_fault_ends(inject: Any) -> None:
     assert torch.equal(result, ramp(3)) and (calls, effects) == (1, 1)
 
 
-def test_every_kind_is_planted_here() -> None:
+def test_every_mutation_operator_is_injected_here() -> None:
     tested_elsewhere = {"error-missing", "error-type", "generator-frozen", "generator-overlap", "leak"}
     tested_elsewhere |= {"host-not-awaited"}  # needs a device with streams: test_guard_and_autocast.py
     assert {injected.fault.kind for injected in INJECTED_FAULTS} | tested_elsewhere == set(
@@ -513,7 +515,7 @@ def test_every_kind_is_planted_here() -> None:
     )
 
 
-def test_conditions_are_seen_without_a_fault(injector: interposer.Interposer) -> None:
+def test_trigger_conditions_are_recorded_without_a_mutant(injector: interposer.Interposer) -> None:
     faults = operators.mutants_of("aten::add.Tensor", points.schema_of("aten::add.Tensor"), random=False)
     injector.set_observed(
         PLACES.index("aten::add.Tensor"),

@@ -50,7 +50,7 @@ def test_the_example_is_green(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_of_the_operator_is_seen(tmp_path: Path, name: str) -> None:
+def test_a_fault_of_the_operator_is_detected(tmp_path: Path, name: str) -> None:
     (tmp_path / "broken_swish.py").write_text(
         "import torch, scaled_swish\n"
         'kernels = torch.library.Library("vendor", "IMPL")\n'

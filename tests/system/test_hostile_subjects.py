@@ -46,7 +46,7 @@ def test_every_planned_result_is_there_once(run: Run) -> None:
     assert leg["complete"] and run.code == 1
 
 
-def test_what_stands_beside_the_wild_ones_passes(run: Run) -> None:
+def test_neighbours_of_hostile_subjects_pass(run: Run) -> None:
     """A neighbour that breaks its process may cost a second attempt, and never a result."""
     neighbours = {
         key: row["verdict"] for key, row in run.rows.items() if key.startswith(("beside/", "acts/good"))

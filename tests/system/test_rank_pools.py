@@ -77,7 +77,7 @@ def test_ranks_answer_in_order_and_live_on(pool: RankPool, tmp_path: Path) -> No
     assert have_exited(ranks) and not list(tmp_path.iterdir())
 
 
-def test_an_error_on_one_rank_costs_the_world(pool: RankPool) -> None:
+def test_an_error_on_one_rank_ends_the_pool(pool: RankPool) -> None:
     before = pids(pool)
     first, second = pool.run(programs.raises, where=[1], grace=0.5)
     assert first.ending is Ending.LATE
@@ -100,7 +100,7 @@ def test_the_same_error_out_of_step_costs_the_world(pool: RankPool, monkeypatch:
     assert set(pids(pool)).isdisjoint(before)
 
 
-def test_a_dead_rank_is_told_with_its_last_words(pool: RankPool, tmp_path: Path) -> None:
+def test_a_dead_rank_is_reported_with_its_last_output(pool: RankPool, tmp_path: Path) -> None:
     before = pids(pool)
     first, second = pool.run(programs.dies, grace=0.5)
     assert first.ending is Ending.LATE and second.ending is Ending.GONE
@@ -202,7 +202,7 @@ def remaining_files(folder: Path) -> tuple[list[str], list[str], int]:
 
 
 @pytest.mark.parametrize("device", ["cpu", "hpu-reference"])
-def test_worlds_that_come_and_go_leave_nothing_behind(device: str, pool: RankPool, tmp_path: Path) -> None:
+def test_rank_pools_leave_nothing_behind(device: str, pool: RankPool, tmp_path: Path) -> None:
     """CONFORMANCE_CYCLES sets the number of repetitions. A few suffice to detect a leak."""
     if device != "cpu":
         pytest.importorskip("habana_frameworks.torch", reason="the reference device is not built")

@@ -198,8 +198,8 @@ def test_a_run_that_is_replaced_is_named(cli: Cli, tmp_path: Path) -> None:
         refused = cli("run", *options, sham="good,fail")
         assert (refused.code, refused.err) == (
             2,
-            f"conformance run: --output out contains an unrestricted run (bare, eager, level core, {started}), which "
-            f"a run with {description} would replace; use a different folder with -o\n",
+            f"conformance run: --output out contains an unrestricted run (bare, eager, level core, "
+            f"{started}), which a run with {description} would replace; use a different folder with -o\n",
         )
     assert first.results["legs"][0]["started"] == started
     second_run = cli("run", "-n", "1", "--level", "core", sham="good,fail")

@@ -45,7 +45,8 @@ def observe_suite() -> tuple[_Dtypes, dict[tuple[str, str], Property]]:
             dtypes_by_subject = by_property.setdefault((case.kind, case.property), {})
             if dtypes_by_subject.setdefault(case.subject, case.dtypes) != case.dtypes:
                 raise ValueError(
-                    f"{case.id} has different dtypes in mode {mode} than in other modes. Split it into two properties."
+                    f"{case.id} has different dtypes in mode {mode} than in other modes. Split it "
+                    "into two properties."
                 )
     entries = {(kind, entry.name): entry for kind in catalogue.kinds() for entry in properties(kind)}
     return by_property, entries
@@ -230,7 +231,8 @@ def main(arguments: list[str] | None = None) -> int:
     }
     counts_text = ", ".join(f"{count} in {mode}" for mode, count in counts.items())
     print(
-        f"{manifests.PATH.name}: torch {manifests.minor_text(minor)}, {counts_text}, {len(manifest.waivers)} waivers"
+        f"{manifests.PATH.name}: torch {manifests.minor_text(minor)}, {counts_text}, "
+        f"{len(manifest.waivers)} waivers"
     )
     return 0
 

@@ -73,7 +73,8 @@ def main() -> int:
     parser.add_argument(
         "--sample",
         action="store_true",
-        help=f"only the {regression_sample.COUNT} mutants of the committed sample, each on its killing result",
+        help=f"only the {regression_sample.COUNT} mutants of the committed sample, each on its "
+        "killing result",
     )
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the score as a documentation page")
     parser.add_argument(
@@ -140,9 +141,12 @@ def _run_campaign(options: argparse.Namespace) -> int:
                 raise UsageError(f"no mutant is possible at {' or '.join(options.place)}; check --place")
         calls = select_results(coverage_data, [], 0).calls
         mutants = [
-            draw.confine_to_dtype(mutant, calls) for mutant in draw.draw_mutants(names_of_mutants, options.count)
+            draw.confine_to_dtype(mutant, calls)
+            for mutant in draw.draw_mutants(names_of_mutants, options.count)
         ]
-        mutants = list(dict.fromkeys([*mutants, *reported_faults.mutants_of_reported_faults(names_of_mutants)]))
+        mutants = list(
+            dict.fromkeys([*mutants, *reported_faults.mutants_of_reported_faults(names_of_mutants)])
+        )
         names = "\n".join([coverage_data.digest, *map(str, mutants)])
         digest = hashlib.sha256(names.encode()).hexdigest()
         journal = campaign.Journal(folder / "outcomes.jsonl", digest)
@@ -181,7 +185,8 @@ def _run_campaign(options: argparse.Namespace) -> int:
     if options.page is not None:
         title = (
             f"Target {options.target} in mode {options.mode}, torch {torch.__version__}: {len(mutants)} "
-            f"mutants of {len(coverage_data.mutation_points())} points against {len(coverage_data.coverages)} results"
+            f"mutants of {len(coverage_data.mutation_points())} points against "
+            f"{len(coverage_data.coverages)} results"
         )
         checked_overloads = score.count_at_points(
             outcomes, coverage_data, calls, coverage_data.points_of_checked_overloads("core")

@@ -47,7 +47,7 @@ class CoverageData:
     """The possible mutants, the results of each level, and the coverage of the results."""
 
     digest: str
-    faults: list[str]
+    mutants: list[str]
     levels: dict[str, list[str]]
     coverages: list[ResultCoverage]
 

@@ -136,7 +136,10 @@ def equivalence_reason(mutant: Mutant, fate: str, calls: Mapping[tuple[str, str]
     if mutant.operator == "signed-zero-lost" and not moves_values:
         return "no document specifies the sign of a computed zero"
     if mutant.operator == "subnormal-flushed" and not values.keeps_small_numbers(mutant.point):
-        return "no document specifies subnormal results of functions other than arithmetic, exp, moves and choices"
+        return (
+            "no document specifies subnormal results of functions other than arithmetic, exp, "
+            "moves and choices"
+        )
     if mutant.operator == "stale-result" and _takes_sizes_only(mutant.point):
         return "all results of one size are equal"
     symmetric = _SYMMETRIC if mutant.position == 0 else _SYMMETRIC_AFTER_FIRST
@@ -178,7 +181,10 @@ def equivalence_reason(mutant: Mutant, fate: str, calls: Mapping[tuple[str, str]
         and mutant.operator == "empty-input"
         and _is_unwritten_for_empty_input(mutant, subject)
     ):
-        return "torch's own kernel leaves the result for empty input unwritten in every call that the suite can make"
+        return (
+            "torch's own kernel leaves the result for empty input unwritten in every call "
+            "that the suite can make"
+        )
     if subject is not None and mutant.dtype is not None and _is_dtype_of_no_caller(subject, mutant.dtype):
         return "torch's database lists that dtype for no operator that calls the place"
     if fate != Fate.ASLEEP.value:
@@ -235,7 +241,10 @@ def equivalence_reason(mutant: Mutant, fate: str, calls: Mapping[tuple[str, str]
     if mutant.operator == "swapped-arguments" and not _any_reference(
         subject, mutant.dtype, functools.partial(_can_swap_arguments, mutant)
     ):
-        return "the CPU refuses the two tensors exchanged, or gives the same result, in every call that the suite can make"
+        return (
+            "the CPU refuses the two tensors exchanged, or gives the same result, in every "
+            "call that the suite can make"
+        )
     if mutant.operator == "low-precision" and not any(
         map(_needs_precision, _mutated_results(mutant, subject))
     ):

@@ -107,7 +107,8 @@ def page_lines(necessities: Iterable[Necessity]) -> Iterator[str]:
     yield ", ".join(f"`{row.name}` ({row.tried} of {row.kills})" for row in shared) or "none"
     yield ""
     yield (
-        f"The removal of these {len(idle)} would change no figure: they are redundant, or a mutation operator "
+        f"The removal of these {len(idle)} would change no figure: they are redundant, or a "
+        "mutation operator "
         "that only they would kill is missing. Most check layers above kernels: modules, transforms, "
         "files and other modes."
     )

@@ -111,6 +111,7 @@ def score_table(tallies: Mapping[str, Tally]) -> str:
         ]
         numbers = (tally.survived, tally.asleep, tally.excused)
         lines.append(
-            f"{operator:32} {tally.counted:6} {' '.join(part)} {' '.join(f'{number:6}' for number in numbers)}"
+            f"{operator:32} {tally.counted:6} {' '.join(part)} "
+            f"{' '.join(f'{number:6}' for number in numbers)}"
         )
     return "\n".join(lines)

@@ -28,14 +28,15 @@ def markdown(
     """Return the page as Markdown.
 
     ``calls`` is the coverage of each point. ``core`` counts the mutants at points that level core calls, and
-    ``checked_overloads`` those of the overloads that level core checks. ``point_names`` holds tallies by family. ``necessities``
-    holds the necessity of properties, if the run determined it.
+    ``checked_overloads`` those of the overloads that level core checks. ``point_names`` holds tallies by
+    family. ``necessities`` holds the necessity of properties, if the run determined it.
     """
     everything = tallies["all"]
     lines = [
         "# Mutation score",
         "",
-        f"{title}. The terms are those of [mutation testing](mutation-testing.md); `python -m tools.mutation --page "
+        f"{title}. The terms are those of [mutation testing](mutation-testing.md); `python -m "
+        "tools.mutation --page "
         "FILE` writes this page.",
         "",
         "| | mutants | share |",

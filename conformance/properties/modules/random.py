@@ -59,15 +59,18 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         drawn_values = []
         for seed in (recorder.seed, recorder.seed, recorder.seed + 1):
             outcome = common.on_target(
-                target, lambda seed=seed, sample=sample: _draw_once(target, sample, seed)
-            )  # type: ignore[misc]
+                target,
+                lambda seed=seed, sample=sample: _draw_once(target, sample, seed),  # type: ignore[misc]
+            )
             if not common.succeeded(target, recorder, outcome, sample.describe(), sample.index):
                 break
             drawn_values.append(outcome.value)
         if len(drawn_values) < 3:
             continue
         description = f"{sample.describe()} with the same seed"
-        compare_exact(recorder, drawn_values[1][0], drawn_values[0][0], label=description, sample=sample.index)
+        compare_exact(
+            recorder, drawn_values[1][0], drawn_values[0][0], label=description, sample=sample.index
+        )
         repeated = torch.equal(on_host(drawn_values[2][0]), on_host(drawn_values[0][0]))
         text = f"{sample.describe()} gives the same values with a different seed."
         fact(recorder, not repeated, Kind.VALUE, text, sample=sample.index)

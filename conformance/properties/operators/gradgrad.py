@@ -115,7 +115,7 @@ def _check_second_derivatives(
             return value
 
         sensitivities = _gradient_sensitivity.gradient_sensitivities(expected, moved, step)
-        compare(recorder, spreads=_gradient_sensitivity.without_jumps(sensitivities, expected))
+        compare(recorder, sensitivities=_gradient_sensitivity.without_jumps(sensitivities, expected))
 
 
 def _is_missing(outcome: CallOutcome) -> bool:

@@ -14,7 +14,7 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind, Placement
-from conformance.properties.operators import _kernel_origin
+from conformance.properties.shared import kernel_origin
 from conformance.properties.shared.dtypes import first_dtypes
 from conformance.properties.shared.execution import (
     copy_in,
@@ -48,7 +48,7 @@ class DispatchedCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name + (f".{func._overloadname}" if func._overloadname != "default" else "")
-        composite = _kernel_origin.composite_key(name, self.key)
+        composite = kernel_origin.composite_key(name, self.key)
         arguments, keywords = _tensors_for(func, args), kwargs or {}
         if composite is None:
             result = func(*arguments, **keywords)
@@ -151,7 +151,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _placement_of(target: Target, calls: DispatchedCalls, counted: int, countable: bool) -> Placement:
     if counted > 0:
         return Placement.FALLBACK
-    placements = {_kernel_origin.placement_by_dispatch_table(name, calls.key) for name in calls.names}
+    placements = {kernel_origin.placement_by_dispatch_table(name, calls.key) for name in calls.names}
     if countable:
         # The target counts its fallbacks. A call without an entry that was not counted ran in a catch-all
         # kernel.

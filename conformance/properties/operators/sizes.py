@@ -133,7 +133,7 @@ class GrowingSample:
         The result is None if there is none.
         """
         for enlargement in self._enlargements():
-            sample = enlargement.at(size)
+            sample = enlargement.enlarged_to(size)
             if sample is None:
                 continue
             reference = reference_for(self._subject, self._dtype, sample)

@@ -266,6 +266,14 @@ def check_missing(target: Target, subject: Subject, recorder: Recorder) -> None:
                 f"{description}: zero_grad(set_to_none=False) removes the gradient.",
             ):
                 compare_values(
-                    recorder, zeros, torch.zeros_like(sample.parameters[0]), label=f"zero_grad of {description}"
+                    recorder,
+                    zeros,
+                    torch.zeros_like(sample.parameters[0]),
+                    label=f"zero_grad of {description}",
                 )
-            fact(recorder, cleared is None, Kind.STATE, f"{description}: zero_grad() does not remove the gradient.")
+            fact(
+                recorder,
+                cleared is None,
+                Kind.STATE,
+                f"{description}: zero_grad() does not remove the gradient.",
+            )

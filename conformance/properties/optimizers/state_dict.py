@@ -78,7 +78,9 @@ def _run_with_interruption(
     loading_device: torch.device,
     end: torch.device,
 ) -> tuple[Observation, tuple[Any, Any]]:
-    """Take two steps on ``start``, save and load to ``loading_device``, and take the remaining steps on ``end``."""
+    """Take two steps on ``start``, save and load to ``loading_device``, and take the remaining steps on
+    ``end``.
+    """
     problem = sample.problem(start)
     optimizer = sample.build(problem.parameters, **options)
     for step in range(_SAVED_AFTER):

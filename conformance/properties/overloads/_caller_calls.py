@@ -71,7 +71,7 @@ def _generate_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
             yield from (call for call in calls_of_sample if any(t.numel() == 0 for t in call.tensors()))
         enlargement = next(enlargements(operator, sample), None) if not has_larger_call else None
         for size in _SIZES[: 1 if subject.name in SLOW else None]:
-            larger = None if enlargement is None else enlargement.at(size)
+            larger = None if enlargement is None else enlargement.enlarged_to(size)
             if larger is None:
                 break
             started = time.thread_time()

@@ -116,7 +116,7 @@ def _drawing_calls(target: Target, subject: Subject, recorder: Recorder) -> Iter
         yield reference
         if larger is None:
             larger_samples = (
-                enlargement.at(_ENLARGED_SIZE)
+                enlargement.enlarged_to(_ENLARGED_SIZE)
                 for enlargement in enlargements(subject, reference.sample)
                 if enlargement.grows
             )

@@ -280,11 +280,11 @@ def _enlarged_sample(
 ) -> Sample | None:
     """Return the sample in a size by the first enlargement that can; None if none can."""
     for enlargement in enlargements:
-        sample = enlargement.at(size)
+        sample = enlargement.enlarged_to(size)
         if sample is not None:
             return sample
     for enlargement in untried:
-        sample = enlargement.at(size)
+        sample = enlargement.enlarged_to(size)
         if sample is not None:
             enlargements.append(enlargement)
             return sample

@@ -6,7 +6,7 @@ The CPU has its own kernels for these operators, so its results do not show the 
 from __future__ import annotations
 
 from conformance import torch_testing_internals
-from conformance.properties.operators._kernel_origin import composite_key
+from conformance.properties.shared.kernel_origin import composite_key
 from conformance.target.target import Target
 
 #: By operator: the overload whose composite kernel fails, a part of its message, and the page about it.

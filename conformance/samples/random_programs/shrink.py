@@ -64,8 +64,8 @@ def _candidates(program: Program) -> Iterator[Program | None]:
 
 
 def _without_step(program: Program, removed: int, replacement: int | None = None) -> Program | None:
-    """Return the program without a step: ``replacement`` replaces its result, or all steps that depend on it are
-    removed too.
+    """Return the program without a step: ``replacement`` replaces its result, or all steps that depend on it
+    are removed too.
     """
     numbers: dict[int, int] = {}
     steps: list[Step] = []

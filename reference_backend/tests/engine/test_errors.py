@@ -66,7 +66,7 @@ def test_surfaces_once(source, gate, stream, surface, settled):
     assert tensor.index_select(0, valid_index).tolist() == [0.0, 3.0]
 
 
-def test_the_first_of_several_is_told(source, gate, stream):
+def test_the_first_of_several_errors_is_reported(source, gate, stream):
     tensor, _, bad = source
     closed_gate = gate()
     tensor.index_select(0, bad)

@@ -52,7 +52,7 @@ WAITS = {
 
 
 @pytest.mark.parametrize("wait", WAITS)
-def test_a_wait_is_seen(reported, wait):
+def test_a_wait_is_detected(reported, wait):
     assert reported(PRODUCE + WAITS[wait] + "\n" + CONSUME) == []
 
 

@@ -80,7 +80,7 @@ def _steps(*kinds: str) -> Program:
     return Program(5, (tuple(Step(kind, (3, 1, 4, 1)) for kind in kinds),))
 
 
-def test_a_wrong_value_is_seen_and_made_short(broken):
+def test_a_wrong_value_is_detected_and_shrunk(broken):
     long = _steps("new", "binary", "view", "look", "unary", "stream")
     with Runner("eager") as runner:
         assert "off by 1" in runner.failure(long)

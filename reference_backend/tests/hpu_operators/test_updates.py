@@ -213,9 +213,8 @@ def test_steps_of_rows(kind: str, count: int) -> None:
         else:
             m[row_index] = 0.9 * m[row_index] + d
             w[row_index] -= 0.1 * (d + 0.9 * m[row_index] if kind == "nesterov" else m[row_index])
-    arguments = [
-        rows, weights, moments, torch.tensor(row_indices, device="hpu"), number(0.1), number(count, torch.int32)
-    ]  # fmt: skip
+    indices = torch.tensor(row_indices, device="hpu")
+    arguments = [rows, weights, moments, indices, number(0.1), number(count, torch.int32)]
     if kind == "adagrad":
         updated = hpu.habanaOptimizerSparseAdagrad(*arguments)
     else:

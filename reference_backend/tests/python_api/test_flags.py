@@ -37,7 +37,7 @@ def test_parsing(kind, text, value):
     [("bool", "on"), ("bool", "2"), ("u32", "-1"), ("u32", str(2**32)), ("u32", "1.5"), ("i64", "0xG")],
 )
 def test_bad_text_names_variable_value_and_way_out(kind, text):
-    with pytest.raises(ValueError, match=rf"^NAME='{text}' is .*: use "):
+    with pytest.raises(ValueError, match=rf"^NAME='{text}' is .*\. Use "):
         environment.parse_value("NAME", kind, text)
 
 

@@ -26,7 +26,7 @@ def test_stats_have_the_ten_figures():
     assert hpu.hpu.memory_stats(0).keys() == hpu.memory.memory_stats("hpu").keys()
 
 
-def test_an_allocation_is_seen_and_its_end_too():
+def test_an_allocation_and_its_end_are_detected():
     before = hpu.memory_stats()
     hpu.reset_peak_memory_stats()
     block = torch.empty(3 * MIB, dtype=torch.uint8, device="hpu")

@@ -37,7 +37,7 @@ GREEN = sorted({*NAMES} - {*TRACED} | {*every_nth(3, TRACED)}, key=NAMES.index)
 
 
 @pytest.mark.parametrize("name", GREEN)
-def test_green_without(name: str) -> None:
+def test_passes_without_the_fault(name: str) -> None:
     result = checked(name)
     assert result.verdict is Verdict.PASS, result.failures
 
@@ -55,7 +55,7 @@ def kinds(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in NAMES for kind in kinds(name)])
-def test_red_with(name: str, kind: str) -> None:
+def test_fails_with_the_fault(name: str, kind: str) -> None:
     with planted(kind):
         result = checked(name)
     assert result.verdict is Verdict.FAIL, f"{name} does not detect a device whose {kind} is wrong"
@@ -115,7 +115,7 @@ ROUNDED = [name for name in NAMES if behaviour.BEHAVIOURS[name].area not in LEFT
 
 
 @pytest.mark.parametrize("name", every_nth(12, ROUNDED))
-def test_another_rounding_is_no_failure(name: str) -> None:
+def test_a_different_rounding_is_not_a_failure(name: str) -> None:
     """A device that rounds differently is correct. It is tested in one dtype, and in the nightly run in each
     dtype.
     """

@@ -36,7 +36,7 @@ def test_sums_that_are_not_reset_are_seen() -> None:
     assert behaviours._resets_sums(_module(reset_accumulated_memory_stats=reset), counts)
 
 
-def test_free_memory_of_an_earlier_call_is_seen() -> None:
+def test_freed_memory_of_an_earlier_call_is_detected() -> None:
     counts = _Counts()
     assert not behaviours._agrees_about_free_memory(_module(mem_get_info=lambda: (150, 200)), counts)
     assert behaviours._agrees_about_free_memory(_module(mem_get_info=counts.get_memory_info), counts)

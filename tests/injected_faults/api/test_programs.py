@@ -74,7 +74,7 @@ def checked(
     FAULTS,
     ids=[f"{row[0]}-{row[1]}-{getattr(row[2], '__name__', row[2])}" for row in FAULTS],
 )
-def test_red_with_the_fault(
+def test_fails_with_the_fault(
     monkeypatch: pytest.MonkeyPatch, name: str, mode: str, fault: Any, dtype: str
 ) -> None:
     result = checked(monkeypatch, name, mode, fault, dtype)
@@ -87,7 +87,7 @@ def test_red_with_the_fault(
 
 
 @pytest.mark.parametrize(("name", "mode"), sorted({row[:2] for row in FAULTS}))
-def test_green_without(monkeypatch: pytest.MonkeyPatch, name: str, mode: str) -> None:
+def test_passes_without_the_fault(monkeypatch: pytest.MonkeyPatch, name: str, mode: str) -> None:
     result = checked(monkeypatch, name, mode, SOUND.get(mode, Sound))
     assert result.verdict is Verdict.PASS, result.failures
     refused = [note for note in result.notes if "is not captured on the CPU" in note]

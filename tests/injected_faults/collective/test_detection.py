@@ -46,5 +46,5 @@ FAULTS: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_seen(name: str, faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
+def test_a_fault_is_detected(name: str, faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
     assert_fault_is_detected(name, FAULTS[name], *faulty)

@@ -44,7 +44,7 @@ def checked(
     return recorder.result()
 
 
-def test_green_without_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_without_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     result = checked(monkeypatch)
     assert (result.verdict, result.comparisons) == (Verdict.PASS, 16), result.failures
 

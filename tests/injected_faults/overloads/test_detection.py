@@ -54,7 +54,7 @@ def test_passes_without_the_fault(place: tuple[str, str, str]) -> None:
     assert result.verdict is Verdict.PASS, result.failures
 
 
-def test_a_kernel_that_inference_mode_alone_calls_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_only_inference_mode_calls_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = torch_databases.find("overload", "group_norm")
 
     def op(*args: Any, **kwargs: Any) -> Any:
@@ -70,7 +70,7 @@ def test_a_kernel_that_inference_mode_alone_calls_is_seen(monkeypatch: pytest.Mo
     assert checked("overload-repeats", whole, "float32").verdict is Verdict.PASS
 
 
-def test_an_error_that_is_missing_in_inference_mode_alone_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_is_missing_only_in_inference_mode_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = torch_databases.find("overload", "group_norm")
 
     def op(x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -104,7 +104,7 @@ def test_every_property_has_a_fault() -> None:
     assert {entry.name for entry in properties("overload")} == faulted_properties
 
 
-def test_neutral_calls_return_the_values_of_an_argument() -> None:
+def test_identity_calls_return_the_values_of_an_argument() -> None:
     for name in IDENTITY_CALLS:
         subject = torch_databases.find("overload", name)
         for sample in calls.handmade_samples(name, "float32", IDENTITY_CALLS):
@@ -116,7 +116,7 @@ def test_neutral_calls_return_the_values_of_an_argument() -> None:
 
 
 @pytest.mark.parametrize("name", DISCRIMINATING_CALLS)
-def test_telling_calls_are_taken_and_come_first(name: str) -> None:
+def test_discriminating_calls_are_accepted_and_come_first(name: str) -> None:
     subject = torch_databases.find("overload", name)
     dtype = next(item for item in ("float32", *subject.info.dtypes) if item in subject.info.dtypes)
     discriminating = calls.handmade_samples(name, dtype, DISCRIMINATING_CALLS)
@@ -131,7 +131,7 @@ def test_telling_calls_are_taken_and_come_first(name: str) -> None:
 
 @pytest.mark.parametrize("dimensions", [2, 3])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
-def test_the_input_of_a_telling_pooling_has_no_equal_values(dimensions: int, dtype: str) -> None:
+def test_the_input_of_a_discriminating_pooling_has_no_equal_values(dimensions: int, dtype: str) -> None:
     (discriminating,) = calls.handmade_samples(
         f"fractional_max_pool{dimensions}d", dtype, DISCRIMINATING_CALLS
     )
@@ -155,7 +155,7 @@ def test_large_calls_are_taken_in_some_dtype() -> None:
         assert max(sizes, default=0) > 16, name
 
 
-def test_memory_that_calls_keep_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_calls_retain_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     retained: list[torch.Tensor] = []
     monkeypatch.setattr(
         memory, "allocated_bytes_counter", lambda target: lambda: sum(t.nbytes for t in retained)
@@ -179,7 +179,7 @@ def test_nothing_is_held_that_the_cpu_does_not_keep_to() -> None:
     assert any("the CPU fails the same check" in note for note in result.notes)
 
 
-def test_an_answer_that_depends_on_old_memory_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_depends_on_old_memory_is_not_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = torch_databases.find("overload", "relu")
     target = target_file.load("cpu").target("eager")
     sample = next(iter(_references.references(target, subject, _recorder(), 1))).sample
@@ -209,13 +209,15 @@ def _answer_of_memory(
 
 
 @pytest.mark.skipif(not _memory._glibc_fills(), reason="the allocator of the host fills no memory")
-def test_an_answer_that_depends_on_a_kernel_s_own_memory_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_depends_on_a_kernel_s_own_memory_is_not_a_reference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     reference = _answer_of_memory(monkeypatch, lambda: torch.empty(1, dtype=torch.uint8)[0])
     assert not _references.is_reproducible_on_cpu(reference)
 
 
 @pytest.mark.skipif(not _memory._glibc_fills(), reason="the allocator of the host hands out other memory")
-def test_an_answer_that_depends_on_nan_in_a_kernel_s_own_memory_is_none(
+def test_a_result_that_depends_on_nan_in_a_kernel_s_own_memory_is_not_a_reference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reference = _answer_of_memory(monkeypatch, lambda: (torch.empty(1024) * 0).isnan().sum())
@@ -238,7 +240,7 @@ def test_other_allocators_are_left_blocks_of_the_sizes_that_kernels_use(
     assert not _references.is_reproducible_on_cpu(reference)
 
 
-def test_an_answer_of_unwritten_memory_is_none() -> None:
+def test_a_result_of_unwritten_memory_is_not_a_reference() -> None:
     # torch's own kernel leaves the loss of an empty batch unwritten.
     subject = torch_databases.find("overload", "multi_margin_loss")
     batch = torch.empty(0, 3, dtype=torch.float64), torch.empty(0, dtype=torch.int64)

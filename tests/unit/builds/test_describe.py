@@ -90,7 +90,7 @@ def test_nothing_is_imported(site, capsys):
         ({"abi": 0}, "its C++ ABI was 1 and is 0"),
     ],
 )
-def test_a_swapped_torch_is_seen(site, tmp_path, after, message):
+def test_a_replaced_torch_is_detected(site, tmp_path, after, message):
     file = tmp_path / "before.json"
     torch_guard.write_record(describe.describe_folder(site("2.13.0a0+gitcf30153")), file)
     assert torch_guard.torch_problem(torch_guard.read_record(file), site("2.13.0a0+gitcf30153")) is None
@@ -101,7 +101,7 @@ def test_a_swapped_torch_is_seen(site, tmp_path, after, message):
     assert sentence.startswith("torch was swapped: ") and "--constraint c.txt" in sentence
 
 
-def test_changed_files_are_seen(site, tmp_path):
+def test_changed_files_are_detected(site, tmp_path):
     folder = site()
     before = describe.describe_folder(folder)
     with (folder / "torch" / "lib" / "libc10.so").open("ab") as file:

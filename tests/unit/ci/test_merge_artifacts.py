@@ -146,7 +146,7 @@ def test_what_a_leg_should_not_hold_stays_behind(artifacts, tmp_path, outputs, m
     assert "was omitted" in (tmp_path / "out" / "matrix.md").read_text()
 
 
-def test_a_declared_refusal_is_told(artifacts, tmp_path, outputs):
+def test_a_declared_refusal_is_reported(artifacts, tmp_path, outputs):
     artifacts("eager", 1, leg("bringup", "eager"))
     refused_leg = leg("bringup", "compile")
     refused_leg.update(exit=2, complete=False, problems=["it needs a fork"], results=[], planned=0)

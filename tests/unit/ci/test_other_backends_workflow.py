@@ -24,7 +24,7 @@ def test_every_row_has_a_backend_and_a_target_that_fits() -> None:
         assert backends[backend].stand_in == (backend not in ("cpu", "torch-openreg")), backend
 
 
-def test_the_stand_ins_have_rows() -> None:
+def test_the_conforming_variants_have_rows() -> None:
     """Each conforming variant has a row, except one; so have the profiles and the tiny device."""
     text = (ROOT / ".github" / "workflows" / "other-backends.yml").read_text()
     different = {path.name for path in (ROOT / "tests" / "different").glob("*.toml")}

@@ -164,7 +164,7 @@ def test_the_template_pins_what_this_repository_pins():
         ["torch", "record", "{folder}"],
     ],
 )
-def test_a_place_that_cannot_be_written_is_one_sentence(words, tmp_path, capsys):
+def test_a_path_that_cannot_be_written_is_one_sentence(words, tmp_path, capsys):
     file = tmp_path / "file"
     file.touch()
     assert cli.main([argument.format(folder=tmp_path, file=file) for argument in words]) == 2

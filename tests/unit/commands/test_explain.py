@@ -77,7 +77,7 @@ def test_issues_of_a_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
     assert "cause 2 does not exist" in output_of(capsys, "issue", str(tmp_path), "2", code=2)
 
 
-def test_a_green_run_has_nothing_to_report(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_passing_run_has_nothing_to_report(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text(json.dumps(document.results_document([leg("eager", "pass")])))
     assert output_of(capsys, "issue", str(tmp_path)).startswith("nothing to report")
     assert "contains no results" in output_of(capsys, "issue", str(tmp_path / "nothing"), code=2)

@@ -41,7 +41,7 @@ def test_a_capability_blocks_the_results_that_need_it() -> None:
     assert text.endswith("openreg: csrc/runtime/OpenRegStream.cpp")
 
 
-def test_what_is_there_has_no_stakes() -> None:
+def test_a_present_feature_has_no_impact() -> None:
     assert impact.with_impact(Fact("streams", True, ""), TARGET, "core").impact == ""
     assert impact.with_impact(Fact("streams", False, ""), TARGET, "core").impact
     assert impact.impact_of(Fact("dispatch keys", False, ""), TARGET, "core") == ""

@@ -40,7 +40,7 @@ def test_a_recorder_keeps_each_new_message_and_all_failed_samples() -> None:
     assert result.failed_samples == list(range(3 * MAX_FAILURES_KEPT))
 
 
-def test_a_trial_counts_only_if_it_is_absorbed() -> None:
+def test_scratch_observations_count_only_if_they_are_merged() -> None:
     recorder = Recorder(ResultId.parse("value/add@float32"), seed=0)
     recorder.compared(1)
     trial = recorder.scratch()
@@ -57,7 +57,7 @@ def test_a_trial_counts_only_if_it_is_absorbed() -> None:
     assert result.notes == ["seen"]
 
 
-def test_a_trial_lacks_what_its_result_lacks() -> None:
+def test_a_scratch_recorder_omits_what_its_result_omits() -> None:
     recorder = Recorder(ResultId.parse("value/add@float32"), seed=0)
     recorder.lacking = ("views",)
     trial = recorder.scratch()
@@ -67,7 +67,7 @@ def test_a_trial_lacks_what_its_result_lacks() -> None:
     assert recorder.result().verdict is Verdict.UNSUPPORTED
 
 
-def test_an_idle_result_passes_with_a_note_and_only_if_nothing_was_compared() -> None:
+def test_a_result_with_nothing_to_check_passes_with_a_note() -> None:
     result_id = ResultId.parse("overload-options/sin@float32")
     idle = Recorder(result_id, seed=0)
     idle.allow_nothing_compared("the calls have no options")

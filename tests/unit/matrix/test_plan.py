@@ -51,7 +51,7 @@ def test_other_builds_are_refused(text):
         plan.RequestedBuild.parse(text)
 
 
-def test_a_kind_that_is_none_is_told_as_such():
+def test_an_invalid_kind_is_reported():
     with pytest.raises(UsageError, match=r"no valid kind after the colon; .* public, fork-like"):
         plan.RequestedBuild.parse("2.6.0:forklike")
 

@@ -110,7 +110,7 @@ def test_a_mistake_in_a_level_is_named(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_reference_device_has_every_result_that_the_neutral_target_has(mode: str) -> None:
+def test_the_reference_device_has_every_result_of_the_unrestricted_target(mode: str) -> None:
     target = target_file.load("hpu-reference").target(mode)
     built = [
         set(plan.build_plan(each_target, "full").result_ids())

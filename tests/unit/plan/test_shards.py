@@ -67,7 +67,7 @@ def test_the_assignment_depends_on_names_and_seconds_alone() -> None:
     assert shards.balanced_assignment(dict(shuffled), 5) == shards.balanced_assignment(seconds, 5)
 
 
-def test_properties_of_a_split_area_are_dealt_out_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_properties_of_a_split_area_are_assigned_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = {"api/long/p": 9.0, "api/long/q": 8.0, "api/short": 7.0, "operator/op": 1.0}
     monkeypatch.setattr(
         shards, "shard_assignment", lambda mode, count: shards.balanced_assignment(entries, count)

@@ -19,7 +19,7 @@ def _unfrozen() -> Iterator[None]:
     gc.unfreeze()
 
 
-def test_what_outlived_a_collection_is_set_aside() -> None:
+def test_objects_that_outlive_a_collection_are_frozen() -> None:
     settling = Settling()
     settling.settle()
     gc.unfreeze()
@@ -35,7 +35,7 @@ class Node:
         self.itself = self
 
 
-def test_garbage_is_not_set_aside() -> None:
+def test_garbage_is_not_frozen() -> None:
     settling = Settling()
     gc.collect()
     gc.disable()

@@ -26,7 +26,7 @@ def references_of(subject: Subject, dtype: str) -> list[OverloadReference]:
     return list(references(TARGET, subject, recorder, 8))
 
 
-def test_an_answer_is_computed_once() -> None:
+def test_a_reference_is_computed_once() -> None:
     subject = find("overload", "mul.Tensor")
     assert all(
         left is right
@@ -34,14 +34,14 @@ def test_an_answer_is_computed_once() -> None:
     )
 
 
-def test_another_subject_of_the_same_name_has_answers_of_its_own() -> None:
+def test_another_subject_of_the_same_name_has_its_own_references() -> None:
     subject = find("overload", "mul.Tensor")
     same_name = Subject(subject.kind, subject.name, dataclasses.replace(subject.info))
     assert references_of(subject, "int32")[0].subject is subject
     assert references_of(same_name, "int32")[0].subject is same_name
 
 
-def test_other_calls_of_a_subject_have_answers_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_calls_of_a_subject_have_their_own_references(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = find("overload", "mul.Tensor")
     assert references_of(subject, "int32")
     none = SampleSet(subject.name, [])
@@ -76,7 +76,7 @@ def test_a_converted_call_has_the_tolerance_of_its_own_operator() -> None:
             assert rule_of_overload(name, info, dtype_of(dtype), Sample(0, None)).name == own
 
 
-def test_ways_to_grow_are_looked_for_once() -> None:
+def test_ways_to_enlarge_a_sample_are_computed_once() -> None:
     reference = references_of(find("overload", "mul.Tensor"), "float32")[0]
     first = next(iter(reference.enlargements))
     assert next(iter(reference.enlargements)) is first

@@ -9,11 +9,12 @@ import torch
 
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Placement, ResultId
-from conformance.properties.operators import _kernel_origin, placement
+from conformance.properties.operators import placement
+from conformance.properties.shared import kernel_origin
 from conformance.subjects.torch_databases import find
 from conformance.target.file import load
 
-_TABLE = _kernel_origin._has
+_TABLE = kernel_origin._has
 
 
 @pytest.fixture
@@ -21,13 +22,13 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Return a function that hides kernels of the CPU dispatch table from the placement check."""
 
     def forget() -> None:
-        _kernel_origin.composite_key.cache_clear()
-        _kernel_origin.placement_by_dispatch_table.cache_clear()
+        kernel_origin.composite_key.cache_clear()
+        kernel_origin.placement_by_dispatch_table.cache_clear()
 
     def hide(*names: str) -> None:
         hidden = {f"aten::{name}" for name in names}
         monkeypatch.setattr(
-            _kernel_origin,
+            kernel_origin,
             "_has",
             lambda name, key: not (key == "CPU" and (not names or name in hidden)) and _TABLE(name, key),
         )

@@ -31,7 +31,7 @@ def recorded(counts: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> Recor
 def test_memory_that_every_round_keeps_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = recorded([0, 100, 180, 300], monkeypatch)
     assert recorder.kinds == {Kind.STATE}
-    assert "25 calls have kept 80 bytes" in recorder.first_failure
+    assert "25 calls leave at least 80 bytes" in recorder.first_failure
 
 
 @pytest.mark.parametrize("counts", [[0, 100, 100, 200], [50, 50, 50, 50], [100, 0, 100, 0]])

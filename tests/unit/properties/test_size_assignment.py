@@ -41,7 +41,7 @@ def test_over_all_overloads_each_size_meets_each_dtype_layout_and_form():
     assert {(size, form) for size, _, _, form in combinations} == set(itertools.product(SIZES, range(3)))
 
 
-def test_the_deal_is_the_same_every_time():
+def test_the_assignment_is_reproducible():
     assert assignments_for("mul.Tensor", _DTYPES, "int64") == assignments_for("mul.Tensor", _DTYPES, "int64")
 
 

@@ -46,7 +46,7 @@ def test_a_run_that_passed():
     assert workflow["check_run_id"] == "1-1"
 
 
-def test_of_a_run_of_its_own_the_hud_learns_the_duration():
+def test_a_scheduled_run_reports_its_duration():
     """For a dispatched run the relay computes the duration from the two callbacks."""
     workflow = callback_body(relay_leg(), relay_leg(mode="lazy", started="2026-01-08T23:00:00+02:00"))[
         "workflow"

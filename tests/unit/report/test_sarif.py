@@ -87,7 +87,7 @@ def test_the_command_writes_it(root: Path, capsys: pytest.CaptureFixture[str]) -
     assert sarif["version"] == "2.1.0" and len(sarif["runs"][0]["results"]) == 1
 
 
-def test_a_green_run_has_no_alert(root: Path) -> None:
+def test_a_passing_run_has_no_alert(root: Path) -> None:
     assert (
         sarif.sarif_log(document.results_document([leg("eager", "pass")]), root)["runs"][0]["results"] == []
     )

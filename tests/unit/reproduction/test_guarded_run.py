@@ -67,7 +67,7 @@ DIE = "os.kill(os.getpid(), signal.SIGSEGV)"
         ),
     ],
 )
-def test_the_end_of_the_guarded_process_is_told(code: str, words: list[str]) -> None:
+def test_the_end_of_the_guarded_process_is_reported(code: str, words: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CODE, code],
         env={**os.environ, "PYTHONPATH": python_path()},

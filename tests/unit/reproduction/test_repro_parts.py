@@ -23,7 +23,7 @@ from conformance.reproduction.inline_source import Collector, text_of
 from conformance.reproduction.literals import Writer
 from conformance.reproduction.module_ast import Place, Unwritable, bindings
 from conformance.reproduction.rerun import Trial, failure_signature
-from conformance.reproduction.snippet_data import PROMISES, SnippetData
+from conformance.reproduction.snippet_data import RELATIONS, SnippetData
 from conformance.samples import operators as samples
 from conformance.samples.operators import Sample
 from conformance.subjects import torch_databases
@@ -161,7 +161,7 @@ def test_a_spelled_wrapper_does_what_the_operator_does() -> None:
     assert compared >= 5
 
 
-def test_what_has_no_text_is_said_so() -> None:
+def test_a_value_without_source_text_is_reported() -> None:
     with pytest.raises(Unwritable, match="no literal"):
         Writer(Collector()).write(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
 
@@ -269,7 +269,7 @@ def test_names_of_inner_scopes_hide_those_of_the_module(
     assert space["made"] == ([2, 1], 7, 2, {"7": 7}, 1)
 
 
-def test_what_nothing_needs_is_left_out() -> None:
+def test_unused_definitions_are_omitted() -> None:
     text = """
         class _q1q_A:
             def used(self):
@@ -304,7 +304,7 @@ def test_what_nothing_needs_is_left_out() -> None:
 def places() -> set[Place]:
     """Return every (module, name) pair that the package writes as strings."""
     data = SnippetData(trial_of("add", "float32", None), None, rules=False)
-    named: set[Place] = {*script.REPLACED, *script.REPLACED.values(), *data.values, PROMISES}
+    named: set[Place] = {*script.REPLACED, *script.REPLACED.values(), *data.values, RELATIONS}
     for path in Path(script.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("require"):

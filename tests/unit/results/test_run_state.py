@@ -33,7 +33,7 @@ def test_attempts_settle(attempts: list[str], verdict: str) -> None:
     assert (final_row["verdict"] == verdict) or verdict == "flaky"
 
 
-def test_a_blamed_attempt_gives_way_to_one_in_a_fresh_process_but_is_not_forgotten() -> None:
+def test_an_attempt_in_a_new_process_replaces_a_suspected_one_which_is_kept() -> None:
     attempts = [row("p/s@d", "fail", "value", "state"), row("p/s@d", "vacuous", "vacuous", attempt=2)]
     verdict, final_row = final_attempt(attempts)
     assert verdict == "vacuous"

@@ -15,7 +15,7 @@ def first_way(operator: str, sample: Sample) -> Enlargement:
 
 
 def grown(operator: str, sample: Sample, size: int) -> Sample:
-    grown_sample = first_way(operator, sample).at(size)
+    grown_sample = first_way(operator, sample).enlarged_to(size)
     assert grown_sample is not None
     return grown_sample
 
@@ -45,7 +45,7 @@ def test_a_batch_grows_in_all_tensors_together() -> None:
 def test_a_dimension_never_loses_the_places_that_others_name() -> None:
     sample = Sample(0, ramp(10, 3), (0, torch.tensor([9, 8])))
     for way in enlargements(find("operator", "index_select"), sample):
-        small = way.at(2)
+        small = way.enlarged_to(2)
         if small is not None and way.change.dimension is not None:
             assert small.input.shape == (10, 3)
             small.call(torch.index_select)
@@ -54,7 +54,7 @@ def test_a_dimension_never_loses_the_places_that_others_name() -> None:
 def test_an_outer_product_grows_in_no_way_that_squares_its_result() -> None:
     sample = Sample(0, ramp(8), (ramp(8),))
     for way in enlargements(find("operator", "outer"), sample):
-        at = way.at(256)
+        at = way.enlarged_to(256)
         assert at is not None and at.call(torch.outer).numel() <= 8 * 256
 
 

@@ -17,7 +17,7 @@ from conformance.samples.random_programs.steps import FORMS, form_texts
 from conformance.samples.random_programs.validity import storage_id, trace_program
 
 SEEDS = {"float32": 500, "bfloat16": 250, "int64": 250, "bool": 250}
-CRC = 1866983088
+CRC = 3875318459
 
 
 @pytest.fixture(scope="module")

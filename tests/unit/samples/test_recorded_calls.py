@@ -86,7 +86,7 @@ def test_a_call_with_elements_comes_before_an_empty_one_of_more_dimensions() -> 
 
 
 @pytest.mark.parametrize("name", sorted(HANDMADE_CALLS))
-def test_built_calls_are_taken_in_every_dtype_of_the_table(name: str) -> None:
+def test_handmade_calls_are_accepted_in_every_dtype_of_the_table(name: str) -> None:
     subject = find("overload", name)
     assert subject.info.dtypes
     for dtype in subject.info.dtypes:

@@ -31,7 +31,7 @@ def test_every_reference_of_a_page_exists(page: Path) -> None:
         ("`function_of_no_name()` does it", "no code has the name function_of_no_name"),
     ],
 )
-def test_a_reference_to_nothing_is_seen(text: str, expected_text: str) -> None:
+def test_a_broken_reference_is_detected(text: str, expected_text: str) -> None:
     assert any(expected_text in message for _, message in doc_references.broken_references(text)), (
         doc_references.broken_references(text)
     )

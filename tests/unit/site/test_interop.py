@@ -19,7 +19,7 @@ def page(folder: Path, *backends: str) -> str:
     return (folder / "out" / "interop.html").read_text()
 
 
-def test_a_stand_in_is_no_second_backend(tmp_path: Path) -> None:
+def test_a_conforming_variant_is_not_a_second_backend(tmp_path: Path) -> None:
     text = page(tmp_path, "cpu", "cpu-one-thread")
     assert "No result of two backends can be compared yet." in text
     data = (tmp_path / "out" / "data" / "index.js").read_text()

@@ -252,7 +252,7 @@ def test_what_our_workflow_never_ran_is_not_missing(put, tmp_path):
     "content",
     ["", "[]", '{"cells": 3}', '{"cells": [1]}', '{"cells": [{"cell": {}}]}', "[" * 100_000, " " * (9 << 20)],
 )
-def test_a_table_that_is_none_is_told_and_hides_nothing(content, put, tmp_path):
+def test_an_invalid_table_is_reported_and_hides_nothing(content, put, tmp_path):
     results = put("cpu", "r1", site_leg(), provenance=OURS)
     (results / "cpu" / "r1" / "matrix.json").write_text(content)
     code, _, data = site(results, tmp_path, "--our-repository", "o/suite")

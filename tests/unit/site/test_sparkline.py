@@ -31,7 +31,7 @@ def test_one_value_is_no_trend_and_equal_ones_are_a_level_line() -> None:
     assert trend is not None and trend.points == "0.0,57.0 0.0,57.0"
 
 
-def test_the_detection_power_of_each_level_has_a_trend() -> None:
+def test_the_mutation_score_of_each_level_has_a_trend() -> None:
     trends = {level_trend.level: level_trend.trend for level_trend in suite_health.detection_trends()}
     assert list(trends) == ["bringup", "core", "training", "full"]
     assert 0.9 < trends["full"].low <= trends["full"].high <= 1.0

@@ -82,7 +82,7 @@ def test_earlier_nights_keep_their_bytes(put: Put, tmp_path: Path) -> None:
     assert file.read_bytes().startswith(before)
 
 
-def test_a_run_is_folded_once_and_may_leave_the_results(put: Put, tmp_path: Path, capsys: Any) -> None:
+def test_a_run_is_appended_once_and_may_then_be_removed(put: Put, tmp_path: Path, capsys: Any) -> None:
     results = put("cpu", "r1", day(1))
     command(results, "--store", tmp_path / "store")
     command(results, "--store", tmp_path / "store")
@@ -103,7 +103,7 @@ def test_a_refused_run_is_named_each_time_and_fails_once(put: Put, tmp_path: Pat
     assert "cpu/r1" in (tmp_path / "site" / "index.html").read_text()
 
 
-def test_a_store_is_made_anew_from_the_results(put: Put, tmp_path: Path) -> None:
+def test_a_store_is_rebuilt_from_the_results(put: Put, tmp_path: Path) -> None:
     results = put("cpu", "r1", day(1))
     put("cpu", "r2", day(2, 0))
     command(results, "--store", tmp_path / "store")

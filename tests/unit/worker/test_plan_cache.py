@@ -79,7 +79,7 @@ def test_a_switch_of_the_databases_has_other_plans(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "3", '{"plan": {}}'])
-def test_a_broken_file_is_planned_anew(cache: Path, content: str) -> None:
+def test_a_broken_file_is_replanned(cache: Path, content: str) -> None:
     cache.mkdir(parents=True)
     (cache / f"{key()}.json").write_text(content)
     assert plan_cache.load_plans(key()) is None
@@ -131,7 +131,7 @@ def test_a_cached_plan_is_the_plan(tmp_path: Path, cache: Path) -> None:
         '{"plan": {"dtypes": [], "cases": [["a"]]}, "full": 3, "here": []}',
     ],
 )
-def test_what_is_no_plan_is_planned_anew(cache: Path, content: str) -> None:
+def test_an_invalid_plan_is_replanned(cache: Path, content: str) -> None:
     cache.mkdir(parents=True)
     (cache / f"{key()}.json").write_text(content)
     assert plan_cache.load_plans(key()) is None

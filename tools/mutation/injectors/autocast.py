@@ -53,7 +53,7 @@ class AutocastInjector(Injector):
     overload's name.
     """
 
-    computes = True
+    uses_device = True
 
     def __init__(
         self, device: str, key: str, extension: Interposer, lists: Mapping[str, Sequence[str]]

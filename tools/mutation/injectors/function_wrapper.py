@@ -50,9 +50,9 @@ class WrappedCall:
 class MutationOperator:
     """A mutation operator of Python functions.
 
-    ``is_triggered`` returns whether a call meets the trigger condition. ``alter`` makes the call wrong: it sets the
-    result or error, and returns whether that changed anything. If ``after`` is true, both receive a call that
-    has run.
+    ``is_triggered`` returns whether a call meets the trigger condition. ``alter`` makes the call wrong: it
+    sets the result or error, and returns whether that changed anything. If ``after`` is true, both receive a
+    call that has run.
     """
 
     description: str

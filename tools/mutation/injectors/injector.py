@@ -42,7 +42,7 @@ class Injector(abc.ABC):
     #: All mutants that it can inject. Mutants of one point are adjacent.
     mutants: Sequence[Mutant] = ()
     #: True if observing computes on the device, for which the host waits.
-    computes = False
+    uses_device = False
 
     @property
     def mutation_points(self) -> list[str]:

@@ -11,7 +11,7 @@ from tools.mutation.mutant import Mutant, interposer_description, scalar_types
 class KernelInjector(Injector):
     """Injects mutants into the kernels of a dispatch key."""
 
-    computes = True
+    uses_device = True
 
     def __init__(self, key: str, extension: Interposer) -> None:
         self._names = points.mutation_points(key)

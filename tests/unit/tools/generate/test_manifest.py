@@ -20,7 +20,7 @@ def test_the_check_says_that_it_drifted_and_how_to_mend_it(
     assert any(line.startswith("+") and '"name": "value"' in line for line in lines)
     monkeypatch.setattr(generate, "manifest_difference", lambda: lines)
     assert generate.main(["--check"]) == 1
-    assert f"run '{manifest.COMMAND}'" in capsys.readouterr().out
+    assert f"Run '{manifest.COMMAND}'" in capsys.readouterr().out
 
 
 def _statement(*groups: Group, name: str = "value", kind: str = "operator") -> ManifestProperty:

@@ -50,7 +50,7 @@ def test_what_is_idle_has_no_results() -> None:
 
 
 @pytest.mark.parametrize("entry", list(properties("overload")), ids=lambda entry: entry.name)
-def test_what_the_table_calls_idle_still_checks_nothing(entry: Property) -> None:
+def test_overloads_that_the_table_lists_as_idle_still_check_nothing(entry: Property) -> None:
     target = target_file.load("cpu").target("eager")
     state = process_state.capture()
     busy = []

@@ -10,7 +10,7 @@ from tools.mutation import points
 from tools.mutation.injectors.autocast import castable_overloads
 
 
-def test_operators_that_torch_promotes_without_a_cast_are_no_places() -> None:
+def test_operators_that_torch_promotes_without_a_cast_are_not_mutation_points() -> None:
     names = castable_overloads("CPU", {"lower": ["mm", "addcmul"], "promote": ["cat", "stack", "addcmul"]})
     assert "aten::mm" in names
     assert "aten::cat" not in names
@@ -30,6 +30,6 @@ def test_torch_promotes_what_the_reference_device_lists_for_promotion_alone() ->
         assert result.dtype == torch.float32, name
 
 
-def test_an_overload_without_a_kernel_of_the_device_is_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overload_without_a_device_kernel_is_not_a_mutation_point(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "mutation_points", lambda key: ["aten::mm", "aten::mm.dtype"])
     assert castable_overloads("CPU", {}) == ["aten::mm"]

@@ -89,7 +89,7 @@ def test_results_of_narrow_levels_and_quick_ones_come_first_and_failing_ones_nev
     assert select_results(LEARNED, [mutant], 1).results[mutant] == ["value/a@int64", "y/a@any"]
 
 
-def test_the_property_that_is_there_to_see_a_kind_comes_first() -> None:
+def test_the_designated_property_comes_first() -> None:
     results = [
         "overload-forms/a.Tensor@any",
         "overload-repeats/a@any",
@@ -109,12 +109,12 @@ def test_the_property_that_is_there_to_see_a_kind_comes_first() -> None:
     assert select_results(learned, [mutant], 9).results[mutant] == wanted
 
 
-def test_a_mutant_that_is_confined_is_woken_by_its_dtype_only() -> None:
+def test_a_confined_mutant_is_triggered_by_its_dtype_only() -> None:
     mutant = Mutant("aten::a", "leak", dtype="float32")
     assert select_results(LEARNED, [mutant], 5).results[mutant] == ["y/a@any", "z/a@any"]
 
 
-def test_what_calls_were_like_is_kept_by_place() -> None:
+def test_call_conditions_are_stored_by_mutation_point() -> None:
     assert select_results(LEARNED, [], 0).calls == {
         ("aten::a", "called"): {"float32", "int64"},
         ("aten::a", "returns-floating"): {"float32"},
@@ -122,7 +122,7 @@ def test_what_calls_were_like_is_kept_by_place() -> None:
     }
 
 
-def test_the_places_of_a_level_are_those_of_its_overloads() -> None:
+def test_the_mutation_points_of_a_level_are_its_overloads() -> None:
     faults = [f"aten::{name} leak 0 0 @any" for name in ("add.out", "add_.Tensor", "sub.out")]
     levels = {level: ["overload-forms/add.Tensor@any", "value/sub@any"] for level in LEARNED.levels}
     assert CoverageData("digest", faults, levels, []).points_of_checked_overloads("core") == {
@@ -131,11 +131,11 @@ def test_the_places_of_a_level_are_those_of_its_overloads() -> None:
     }
 
 
-def test_a_learning_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_coverage_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     LEARNED.write(tmp_path / "learned.jsonl")
     assert CoverageData.read(tmp_path / "learned.jsonl") == LEARNED
     (tmp_path / "learned.jsonl").write_text("{")
-    with pytest.raises(UsageError, match="not what a learning run wrote"):
+    with pytest.raises(UsageError, match="not the output of a coverage run"):
         CoverageData.read(tmp_path / "learned.jsonl")
 
 

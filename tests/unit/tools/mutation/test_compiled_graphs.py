@@ -102,7 +102,7 @@ def test_a_fault_of_a_compiled_graph(kind: str, call: Callable[[], Any], right: 
     assert call() == right
     planter.enable(Mutant("compile::backend", kind))
     output = call()
-    assert planter.disable().effects > 0
+    assert planter.disable().altered > 0
     assert output == pytest.approx(wrong)
     assert call() == right
 
@@ -115,13 +115,13 @@ def test_a_fault_of_replays(kind: str, replays: int) -> None:
     graph = target.graph()
     graph.replay()
     graph.replay()
-    assert planter.disable().effects > 0
+    assert planter.disable().altered > 0
     assert graph.replays == replays
     graph.replay()
     assert graph.replays == replays + 1
 
 
-def test_learning_sees_what_compiles() -> None:
+def test_a_coverage_run_records_compilations() -> None:
     planter = compiled_graphs.compiled_graph_injector(TARGET)
     planter.observe(True)
     added()

@@ -49,10 +49,10 @@ def test_a_result_that_ends_its_process_is_left_out(
 ) -> None:
     learned = run(tmp_path)
     assert [lesson.result for lesson in learned.coverages] == ["value/one@int8", "value/two@int8"]
-    assert "value/bad@int8 ended a worker without any fault (crash); left out" in capsys.readouterr().out
+    assert "value/bad@int8 terminated a worker without a mutant (crash); omitted" in capsys.readouterr().out
 
 
-def test_what_was_learned_is_read_again(tmp_path: Path) -> None:
+def test_the_recorded_coverage_is_read_again(tmp_path: Path) -> None:
     first = run(tmp_path)
     assert run(tmp_path) == first
     assert learned_of(tmp_path) == ["bad", "one", "two"]
@@ -69,17 +69,17 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     assert learned_of(tmp_path) == ["bad", "two"]
 
 
-def test_only_what_was_selected_is_learned(tmp_path: Path) -> None:
+def test_only_selected_results_are_recorded(tmp_path: Path) -> None:
     assert [lesson.result for lesson in run(tmp_path, expression="one").coverages] == ["value/one@int8"]
 
 
-def test_what_another_device_taught_is_refused(tmp_path: Path) -> None:
+def test_coverage_of_another_device_is_rejected(tmp_path: Path) -> None:
     run(tmp_path)
     with pytest.raises(UsageError, match="another suite, torch, device or selection"):
         run(tmp_path, digest="other")
 
 
-def test_what_is_there_to_see_a_kind_comes_first() -> None:
+def test_designated_properties_come_first() -> None:
     leak = Mutant("aten::mul.Tensor", "leak")
     designated_results = ["overload-repeats/mul.Tensor@int8", "factories-many-times/creation@any"]
     assert [_priority(leak, result) for result in designated_results] == [0, 0]

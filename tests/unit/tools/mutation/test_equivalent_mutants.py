@@ -60,7 +60,7 @@ def reason(
         ("last-element", 0, ["sum", "trace"], ["add.Tensor", "bmm", "convolution"]),
     ],
 )
-def test_what_the_cpu_cannot_do_is_excused(
+def test_mutants_of_unsupported_cpu_calls_are_equivalent(
     kind: str, value: int, excused: list[str], counted: list[str]
 ) -> None:
     assert [

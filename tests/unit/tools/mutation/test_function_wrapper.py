@@ -94,7 +94,7 @@ def used_twice(device: Device) -> Any:
         ("is_available", "answer-inverted", lambda device: device.is_available(), True, False),
     ],
 )
-def test_a_fault_of_a_function_is_there_while_it_is_armed(
+def test_a_mutant_of_a_function_acts_while_it_is_active(
     function_name: str, kind: str, call: Callable[[Device], Any], right: Any, wrong: Any
 ) -> None:
     device = Device()
@@ -103,7 +103,7 @@ def test_a_fault_of_a_function_is_there_while_it_is_armed(
     faults.enable(Mutant(function_name, kind))
     assert call(device) == wrong
     counts = faults.disable()
-    assert counts.triggered >= counts.effects > 0
+    assert counts.triggered >= counts.altered > 0
     assert [getattr(device, name) for name in PLACES] == before
     assert call(Device()) == right
 
@@ -123,7 +123,7 @@ def test_errors_are_swallowed_or_changed_and_only_if_there_is_one() -> None:
         device.manual_seed(-1)
 
 
-def test_learning_sees_which_faults_a_call_could_have_met() -> None:
+def test_a_coverage_run_records_the_mutants_that_a_call_could_trigger() -> None:
     device = Device()
     faults = injector(device)
     faults.observe(True)
@@ -158,7 +158,7 @@ def test_a_fault_that_cannot_be_injected_leaves_the_call_unchanged() -> None:
     )
     faults.enable(Mutant("manual_seed", "fails"))
     assert seeded(7)(device) == 7
-    assert faults.disable().effects == 0
+    assert faults.disable().altered == 0
 
 
 def test_what_the_suite_does_between_results_counts_as_no_call() -> None:

@@ -71,7 +71,7 @@ CASES: list[tuple[str, str, Callable[[], bool]]] = [
 
 
 @pytest.mark.parametrize(("method", "kind", "right"), CASES, ids=[kind for _, kind, _ in CASES])
-def test_a_fault_is_there_while_it_is_armed(
+def test_a_mutant_acts_while_it_is_active(
     injector: generators.GeneratorInjector, method: str, kind: str, right: Callable[[], bool]
 ) -> None:
     own = torch.Generator

@@ -33,7 +33,7 @@ def _mutant(overload_name: str) -> str:
     return f"aten::{overload_name} last-element 0 0 @any"
 
 
-def test_a_property_is_needed_if_no_other_sees_a_mutant_of_its() -> None:
+def test_a_property_is_necessary_if_it_alone_kills_a_mutant() -> None:
     a, b, c, d = map(_mutant, "abcd")
     results_by_mutant = {
         a: ["one/x@any", "two/x@any"],
@@ -61,5 +61,5 @@ def test_a_property_is_needed_if_no_other_sees_a_mutant_of_its() -> None:
     }
     assert workers.asked == [c]
     text = "\n".join(necessary_properties.page_lines(necessity_rows))
-    assert "1 properties each see a mutant that no other sees" in text
+    assert "1 properties each kill a mutant that no other tried result kills" in text
     assert "`two` (1 of 1)" in text and "`three`" in text

@@ -19,7 +19,7 @@ def test_every_reason_is_about_some_overload_and_about_none_that_operators_call(
     assert set(wrongly) <= {"aten::_to_sparse"}, wrongly
 
 
-def test_kernels_of_a_dense_device_are_places() -> None:
+def test_kernels_of_a_dense_device_are_mutation_points() -> None:
     cpu_points = points.mutation_points("CPU")
     assert {"aten::add.out", "aten::mm", "aten::convolution_backward"} & set(cpu_points)
     assert "aten::fbgemm_pack_quantized_matrix" not in cpu_points

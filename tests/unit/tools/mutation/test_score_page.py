@@ -32,13 +32,13 @@ LEARNED = CoverageData(
 )
 
 
-def test_every_kind_has_a_property_that_is_there_to_see_it() -> None:
+def test_every_mutation_operator_has_a_designated_property() -> None:
     assert set(DESIGNATED) == set(injectors.MUTATION_OPERATORS)
     designated = {entry.name for kind in KINDS for entry in properties(kind)}
     assert set(DESIGNATED.values()) <= designated | set(AREAS)
 
 
-def test_the_page_gives_the_numbers_and_names_what_was_not_seen() -> None:
+def test_the_page_gives_the_numbers_and_names_the_survivors() -> None:
     learned = CoverageData("digest", [], {"bringup": [], "core": [], "training": [], "full": _results()}, [])
     core = score.Tally(killed=3, asleep=1)
     core.levels["core"] = 3
@@ -67,7 +67,7 @@ def test_the_page_gives_the_numbers_and_names_what_was_not_seen() -> None:
         ("guard::block", "streams and events"),
     ],
 )
-def test_the_sort_of_a_place(point: str, sort_name: str) -> None:
+def test_the_sort_of_a_mutation_point(point: str, sort_name: str) -> None:
     assert score.family_of_point(Mutant(point, "last-element")) == sort_name
 
 
