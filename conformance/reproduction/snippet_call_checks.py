@@ -26,7 +26,7 @@ def check_values(
 ) -> None:
     """Exit with 1 if an element differs from the expected element by more than the allowed difference.
 
-    Infinity is accepted where the expected value may exceed ``largest``, the largest number of the result's
+    Infinity is accepted if the expected value may exceed ``largest``, the largest number of the result's
     dtype.
     """
     print("on the CPU:", call("cpu"))

@@ -148,6 +148,9 @@ class Recorder:
         self.is_idle = True
         self.say(f"note: {reason}")
 
+    #: The former name, which checks of extensions may still use.
+    idle = allow_nothing_compared
+
     def samples(self, used: int, available: int) -> None:
         """Count the samples that were used."""
         self.samples_used += used

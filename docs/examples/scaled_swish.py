@@ -102,9 +102,9 @@ def check_value(target: Target, subject: VendorOperator, recorder: Recorder) -> 
         compare_metadata(recorder, result, sample.x, label=subject.name, sample=number)
         # Two rounded factors. exp() may be off by some units, and its argument was rounded (the sensitivity).
         bound = Tolerance(relative=8 * unit_of(dtype), floor=8 * float(torch.finfo(dtype).tiny))
-        spread = (sample.x.double() * sample.scale).abs() * reference(sample).abs()
+        sensitivity = (sample.x.double() * sample.scale).abs() * reference(sample).abs()
         compare_values(
-            recorder, result, reference(sample), tolerance=bound, sensitivity=spread, sample=number
+            recorder, result, reference(sample), tolerance=bound, sensitivity=sensitivity, sample=number
         )
 
 

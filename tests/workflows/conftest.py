@@ -108,7 +108,7 @@ class Runner:
         ]
         done = subprocess.run(
             [
-                *("node", f"{TOOLS}/run.mjs", "--root", str(self.root), "--state", str(self.state)),
+                *("node", f"{TOOLS}/run_workflow.mjs", "--root", str(self.root), "--state", str(self.state)),
                 *("--workflow", f".github/workflows/{name}", "--event", str(file), *options),
             ],
             capture_output=True,

@@ -16,7 +16,7 @@ from conformance.samples.operators import Sample
 
 
 def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor in float64 or complex128, where the rounding errors of products are negligible."""
+    """Return the tensor in float64 or complex128, in which the rounding errors of products are negligible."""
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
 

@@ -38,7 +38,7 @@ def _max_pool_backward(dimensions: int) -> Build:
 
 
 def _log_sigmoid_backward(make: Maker) -> list[list[Any]]:
-    """Return a logsigmoid gradient at values where the derivative is 1."""
+    """Return a logsigmoid gradient at values with the derivative 1."""
     below = torch.full((3, 4), -64.0, dtype=make.dtype)
     return [[make.values(3, 4), below, torch.ops.aten.log_sigmoid_forward(below)[1]]]
 

@@ -123,7 +123,7 @@ class Author:
     def writable(self) -> torch.Tensor | None:
         """Return a tensor whose elements do not share memory."""
         layout = fusion("description").Layout
-        regular = fusion("views").is_regular
+        regular = fusion("view_recovery").is_regular
         x = self.pick()
         return x if regular(layout(x.dtype, tuple(x.shape), tuple(x.stride()), 0)) else None
 

@@ -164,7 +164,7 @@ def interpret(program: Program) -> list[torch.Tensor]:
             if destination.data_ptr() != result.data_ptr():
                 destination.copy_(result)
 
-    resolve = fusion("operators").resolve
+    resolve = fusion("operators").resolve_operator
     for call in program.description["calls"]:
         op = resolve(call["op"])
         args, kwargs = [], {}
@@ -190,7 +190,7 @@ def run(program: Program, arguments: list[Any], function: Callable[..., Any]) ->
 def run_built(program: Program) -> tuple[Any, list[torch.Tensor]]:
     """Return the built module and the memory after it ran."""
     with torch.no_grad():
-        built = fusion("build").build(program.description)
+        built = fusion("build").build_module(program.description)
         arguments = [
             (
                 argument.buffer,

@@ -103,7 +103,7 @@ def test_the_guides_training_loop_learns() -> None:
     ("call", "message"),
     [
         ("hmp.convert('O3')", "levels O1 and O2"),
-        ("hmp.convert('O1', '/no/such/file')", "/no/such/file cannot be read"),
+        ("hmp.convert('O1', '/no/such/file')", "/no/such/file could not be read"),
     ],
 )
 def test_what_is_wrong_says_so(call: str, message: str) -> None:

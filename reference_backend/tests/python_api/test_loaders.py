@@ -285,7 +285,7 @@ def test_another_folder_falls_back_and_reads_the_same(photographs: pathlib.Path,
     loader = habana_dataloader.HabanaDataLoader(
         dataset, batch_size=11, num_workers=8, pin_memory=False, drop_last=True
     )
-    assert "flowers contains none of imagenet" in capsys.readouterr().out
+    assert "flowers of the ImageFolder contains none of imagenet" in capsys.readouterr().out
     assert isinstance(loader.dataloader, torch.utils.data.DataLoader) and loader.dataset is dataset
 
 

@@ -190,10 +190,10 @@ def test_damaged_records_are_passed_over(smi: Any, state: Path, user: Any) -> No
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("-Q", "speed"), "no field 'speed'"),
-        (("-Q", "name", "-f", "json"), "the format 'json' is not known"),
+        (("-Q", "speed"), "the field 'speed' does not exist"),
+        (("-Q", "name", "-f", "json"), "the format 'json' is unknown"),
         (("-i", "8"), "no module has the id '8'"),
-        (("-q", "-d", "FANS"), "no section 'FANS'"),
+        (("-q", "-d", "FANS"), "the section 'FANS' does not exist"),
     ],
     ids=str,
 )

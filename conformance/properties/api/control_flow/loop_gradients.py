@@ -120,8 +120,8 @@ def loops_differentiate_parts(lab: Lab) -> None:
         lab,
         "map of nested lists",
         [result[0][0], result[1]],
-        [expected[0][0], expected[1]],
-        [a, b],  # type: ignore[index]
+        [expected[0][0], expected[1]],  # type: ignore[index]
+        [a, b],
     )
     compare_with_loop(
         lab,

@@ -99,8 +99,8 @@ def batches_of_dropout(lab: Lab) -> None:
         check_randomness_options(
             lab,
             name,
-            lambda a, f=getattr(F, name): f(a, 0.5, training=True),
-            mapped=True,  # type: ignore[misc]
+            lambda a, f=getattr(F, name): f(a, 0.5, training=True),  # type: ignore[misc]
+            mapped=True,
         )
     for name in ("dropout2d", "feature_alpha_dropout"):
 

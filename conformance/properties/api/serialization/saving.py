@@ -226,12 +226,8 @@ def file_like_objects(lab: Lab) -> None:
         lab.same(f"a reader, zip={zipped}", torch.load(reader))  # type: ignore[arg-type]
         lab.holds(f"readinto is used, zip={zipped}", "readinto" in reader.used)
     data = saved_to_buffer(base).getvalue()
-    lab.raises(
-        "a stream that cannot seek",
-        lambda: torch.load(_Unseekable(data)),
-        AttributeError,
-        match="seekable",  # type: ignore[arg-type]
-    )
+    unseekable: Any = _Unseekable(data)
+    lab.raises("a stream that cannot seek", lambda: torch.load(unseekable), AttributeError, match="seekable")
     lab.raises("saving into a tensor", lambda: torch.save("text", base), AttributeError, TypeError)  # type: ignore[arg-type]
     lab.raises("saving into a list", lambda: torch.save(base, []), AttributeError, TypeError)  # type: ignore[arg-type]
     lab.raises("an empty file", lambda: torch.load(io.BytesIO()), EOFError, RuntimeError)
