@@ -201,7 +201,7 @@ def _distributed(target: Target) -> Iterator[Fact]:
         if _has_own_kernel(name, "CPU") and name not in _GLOO_ONLY
     ]
     missing = tuple(name for name in expected if not _has_own_kernel(name, key))
-    # Mode distributed promises the collectives; without the mode they are only listed.
+    # Mode distributed requires the collectives. Without the mode they are only listed.
     ok = not missing if "distributed" in target.modes else None
     step = f"register these collectives under {key}, or leave mode distributed out"
     yield Fact("c10d kernels", ok, f"{len(expected) - len(missing)} of {len(expected)}", missing, step)

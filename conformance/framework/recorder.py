@@ -201,7 +201,7 @@ class Recorder:
         count = self._failure_count
         if self._unclaimed:
             names = ", ".join(sorted(self._unclaimed))
-            text = f"left out what needs {names}, which the target does not declare"
+            text = f"omitted what needs {names}, which the target does not declare"
             if text not in self._notes:
                 self._notes.insert(0, text)
         vacuous_samples = self._vacuous is not None and self._samples_used > 0

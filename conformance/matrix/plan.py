@@ -44,7 +44,7 @@ class RequestedBuild:
                 spec, kind, level = head, kind_name, tail[1:] or None
         if spec == text and ":" in spec and "://" not in spec and not spec.endswith(".whl"):
             raise UsageError(
-                f"build {text!r} has no valid kind after the colon; write SPEC[:KIND[:LEVEL]], where KIND is "
+                f"build {text!r} has no valid kind after the colon; write SPEC[:KIND[:LEVEL]]; KIND is "
                 f"one of {', '.join(KINDS)}"
             )
         build_spec.parse_build(spec)

@@ -158,7 +158,7 @@ class ExpectationRecord(TypedDict):
     """One expectation, and the numbers of matching results in each state.
 
     The results fail as declared (``fails``), pass (``passes``), end differently (``other``) or prove nothing
-    (``unclear``). ``named`` tells whether the entry names its modes; ``passing`` are the first ids that pass.
+    (``unclear``). ``named`` is true if the entry names its modes; ``passing`` are the first ids that pass.
     """
 
     id: str

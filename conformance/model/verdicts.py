@@ -69,7 +69,7 @@ class Kind(str, enum.Enum):
 
 
 class Placement(str, enum.Enum):
-    """Where an operator ran."""
+    """The processor and kernel that ran an operator."""
 
     NATIVE = "native"
     COMPOSITE = "composite"

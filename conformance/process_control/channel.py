@@ -41,7 +41,7 @@ class Channel:
             selector.register(self._socket, events)
 
     def send(self, message: bytes) -> None:
-        """Send a message. What the socket cannot hold is sent by :meth:`flush`."""
+        """Send a message. :meth:`flush` sends the bytes that the socket cannot hold."""
         self._outgoing += HEADER.pack(len(message)) + message
         self.flush()
 

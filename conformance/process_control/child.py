@@ -31,7 +31,7 @@ LOG_TAIL, LOG_READ = 4096, 1 << 20
 
 
 class How(enum.Enum):
-    """How a child process ended."""
+    """The kind of end of a child process."""
 
     #: By itself, with an exit code.
     EXITED = "exited"
@@ -49,7 +49,7 @@ class How(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class ChildEnd:
-    """How a child process ended.
+    """The end of a child process.
 
     ``code`` is its exit code, or the negative number of the signal that ended it. ``step`` is the last step
     that it announced for its unit of work. ``stacks`` are those of its threads, if they were asked for.
@@ -73,7 +73,7 @@ class ChildEnd:
 
     @property
     def cause(self) -> str:
-        """What ended the process: a signal, an exit code or a broken channel."""
+        """The reason why the process ended: a signal, an exit code or a broken channel."""
         if self.how is How.BROKEN:
             return "a broken channel"
         return f"exit code {self.code}" if self.signal is None else f"signal {self.signal}"
@@ -159,7 +159,7 @@ class Child:
 
     @classmethod
     def fork(cls, work: Callable[[ParentLink], int]) -> Child:
-        """Run a function in a copy of this process, which prints where this one does.
+        """Run a function in a copy of this process, which prints to the same output.
 
         The function's result is the exit code. The process leaves at once afterwards, without cleaning up: a
         device may hang whatever would be cleaned up.
@@ -190,7 +190,7 @@ class Child:
         self.stop()
 
     def send(self, message: bytes) -> None:
-        """Send a message. What the channel cannot hold is sent by the next calls of :meth:`receive`.
+        """Send a message. The next calls of :meth:`receive` send the bytes that the channel cannot hold.
 
         Nothing is raised if the process has ended: :meth:`receive` returns how.
         """

@@ -34,7 +34,7 @@ class WarmWorker:
             return None
         self._child = None
         child.send(json.dumps(list(arguments)).encode())
-        # A test may close every file of its process, which is no reason to stop it.
+        # A test may close every file of its process, and that must not stop it.
         child.disconnect()
         return child
 

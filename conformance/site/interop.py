@@ -42,7 +42,7 @@ class Score:
 def interop_scores(cells: Sequence[Cell], stand_ins: Collection[str] = ()) -> list[Score]:
     """Return the score of each area and family, the lowest first.
 
-    The results of a backend are those of its newest run on its newest torch, in each mode. A result passes on
+    The score uses the newest run of each backend on its newest torch, in each mode. A result passes on
     a backend if it passes in all modes. A result that is declared unsupported does not pass. Results of fewer
     than two backends are ignored, and so are the backends in ``stand_ins``, which are variants of others.
     """

@@ -64,5 +64,5 @@ def compare(browser: Any, name: str, folder: Path, dark: bool = False) -> None:
         screenshot.save(folder / file.name)
     assert mean <= MEAN and share <= SHARE, (
         f"{name} differs from {file} by {mean:.1f} of 255 on average, {share:.1%} of it by much; "
-        f"it is in {folder}; CONFORMANCE_PICTURES=write takes the pictures anew"
+        f"it is in {folder}; CONFORMANCE_PICTURES=write takes new pictures"
     )

@@ -173,7 +173,7 @@ def test_a_backend_has_the_trend_of_its_level(browser: Any, address: str) -> Non
     labels = [
         element.get_attribute("aria-label") for element in browser.find_elements(By.CSS_SELECTOR, "svg.trend")
     ]
-    assert any(text.startswith("Share of planted faults that level full saw") for text in labels)
+    assert any(text.startswith("Share of mutants that level full killed") for text in labels)
 
 
 def test_the_page_of_a_result_says_since_when_it_fails_and_what_it_says(show: Open, folder: Path) -> None:

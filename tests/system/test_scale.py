@@ -114,7 +114,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return verdicts_of_run
 
 
-@pytest.mark.nightly("files that nobody changes; shards, resume and merge are tested in each run")
+@pytest.mark.nightly("files that rarely change; shards, resume and merge are tested in each run")
 def test_a_slurm_array_gives_the_results_of_one_run(tmp_path: Path, whole: dict[str, str]) -> None:
     lab = Lab.at(tmp_path)
     tasks = [lab.task(number) for number in range(1, SHARDS + 1)]
@@ -144,7 +144,7 @@ def test_a_slurm_array_gives_the_results_of_one_run(tmp_path: Path, whole: dict[
     assert (refused.code, "--shard is 1/8, but the run in" in refused.err) == (2, True)
 
 
-@pytest.mark.nightly("files that nobody changes; shards, resume and merge are tested in each run")
+@pytest.mark.nightly("files that rarely change; shards, resume and merge are tested in each run")
 def test_an_indexed_job_gives_the_results_of_one_run(tmp_path: Path, whole: dict[str, str]) -> None:
     job = manifest("kubernetes-job.yaml")
     lab = Lab.at(tmp_path)

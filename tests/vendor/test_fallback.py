@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.vendor import harness
 
-#: What looks at memory in another way, makes some or copies it, which such a device does itself; by torch's
-#: names, with their copying forms.
+#: Operators that view, allocate or copy memory, which such a device implements itself: torch's names, with their
+#: copying forms.
 OWN = re.compile(
     r"(alias|as_strided|atleast|bool|broadcast|chunk|clone|conj|contiguous|diagonal|double|empty|expand|flatten"
     r"|float|int|linalg.diagonal|long|meshgrid|movedim|narrow|new_empty|permute|positive|ravel|real|reshape"

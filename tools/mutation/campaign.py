@@ -1,4 +1,4 @@
-"""A campaign: every mutant of a catalogue against the results that can wake it, with a journal."""
+"""A campaign: every mutant of a catalogue against the results that can trigger it, with a journal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.process_control.child import ChildEnd, How
 from conformance.process_control.supervisor import Supervisor
 from tools.mutation.mutant import Mutant
 
-#: What a worker is told to do; see :mod:`tools.mutation.worker`.
+#: The commands of a worker; see :mod:`tools.mutation.worker`.
 Job: TypeAlias = Mapping[str, Any]
 
 #: Seconds for the results of one mutant.

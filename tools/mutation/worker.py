@@ -66,10 +66,10 @@ class Worker:
     # Learning
 
     def learn(self, cases: list[list[Any]]) -> dict[str, Any]:
-        """Run cases with no fault, and say for each result which faults' conditions its calls met.
+        """Run cases without a mutant; return for each result the mutants that its calls trigger.
 
-        A condition is a pair of the fault's number and the number of the dtype. What else is learned of calls
-        are triples of a place, a question of :data:`tools.mutation.operators.QUESTIONS` and a dtype.
+        A triggered mutant is a pair: the number of the mutant and the number of the dtype. Other facts of the calls
+        are triples: a mutation point, a question of :data:`tools.mutation.operators.QUESTIONS`, and a dtype.
         """
         coverage_rows = []
         for kind, name, subject, dtypes in cases:

@@ -1,4 +1,4 @@
-"""Check that the host waits for the device only where PyTorch documents a wait."""
+"""Check that the host waits for the device only if PyTorch documents a wait."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class DispatchedCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _tensors_for(func: Any, args: Sequence[Any]) -> list[Any]:
-    """Return the arguments, with tensors in place of numbers where the schema requires tensors.
+    """Return the arguments, with tensors in place of numbers if the schema requires tensors.
 
     A dispatch mode turns tensors that wrap Python numbers into numbers.
     """

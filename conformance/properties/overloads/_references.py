@@ -82,7 +82,7 @@ def declared_dtypes_with_calls(target: Target, subject: Subject) -> Sequence[str
 
 
 class Agreement(enum.Enum):
-    """How the values of a result must agree with the reference."""
+    """The required agreement of the values of a result with the reference."""
 
     #: Every value, within the tolerance rule of the operator.
     TOLERANCE = "values"

@@ -201,7 +201,8 @@ def test_the_old_form(tmp_path, monkeypatch):
     monkeypatch.delenv(cache_config.VARIABLE, raising=False)
     monkeypatch.setenv("PT_CACHE_FOLDER_DELETE", "1")
     with pytest.warns(
-        FutureWarning, match=r"PT_CACHE_FOLDER_DELETE is the old syntax\. Use PT_HPU_RECIPE_CACHE_CONFIG=,true,1024"
+        FutureWarning,
+        match=r"PT_CACHE_FOLDER_DELETE is the old syntax\. Use PT_HPU_RECIPE_CACHE_CONFIG=,true,1024",
     ):
         assert cache_config.from_environment() == CacheConfig(None, True)
     monkeypatch.setenv("PT_RECIPE_CACHE_PATH", str(tmp_path))

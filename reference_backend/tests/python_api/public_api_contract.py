@@ -1,6 +1,6 @@
 """Names and schemas of the public contract: ``python contract.py FILE`` reads them from its document.
 
-It writes ``contract_tables.txt`` and ``contract_operators.txt`` anew.
+It rewrites ``contract_tables.txt`` and ``contract_operators.txt``.
 
 A table below a heading that names a module is about that module; the first cell of a row holds names.
 """

@@ -155,7 +155,9 @@ def test_an_unknown_module_costs_a_warning_and_a_known_silent_one_none(monkeypat
     log_settings.read_log_settings(_C.log_modules())
     assert not recwarn
     monkeypatch.setenv("LOG_LEVEL_PT_KERNELS", "1")
-    with pytest.warns(RuntimeWarning, match=r"log module PT_KERNELS does not exist\. Use PT_DEVICE, PT_KERNEL"):
+    with pytest.warns(
+        RuntimeWarning, match=r"log module PT_KERNELS does not exist\. Use PT_DEVICE, PT_KERNEL"
+    ):
         log_settings.read_log_settings(_C.log_modules())
 
 

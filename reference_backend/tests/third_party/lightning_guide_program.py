@@ -1,7 +1,7 @@
 """Programs after the public guides of the device and of lightning-habana, one for each example.
 
 ``python lightning_guide_program.py NAME`` runs one, in the current folder, and prints ``NAME done``. The
-calls are those of the examples; models, data and what the examples leave out are small and this project's
+calls are those of the examples; models, data and the parts that the examples omit are small and this project's
 own. A program with several ranks starts itself again in each, as lightning does.
 """
 

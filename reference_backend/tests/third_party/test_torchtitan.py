@@ -1,8 +1,8 @@
 """torchtitan, unchanged, trains its debug model on two ranks of hpu, in each of its parallel forms.
 
 torchtitan looks for its device under the names that torch knows, which are those of CUDA here: it runs with
-``PT_HPU_GPU_MIGRATION=1``. Its tokenizer and texts are no part of its wheel; a tokenizer of bytes and texts
-of random words stand for them. It is not a requirement of the project: without it, these tests are skipped.
+``PT_HPU_GPU_MIGRATION=1``. Its tokenizer and texts are not in its wheel; a tokenizer of bytes and texts
+of random words replaces them. It is not a requirement of the project: without it, these tests are skipped.
 """
 
 from __future__ import annotations

@@ -44,12 +44,12 @@ def _over_the_database() -> tuple[ModuleType, ...]:
     return tuple(
         module
         for module in modules
-        if module is not _opinfo_calls and getattr(module, "calls", None) is _opinfo_calls.calls
+        if module is not _opinfo_calls and getattr(module, "first_calls", None) is _opinfo_calls.first_calls
     )
 
 
 def _of_each_fourth(lab: Lab, part: int, parts: int) -> Iterator[_opinfo_calls.OpInfoCall]:
-    return _opinfo_calls.calls(lab, part, 4 * parts)
+    return _opinfo_calls.first_calls(lab, part, 4 * parts)
 
 
 @contextlib.contextmanager
@@ -57,7 +57,7 @@ def _fewer_operators() -> Iterator[None]:
     """Reduce each part of the operator database to a quarter, except in the nightly run."""
     with contextlib.ExitStack() as stack:
         for module in () if NIGHTLY else _over_the_database():
-            stack.enter_context(mock.patch.object(module, "calls", _of_each_fourth))
+            stack.enter_context(mock.patch.object(module, "first_calls", _of_each_fourth))
         yield
 
 

@@ -216,7 +216,7 @@ def test_a_result_that_depends_on_a_kernel_s_own_memory_is_not_a_reference(
     assert not _references.is_reproducible_on_cpu(reference)
 
 
-@pytest.mark.skipif(not _memory._glibc_fills(), reason="the allocator of the host hands out other memory")
+@pytest.mark.skipif(not _memory._glibc_fills(), reason="the allocator of the host returns other memory")
 def test_a_result_that_depends_on_nan_in_a_kernel_s_own_memory_is_not_a_reference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -261,7 +261,7 @@ def test_new_memory_holds_a_byte_where_an_allocator_keeps_its_notes() -> None:
 
 
 def _mapped_byte() -> int:
-    """Return the first byte of a block that glibc always maps anew: 0 unless glibc writes to it.
+    """Return the first byte of a block that glibc always maps as new memory: 0 unless glibc writes to it.
 
     A smaller block could reuse freed memory at the end of the heap.
     """

@@ -24,7 +24,7 @@ def test_the_abi_of_a_torch_and_of_an_extension(value, shared_object, site):
 
 
 def test_what_an_extension_defines_itself_does_not_count(shared_object):
-    """A copy of torch's functions in the extension tells nothing about the torch that the extension needs."""
+    """A copy of torch's functions in the extension does not describe the torch that the extension needs."""
     assert abi.abi_of_extension(shared_object("library", 0)).value == "unknown"
 
 

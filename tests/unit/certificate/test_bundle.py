@@ -1,4 +1,4 @@
-"""Verification of a foreign bundle: every change is detected, and no code of the bundle is run."""
+"""Verification of a third-party bundle: every change is detected, and no code of the bundle is run."""
 
 from __future__ import annotations
 

@@ -90,7 +90,9 @@ def test_a_cell_that_is_gone_is_a_regression(status, issues_after):
     issues_after(leg(), leg(mode="compile"))
     (issue,) = issues_after(leg(), statuses={"compile": status}, text="it was `[lost](http://x)` @you")
     assert "compile" in issue["title"] and status.replace("-", "") in issue["body"].replace("-", "")
-    assert "\n`it was '[lost](http://x)' @you`\n" in issue["body"]  # text in code formatting notifies nobody
+    assert (
+        "\n`it was '[lost](http://x)' @you`\n" in issue["body"]
+    )  # text in code formatting sends no notification
 
 
 def test_a_new_cell_is_no_regression(issues_after):

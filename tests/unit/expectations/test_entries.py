@@ -51,7 +51,7 @@ def test_the_reference_device_is_excused_only_with_the_cpu() -> None:
         entries.load_expectations(entries.expectation_files(name)).entries
         for name in ("cpu", "hpu-reference")
     )
-    # A fault of torch is waived for every backend. A result where a backend can be better than Inductor is
+    # A fault of torch is waived for every backend. A result in which a backend can be better than Inductor is
     # not waived.
     assert {entry.id for entry in cpu if entry.reason != "upstream"} == {"compiled-state/programs@float32"}
     assert {entry.reason for entry in device} == {"upstream"}

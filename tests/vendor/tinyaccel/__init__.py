@@ -1,10 +1,10 @@
 """A device as it looks early in its bring-up: the module that registers it with torch as ``tiny``.
 
-It stands in for a vendor's own package in the tests of the suite. ``TINY_STAGE`` says how far it has come;
+It replaces a vendor's own package in the tests of the suite. ``TINY_STAGE`` says how far it has come;
 without it everything is there that ever will be:
 
 1. memory, factories and copies; torch does not learn that there is an accelerator
-2. the hooks by which torch knows of the accelerator, and the functions of its module that torch calls
+2. the hooks through which torch finds the accelerator, and the functions of its module that torch calls
 3. synchronisation, the first kernels
 4. the operators that models are made of
 """

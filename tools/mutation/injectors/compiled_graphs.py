@@ -161,14 +161,14 @@ def _compiles(call: WrappedCall) -> bool:
 
 BY_NAME: Mapping[str, MutationOperator] = {
     "operator-dropped": MutationOperator(
-        "the last operator of a graph that keeps its input's sizes is left out",
+        "the last operator of a graph that keeps its input's sizes is omitted",
         _compiles,
         lambda call: _compile_changed(
             call, lambda module: _drop_last(module, lambda node: not _is_write(node))
         ),
     ),
     "mutation-dropped": MutationOperator(
-        "the last write of a graph is left out",
+        "the last write of a graph is omitted",
         _compiles,
         lambda call: _compile_changed(call, lambda module: _drop_last(module, _is_write)),
     ),

@@ -117,7 +117,7 @@ BY_NAME: Mapping[str, MutationOperator] = {
         "a state is not set", lambda call: True, lambda call: True, after=False
     ),
     "generator-state-without-offset": MutationOperator(
-        "a generator whose state is set begins anew from its seed",
+        "a generator whose state is set restarts from its seed",
         lambda call: True,
         _lose_offset,
         after=False,

@@ -155,7 +155,7 @@ BY_NAME: Mapping[str, MutationOperator] = {
         after=False,
     ),
     "state-without-offset": MutationOperator(
-        "a restored generator begins anew from its seed", lambda call: True, _lose_offset, after=False
+        "a restored generator restarts from its seed", lambda call: True, _lose_offset, after=False
     ),
     "statistics-zero": MutationOperator(
         "every statistic is 0",

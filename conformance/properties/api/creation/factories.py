@@ -42,7 +42,7 @@ def factories_many_times(lab: Lab) -> None:
     def calls_of(factory: Any, *argument_lists: tuple[Any, ...]) -> list[Callable[[], torch.Tensor]]:
         return [functools.partial(factory, *arguments, **where) for arguments in argument_lists]
 
-    # The calls differ in one number and have results of one size where possible. Returning the result of an
+    # The calls differ in one number and have results of one size if possible. Returning the result of an
     # earlier call is therefore detected.
     factory_calls = {
         "tril_indices": calls_of(torch.tril_indices, (91, 92), (92, 92), (92, 93, -1), (92, 93, 2)),

@@ -156,7 +156,7 @@ def set_sync_debug_mode(debug_mode: bool | int | str) -> None:
         debug_mode: true, 1, 2, "warn" or "error" to wait; false, 0 or "default" not to wait.
 
     Raises:
-        RuntimeError: the value is none of these.
+        RuntimeError: the value is not one of these.
     """
     wait = _SYNC_MODES.get(debug_mode) if isinstance(debug_mode, str) else bool(debug_mode)
     if wait is None or (not isinstance(debug_mode, str) and debug_mode not in (0, 1, 2)):

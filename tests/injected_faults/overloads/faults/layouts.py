@@ -69,7 +69,7 @@ def out_is_written_beyond_its_end(overload: Overload) -> dict[str, Any]:
 
 @plant("overload-layouts", "native_batch_norm_backward", "float32", Kind.VALUE)
 def strides_of_what_training_does_not_read_are_ignored(overload: Overload) -> dict[str, Any]:
-    """Ignore the strides of running statistics. The first calls of operators are in training mode, where
+    """Ignore the strides of running statistics. The first calls of operators are in training mode, in which
     running statistics do not matter.
     """
 

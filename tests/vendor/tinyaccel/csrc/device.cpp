@@ -1,4 +1,4 @@
-// Memory, the current device and the hooks by which torch knows of it.
+// Memory, the current device and the hooks through which torch finds the device.
 #include "tiny.h"
 
 #include <ATen/detail/PrivateUse1HooksInterface.h>

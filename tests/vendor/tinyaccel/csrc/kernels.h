@@ -34,11 +34,11 @@ inline void compute(at::TensorIteratorBase& iterator, const char* name, F f) {
   }
 }
 
-// What sums and products are made in.
+// The dtype in which sums and products are computed.
 template <typename T>
 using Wide = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
 
-// What torch's own devices get from their structured kernels: an out= of the right place, dtype and size.
+// Check and resize an out= argument. torch's own devices do this in their structured kernels.
 inline void prepare(const at::Tensor& out,
                     at::IntArrayRef sizes,
                     const at::Tensor& like,

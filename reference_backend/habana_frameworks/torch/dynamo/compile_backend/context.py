@@ -22,7 +22,7 @@ class OptimizationPassPlacement(enum.Enum):
 
 
 class Placement(enum.Enum):
-    """Where a node runs."""
+    """The place of execution of a node."""
 
     CLUSTER = "hpu_cluster"  # in a recipe
     CALL = "hpu_call"  # separately: random, not a torch operator, or on the CPU

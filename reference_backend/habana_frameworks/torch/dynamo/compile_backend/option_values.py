@@ -22,7 +22,7 @@ def to_bool(name: str, value: object) -> bool:
         value: a bool, 0, 1, or one of the strings in `ON` and `OFF` in any case.
 
     Raises:
-        AssertionError: the value is none of these; the message contains `name`.
+        AssertionError: the value is not one of these; the message contains `name`.
     """
     text = str(int(value) if isinstance(value, bool) else value).strip().lower()
     assert text in ON or text in OFF, (

@@ -66,7 +66,7 @@ class LogSettings:
     """Settings of the log: selected lines and destination.
 
     Attributes:
-        levels: enabled levels of each log module: bit N stands for `LEVELS[N]`.
+        levels: enabled levels of each log module: bit N represents `LEVELS[N]`.
         folder: folder of the file, without the rank's subfolder.
         file_bytes: size in bytes at which a file is closed and a new one started.
         files: number of retained files, at least 1.

@@ -1,4 +1,4 @@
-"""Analyse where the operators of compiled graphs run."""
+"""Analyse the placement of the operators of compiled graphs."""
 
 from __future__ import annotations
 
