@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from pathlib import Path
 
 #: Matches a valid name of an artifact, or a part of it.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -28,11 +27,6 @@ def add_summary(markdown: str) -> None:
     """Add Markdown to the summary of the job. The caller must escape untrusted parts."""
     cut = markdown.encode(errors="replace")[:_SUMMARY].decode(errors="ignore")
     _append("GITHUB_STEP_SUMMARY", cut + ("\n" if cut == markdown else "\n\nCut here: too long.\n"), None)
-
-
-def add_to_path(folder: Path) -> None:
-    """Prepend a folder to PATH in the following steps."""
-    _append("GITHUB_PATH", f"{folder}\n", None)
 
 
 def _append(variable: str, text: str, otherwise: str | None) -> None:

@@ -72,7 +72,7 @@ KEYS: dict[str, str] = {
     "precision": "class of precision; certificates print it, and no tolerance can be given",
     "dtypes": "names of dtypes that the device has; default: the CPU's",
     "expectations": "folder or file of your own expectations, relative to this file",
-    "capabilities": 'table: word = false for a capability that is not declared, "crashes" for what also ends the process',
+    "capabilities": 'table: capability = false if it is not declared, "crashes" if its use ends the process',
     "unsupported": "table: pattern of result ids = reason for which a clean refusal is declared",
     "operators": "table by operator: `dtypes` for which it is declared",
     "hooks": "table: word = function of your backend",

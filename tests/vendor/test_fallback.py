@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.vendor import harness
 
-#: Operators that view, allocate or copy memory, which such a device implements itself: torch's names, with their
-#: copying forms.
+#: Operators that view, allocate or copy memory, which such a device implements itself, by torch's names and
+#: with their copying forms.
 OWN = re.compile(
     r"(alias|as_strided|atleast|bool|broadcast|chunk|clone|conj|contiguous|diagonal|double|empty|expand|flatten"
     r"|float|int|linalg.diagonal|long|meshgrid|movedim|narrow|new_empty|permute|positive|ravel|real|reshape"

@@ -68,8 +68,8 @@ class Worker:
     def learn(self, cases: list[list[Any]]) -> dict[str, Any]:
         """Run cases without a mutant; return for each result the mutants that its calls trigger.
 
-        A triggered mutant is a pair: the number of the mutant and the number of the dtype. Other facts of the calls
-        are triples: a mutation point, a question of :data:`tools.mutation.operators.QUESTIONS`, and a dtype.
+        A triggered mutant is a pair: the number of the mutant and the number of the dtype. Other facts of the
+        calls are triples: a mutation point, a question of :data:`.operators.QUESTIONS`, a dtype.
         """
         coverage_rows = []
         for kind, name, subject, dtypes in cases:

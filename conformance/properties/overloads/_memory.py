@@ -32,7 +32,7 @@ _SET_ASIDE = 1024
 #: Sizes in bytes that kernels allocate for their own use.
 KERNEL_ALLOCATION_SIZES = range(64, 1 << 16, 64)
 
-#: A failure needs retained memory in each of this number of rounds: in one, a device may set up a table or a block.
+#: Rounds of calls. A failure needs retained memory in each: a device may set up a table in the first.
 _ROUNDS = 3
 #: Calls per round.
 _CALLS = 25

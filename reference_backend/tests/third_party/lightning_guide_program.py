@@ -1,8 +1,8 @@
 """Programs after the public guides of the device and of lightning-habana, one for each example.
 
 ``python lightning_guide_program.py NAME`` runs one, in the current folder, and prints ``NAME done``. The
-calls are those of the examples; models, data and the parts that the examples omit are small and this project's
-own. A program with several ranks starts itself again in each, as lightning does.
+calls are the calls of the examples. Models, data and the parts that the examples omit are small and written
+for this project. A program with several ranks starts itself again in each, as lightning does.
 """
 
 from __future__ import annotations
