@@ -16,7 +16,7 @@ import pytest
 
 from tests.browser import chromium
 
-FOLDER = Path(__file__).parent / "pictures"
+FOLDER = Path(__file__).parent / "screenshots"
 #: Size of the committed screenshot, and size at which images are compared, in pixels.
 KEPT = (600, 450)
 COMPARED = (150, 112)

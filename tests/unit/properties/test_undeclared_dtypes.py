@@ -148,7 +148,7 @@ def results_of_run(
     """Check a behaviour in its first dtype, with the device side under a dispatch mode."""
     of_area = find_property("api", name)
     entry = behaviour.BEHAVIOURS[name]
-    monkeypatch.setattr(behaviour, "_around", lambda lab: device)
+    monkeypatch.setattr(behaviour, "_target_context", lambda lab: device)
     dtype = of_area.applies(target, subject_of("api", entry.area))[0]
     recorder = Recorder(ResultId(CaseId(name, entry.area), dtype), seed=0)
     behaviour.check_behaviour(entry, target, recorder)
@@ -235,7 +235,7 @@ def test_what_a_program_computes_on_the_host_needs_nothing_of_the_device(
     of_area = find_property("api", "normal-numbers")
     entry = behaviour.BEHAVIOURS["normal-numbers"]
     assert "float32" in of_area.applies(WITHOUT_FLOAT64, subject_of("api", entry.area))
-    monkeypatch.setattr(behaviour, "_around", lambda lab: Exaggerates())
+    monkeypatch.setattr(behaviour, "_target_context", lambda lab: Exaggerates())
     counts = []
     for declared in (WITHOUT_FLOAT64, target()):
         recorder = Recorder(ResultId(CaseId(entry.name, entry.area), "float32"), seed=0)
@@ -295,7 +295,7 @@ def test_a_number_of_an_undeclared_dtype_is_left_out(monkeypatch: pytest.MonkeyP
         lab.same("a number", lab.put(1.5, dtype=torch.float64) + 1)
 
     entry = behaviour.Behaviour("a-number", "tensor", program, ())
-    monkeypatch.setattr(behaviour, "_around", lambda lab: Device(refuses_float64))
+    monkeypatch.setattr(behaviour, "_target_context", lambda lab: Device(refuses_float64))
     recorder = Recorder(ResultId(CaseId("a-number", "tensor"), "float32"), seed=0)
     behaviour.check_behaviour(entry, WITHOUT_FLOAT64, recorder)
     assert recorder.result().verdict is Verdict.UNSUPPORTED
@@ -311,7 +311,7 @@ def test_leaves_of_declared_dtypes_are_compared(monkeypatch: pytest.MonkeyPatch)
         lab.same("sums", [x + 1 for x in leaves])
 
     entry = behaviour.Behaviour("sums", "tensor", program, ())
-    monkeypatch.setattr(behaviour, "_around", lambda lab: Device(off_by_one))
+    monkeypatch.setattr(behaviour, "_target_context", lambda lab: Device(off_by_one))
     recorder = Recorder(ResultId(CaseId("sums", "tensor"), "float32"), seed=0)
     behaviour.check_behaviour(entry, WITHOUT_FLOAT64, recorder)
     [failure] = recorder.result().failures

@@ -493,7 +493,7 @@ def declaring(*patterns):
 @pytest.mark.parametrize(
     ("legs", "why"),
     [
-        (lambda: [columns(index) for index in range(9)], "it is of 9 builds of torch"),
+        (lambda: [columns(index) for index in range(9)], "it has 9 builds of torch"),
         (lambda: [declaring(*map(str, range(401)))], "it declares 401 patterns unsupported"),
         (lambda: [declaring("a" * 201)], "it declares 'aaaa"),
         (lambda: [declaring("?*" * 9)], "it declares '?*"),
