@@ -2,4 +2,6 @@
 
 from conformance.model.deprecation import moved
 
-__getattr__ = moved(__name__, ["conformance.behaviours.behaviour"])
+__getattr__ = moved(
+    __name__, ["conformance.behaviours.behaviour"], renamed_names={"check": "check_behaviour"}
+)

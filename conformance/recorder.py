@@ -2,4 +2,6 @@
 
 from conformance.model.deprecation import moved
 
-__getattr__ = moved(__name__, ["conformance.framework.recorder"])
+__getattr__ = moved(
+    __name__, ["conformance.framework.recorder"], renamed_names={"Enough": "StopAtFirstFailure"}
+)

@@ -2,4 +2,8 @@
 
 from conformance.model.deprecation import moved
 
-__getattr__ = moved(__name__, ["conformance.target.file", "conformance.model.vocabulary"])
+__getattr__ = moved(
+    __name__,
+    ["conformance.target.file", "conformance.model.vocabulary"],
+    renamed_names={"find": "find_target_file"},
+)

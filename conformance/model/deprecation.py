@@ -11,25 +11,31 @@ from typing import Any, TypeVar, cast
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def moved(old: str, modules: Sequence[str], names: Sequence[str] | None = None) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` for the module ``old`` that looks up names in ``modules``, in order.
+def moved(
+    old: str,
+    modules: Sequence[str],
+    names: Sequence[str] | None = None,
+    renamed_names: Mapping[str, str] | None = None,
+) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` for the module ``old`` that looks names up in ``modules``, in order.
 
-    ``names`` restricts the lookup to these names. A package needs it to avoid an import of its own modules
-    for every other name. Each access issues a DeprecationWarning that names the new module. A name that no
-    module defines raises AttributeError.
+    ``names`` restricts the lookup: a package must not import one of its modules to look for any other name.
+    ``renamed_names`` maps old names to current ones. Each access issues a DeprecationWarning that names the
+    new module. A name that no module defines raises AttributeError.
     """
 
     def find(name: str) -> Any:
         if not name.startswith("__") and (names is None or name in names):
+            current = (renamed_names or {}).get(name, name)
             for new in modules:
                 module = importlib.import_module(new)
-                if hasattr(module, name):
+                if hasattr(module, current):
                     warnings.warn(
                         f"{old}.{name} has moved to {new}; import it from conformance.extension",
                         DeprecationWarning,
                         stacklevel=2,
                     )
-                    return getattr(module, name)
+                    return getattr(module, current)
         raise AttributeError(f"module {old!r} has no attribute {name!r}")
 
     return find

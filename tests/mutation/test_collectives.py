@@ -81,22 +81,22 @@ def test_a_fault_of_a_collective(
     collectives_and_pool: tuple[CollectiveInjector, RankPool], method: str, kind: str, wrong: dict[str, Any]
 ) -> None:
     injector, pool = collectives_and_pool
-    injector.arm(Mutant(f"c10d::{method}", kind))
+    injector.enable(Mutant(f"c10d::{method}", kind))
     first, _ = replies_of_ranks(pool)
-    counts = injector.disarm()
-    assert counts.effects > 0
+    counts = injector.disable()
+    assert counts.altered > 0
     assert {name: first[name] for name in wrong} == wrong
     first, second = replies_of_ranks(pool)
     for values in (first, second):
         assert {name: values[name] for name in RIGHT} == RIGHT
-    assert injector.disarm().met == 0
+    assert injector.disable().triggered == 0
 
 
 def test_a_fault_on_one_rank(collectives_and_pool: tuple[CollectiveInjector, RankPool]) -> None:
     injector, pool = collectives_and_pool
-    injector.arm(Mutant("c10d::allreduce", "collective-second-rank"))
+    injector.enable(Mutant("c10d::allreduce", "collective-second-rank"))
     first, second = replies_of_ranks(pool)
-    injector.disarm()
+    injector.disable()
     assert first["sum"] == [3.0] * 4
     assert second["sum"] == [3.0, 3.0, 3.0, 0.0]
 
@@ -111,11 +111,14 @@ def test_a_coverage_run_records_the_conditions_that_ranks_met(
     injector.observe(False)
     observed = injector.take_observed()
     triggered = {
-        f"{injector.faults[number].place} {injector.faults[number].kind}" for number, _ in observed.met
+        f"{injector.mutants[number].point} {injector.mutants[number].operator}"
+        for number, _ in observed.triggered
     }
     assert {"c10d::allreduce reduction-wrong", "c10d::broadcast root-off-by-one"} <= triggered
     assert "c10d::allreduce average-twice" not in triggered
     assert "c10d::gather collective-stale" not in triggered
-    assert "c10d::gather" not in {injector.places[function_index] for function_index, _, _ in observed.calls}
+    assert "c10d::gather" not in {
+        injector.mutation_points[function_index] for function_index, _, _ in observed.calls
+    }
     replies_of_ranks(pool)
-    assert not injector.take_observed().met
+    assert not injector.take_observed().triggered

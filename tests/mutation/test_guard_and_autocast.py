@@ -47,8 +47,8 @@ def streams() -> Iterator[DeviceGuardInjector]:
 
 def names(injector: Injector) -> set[str]:
     return {
-        f"{fault.place} {fault.kind}"
-        for fault in (injector.faults[n] for n, _ in injector.take_observed().met)
+        f"{fault.point} {fault.operator}"
+        for fault in (injector.mutants[n] for n, _ in injector.take_observed().triggered)
     }
 
 
@@ -59,19 +59,19 @@ def cast(weight: torch.Tensor, value: float = 2.0) -> torch.Tensor:
 
 def test_autocast_without_a_cast(casts: AutocastInjector) -> None:
     weight = torch.ones(2, 2)
-    casts.arm(Mutant("autocast::aten::mm", "cast-missing"))
+    casts.enable(Mutant("autocast::aten::mm", "cast-missing"))
     assert cast(weight).dtype == torch.float32
     torch.mm(weight, weight)
-    counts = casts.disarm()
-    assert (counts.met, counts.effects) == (1, 1)
+    counts = casts.disable()
+    assert (counts.triggered, counts.altered) == (1, 1)
     assert cast(weight).dtype == torch.bfloat16
 
 
 def test_autocast_to_the_other_dtype(casts: AutocastInjector) -> None:
     weight = torch.ones(2, 2, requires_grad=True)
-    casts.arm(Mutant("autocast::aten::mm", "cast-to-other-dtype"))
+    casts.enable(Mutant("autocast::aten::mm", "cast-to-other-dtype"))
     result = cast(weight)
-    assert casts.disarm().effects == 1
+    assert casts.disable().altered == 1
     assert result.dtype == torch.float16
     result.sum().backward()
     assert weight.grad is not None
@@ -80,18 +80,18 @@ def test_autocast_to_the_other_dtype(casts: AutocastInjector) -> None:
 
 def test_autocast_of_a_weight_as_it_was(casts: AutocastInjector) -> None:
     weight = torch.ones(2, 2, requires_grad=True)
-    casts.arm(Mutant("autocast::aten::mm", "cast-stale"))
+    casts.enable(Mutant("autocast::aten::mm", "cast-stale"))
     first = cast(weight)
     with torch.no_grad():
         weight.mul_(2)
     assert torch.equal(cast(weight), first)
-    assert casts.disarm().effects == 1
+    assert casts.disable().altered == 1
     assert torch.equal(weight.detach(), torch.full((2, 2), 2.0))
     assert torch.equal(cast(weight), first * 2)
 
 
 def test_what_is_declared_for_float32_has_no_other_dtype_to_be_cast_to(casts: AutocastInjector) -> None:
-    kinds = {fault.kind for fault in casts.faults if fault.place == "autocast::aten::mse_loss"}
+    kinds = {fault.operator for fault in casts.mutants if fault.point == "autocast::aten::mse_loss"}
     assert kinds == {"cast-missing", "cast-stale"}
 
 
@@ -168,13 +168,13 @@ def test_a_context_of_streams_that_sets_nothing(method: str) -> None:
     injector = python_module.python_module_injector(target_file.load("hpu-reference").target("eager"))
     kind = "context-not-entered" if method == "__enter__" else "context-not-left"
     outer, stream = torch.accelerator.current_stream(), torch.Stream(device="hpu")
-    injector.arm(Mutant(f"module::StreamContext.{method}", kind))
+    injector.enable(Mutant(f"module::StreamContext.{method}", kind))
     with torch.get_device_module("hpu").stream(stream):
         assert (torch.accelerator.current_stream() == stream) == (method == "__exit__")
     assert (torch.accelerator.current_stream() == outer) == (method == "__enter__")
     torch.accelerator.set_stream(outer)
-    counts = injector.disarm()
-    assert (counts.met, counts.effects) == (1, 1)
+    counts = injector.disable()
+    assert (counts.triggered, counts.altered) == (1, 1)
 
 
 def are_two() -> bool:
@@ -223,9 +223,9 @@ def test_a_fault_of_the_guard(
     streams.observe(False)
     torch.accelerator.synchronize()
     assert f"guard::{point} {kind}" in names(streams)
-    streams.arm(Mutant(f"guard::{point}", kind))
+    streams.enable(Mutant(f"guard::{point}", kind))
     result = ask()
-    assert streams.disarm().effects > 0
+    assert streams.disable().altered > 0
     torch.accelerator.synchronize()
     assert result == wrong
     assert ask() == right

@@ -364,7 +364,7 @@ def injector() -> interposer.Interposer:
 def inject(injector: interposer.Interposer) -> Iterator[Callable[..., tuple[Any, int, int]]]:
     def run(fault: Mutant, call: Callable[[], Any]) -> tuple[Any, int, int]:
         injected = interposer_description(operators.as_interposed(fault), scalar_types())
-        injector.activate(PLACES.index(fault.place), injected)
+        injector.activate(PLACES.index(fault.point), injected)
         try:
             result = call()
         finally:
@@ -375,12 +375,12 @@ def inject(injector: interposer.Interposer) -> Iterator[Callable[..., tuple[Any,
     injector.deactivate()
 
 
-@pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.kind)
+@pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.operator)
 def test_a_mutant_acts_if_its_trigger_condition_is_met(inject: Any, injected: InjectedFault) -> None:
     result, calls, effects = inject(injected.fault, injected.wakes)
     assert calls and effects
     right = injected.wakes()
-    if injected.fault.kind not in (
+    if injected.fault.operator not in (
         "strides-ignored",
         "grad-strided",
         "offset-ignored",
@@ -392,15 +392,15 @@ def test_a_mutant_acts_if_its_trigger_condition_is_met(inject: Any, injected: In
         assert injected.wrong(result) and not torch.equal(result, right)
 
 
-@pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.kind)
+@pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.operator)
 def test_a_mutant_has_no_effect_otherwise(inject: Any, injected: InjectedFault) -> None:
     result, _, effects = inject(injected.fault, injected.sleeps)
-    assert effects == 0 or injected.fault.kind in ("aliasing-lost", "stale-result", "input-corrupted")
+    assert effects == 0 or injected.fault.operator in ("aliasing-lost", "stale-result", "input-corrupted")
     if isinstance(result, torch.Tensor):
         assert torch.equal(result, injected.sleeps())
 
 
-@pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.kind)
+@pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.operator)
 def test_a_mutant_that_is_confined_to_another_dtype_has_no_effect(
     inject: Any, injected: InjectedFault
 ) -> None:
@@ -510,7 +510,7 @@ def test_a_leak_keeps_memory_until_the_fault_ends(inject: Any) -> None:
 def test_every_mutation_operator_is_injected_here() -> None:
     tested_elsewhere = {"error-missing", "error-type", "generator-frozen", "generator-overlap", "leak"}
     tested_elsewhere |= {"host-not-awaited"}  # needs a device with streams: test_guard_and_autocast.py
-    assert {injected.fault.kind for injected in INJECTED_FAULTS} | tested_elsewhere == set(
+    assert {injected.fault.operator for injected in INJECTED_FAULTS} | tested_elsewhere == set(
         operators.MUTATION_OPERATORS
     )
 
@@ -526,7 +526,9 @@ def test_trigger_conditions_are_recorded_without_a_mutant(injector: interposer.I
     add(ramp(300))
     injector.observe(False)
     triggered = {
-        (faults[index].kind, faults[index].value) for _, index, number in injector.take_met() if number == 6
+        (faults[index].operator, faults[index].value)
+        for _, index, number in injector.take_met()
+        if number == 6
     }
     assert {("last-element", 0), ("tail-of-16", 0), ("above-size", 256)} <= triggered
     assert not {("above-size", 1024), ("rank", 4), ("nan-lost", 0), ("offset-ignored", 0)} & triggered

@@ -63,7 +63,7 @@ def test_a_merge_leaves_alone_what_no_run_has_left(cli: Cli, tmp_path: Path) -> 
             "a merge also replaces the output of an earlier merge"
         )
     (tmp_path / "f" / "results.json").write_text("{}")
-    assert "holds results.json, junit.xml, report.html that no" in cli("merge", "a", "b", "-o", "f").err
+    assert "contains results.json, junit.xml, report.html, which no" in cli("merge", "a", "b", "-o", "f").err
     (tmp_path / "a" / "results.json").write_text("{}")
     assert "do not follow the schema: key 'schema' is missing\n" in cli("merge", "a", "-o", "g").err
 
