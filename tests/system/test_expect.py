@@ -98,7 +98,7 @@ def test_entries_are_shown_that_have_no_place_to_be_written_to(cli: Cli, tmp_pat
     )
     assert proposed.code == 1, proposed.err
     assert '+id = "acts/fail0@*"' in proposed.out
-    lacks = 'target file bare.toml names no expectations; add the line expectations = "expectations"'
+    lacks = "target file bare.toml has no key 'expectations'; add the line"
     assert f"note: {lacks}" in proposed.out
     written = cli(
         "expect",

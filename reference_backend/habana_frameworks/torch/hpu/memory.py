@@ -15,6 +15,15 @@ from habana_frameworks.torch import _C
 from habana_frameworks.torch.internal.settings.visible_modules import own_module
 
 from ._utils import _get_device_index
+from .memory_history import (
+    _attach_out_of_memory_observer as _attach_out_of_memory_observer,
+)
+from .memory_history import _count_profilers as _count_profilers
+from .memory_history import _dump_snapshot as _dump_snapshot
+from .memory_history import _get_memory_metadata as _get_memory_metadata
+from .memory_history import _record_memory_history as _record_memory_history
+from .memory_history import _set_memory_metadata as _set_memory_metadata
+from .memory_history import _snapshot as _snapshot
 
 _STATISTICS = (
     "Limit",

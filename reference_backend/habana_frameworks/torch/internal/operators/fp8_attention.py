@@ -101,7 +101,9 @@ def fp8_sdpa_fwd_dropout_seed(
         q_scale_o, d_scale_s,
     )  # fmt: skip
     dropout_mask = (
-        torch.empty(0, dtype=torch.bool, device=q.device) if attended.kept is None else attended.kept
+        torch.empty(0, dtype=torch.bool, device=q.device)
+        if attended.dropout_mask is None
+        else attended.dropout_mask
     )
     return attended.out, attended.matrix, dropout_mask, _or_empty(is_amax_s, attended.amax_s)
 
