@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch._dynamo  # noqa: F401  (the broken backend needs it)
-from forks import Server, serve
+from fork_server import Server, serve
 
 from conformance.commands.repro import subject_kind_of
 from conformance.device.bring_up import bring_up

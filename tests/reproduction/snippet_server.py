@@ -12,7 +12,7 @@ import warnings
 from typing import Any
 
 import torch._dynamo  # noqa: F401  (what takes long)
-from forks import serve
+from fork_server import serve
 
 
 def alone(request: Any) -> None:

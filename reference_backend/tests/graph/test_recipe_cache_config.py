@@ -207,7 +207,7 @@ def test_the_old_form(tmp_path, monkeypatch):
         assert cache_config.from_environment() == CacheConfig(None, True)
     monkeypatch.setenv("PT_RECIPE_CACHE_PATH", str(tmp_path))
     monkeypatch.setenv("PT_CACHE_FOLDER_SIZE_MB", "7")
-    with pytest.warns(FutureWarning, match=f"use PT_HPU_RECIPE_CACHE_CONFIG={tmp_path},true,7"):
+    with pytest.warns(FutureWarning, match=f"Use PT_HPU_RECIPE_CACHE_CONFIG={tmp_path},true,7"):
         assert cache_config.from_environment() == CacheConfig(tmp_path, True, 7)
     monkeypatch.setenv(cache_config.VARIABLE, "/tmp/r,0,5")
     assert cache_config.from_environment() == CacheConfig(Path("/tmp/r"), False, 5)

@@ -189,8 +189,8 @@ print(module.fp8_meta["scaling_fwd"].scale[0].item())
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"HPU_REFERENCE_PROFILE": "gaudi9"}, "HPU_REFERENCE_PROFILE='gaudi9' is no profile"),
-        ({"HPU_REFERENCE_PROFILE": "gaudi2", "HPU_REFERENCE_DEVICE_NAME": "GAUDI3"}, "disagrees"),
+        ({"HPU_REFERENCE_PROFILE": "gaudi9"}, "HPU_REFERENCE_PROFILE='gaudi9' is not supported"),
+        ({"HPU_REFERENCE_PROFILE": "gaudi2", "HPU_REFERENCE_DEVICE_NAME": "GAUDI3"}, "contradicts"),
         (
             {"HPU_REFERENCE_PROFILE": "gaudi2", "HPU_REFERENCE_COMPILE": "fused"},
             "does not support hardware limits",

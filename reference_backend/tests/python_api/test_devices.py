@@ -89,7 +89,7 @@ def test_set_device_refuses(environment, index, visible, module, way_out):
 
 def test_set_device_in_a_smaller_node(environment, monkeypatch):
     monkeypatch.setattr(sys.modules["habana_frameworks.torch.hpu.devices"], "_count", 4)
-    with pytest.raises(AssertionError, match=r"^Invalid device id 1: with fewer than 8 modules"):
+    with pytest.raises(AssertionError, match=r"^Invalid device id 1: the node has fewer than 8 modules"):
         hpu.set_device(1)
     hpu.set_device(0)
 
@@ -167,7 +167,7 @@ def test_name_and_generation(output_of):
 
 def test_unknown_name_is_refused(monkeypatch):
     monkeypatch.setenv("HPU_REFERENCE_DEVICE_NAME", "GAUDI9")
-    with pytest.raises(ValueError, match=r"HPU_REFERENCE_DEVICE_NAME='GAUDI9' .* use GAUDI, GAUDI2, GAUDI3"):
+    with pytest.raises(ValueError, match=r"HPU_REFERENCE_DEVICE_NAME='GAUDI9' .* Use one of GAUDI, GAUDI2, GAUDI3"):
         hpu.get_device_name()
 
 

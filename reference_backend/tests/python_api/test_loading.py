@@ -94,7 +94,7 @@ def test_unknown_values_are_errors_that_name_them(run_python, variable, value):
     done = run_python(IMPORT, **{variable: value})
     message = done.stderr.strip().splitlines()[-1]
     assert message.startswith(f"ValueError: {variable}={value!r}")
-    assert " use " in message
+    assert " Use " in message
 
 
 def test_lazy_mode_may_be_written_as_hexadecimal_or_left_empty(output_of):
@@ -128,7 +128,7 @@ def test_fork_rule(version, fork):
     ],
 )
 def test_another_torch_is_refused_before_the_core_is_opened(built, running):
-    with pytest.raises(ImportError, match=r"this build of the hpu backend is for .* install") as error:
+    with pytest.raises(ImportError, match=r"this build of the hpu backend is for .* Install") as error:
         _loader.check_build(*built, *running)
     assert running[0] in str(error.value)
 
@@ -170,7 +170,7 @@ def test_of_many_cores_the_one_for_this_torch_is_taken(torch, core_name):
 )
 def test_none_of_many_cores_fits(torch):
     with pytest.raises(
-        ImportError, match=r"has cores for fork-like torch 2\.13 .*; public torch 2\.6 .*install"
+        ImportError, match=r"has cores for fork-like torch 2\.13 .*; public torch 2\.6 .*Install"
     ):
         _loader.choose_core(MANY, torch)
 
@@ -184,7 +184,7 @@ def test_a_torch_that_allows_no_hpu_is_refused():
         torch = _torch(version)
         torch.version.cuda = "13.0"
         with pytest.raises(
-            ImportError, match=rf"torch {re.escape(version)} was built with cuda .* install a CPU build"
+            ImportError, match=rf"torch {re.escape(version)} was built with cuda .* Install a CPU build"
         ):
             _loader.refuse_other_accelerator(torch)
 

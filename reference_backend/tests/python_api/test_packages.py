@@ -68,7 +68,7 @@ def test_inference_environment_folds_batch_norms():
 
 @pytest.mark.parametrize(
     ("model", "reason"),
-    [(_model(), "training mode"), (_model().eval().to("hpu"), "it is on hpu:0")],
+    [(_model(), "training mode"), (_model().eval().to("hpu"), "the model is on hpu:0")],
     ids=["training", "on hpu"],
 )
 def test_models_that_cannot_be_folded_come_back(capsys, model, reason):

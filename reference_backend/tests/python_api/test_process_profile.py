@@ -61,10 +61,10 @@ def test_other_values_write_nothing(run_python: Any, tmp_path: Path, value: str)
 @pytest.mark.parametrize(
     ("variables", "warning"),
     [
-        ({"HABANA_PROF_CONFIG": "missing.json"}, "HABANA_PROF_CONFIG='missing.json' is not used"),
+        ({"HABANA_PROF_CONFIG": "missing.json"}, "HABANA_PROF_CONFIG='missing.json' was ignored"),
         ({"HABANA_PROF_CONFIG": "list.json"}, "does not contain a JSON object"),
-        ({"HABANA_PROF_CONFIG": "text.json"}, "HABANA_PROF_CONFIG='text.json' is not used"),
-        ({"HABANA_PROF_CONFIG": "none.json"}, "HABANA_PROF_CONFIG='none.json' is not used"),
+        ({"HABANA_PROF_CONFIG": "text.json"}, "HABANA_PROF_CONFIG='text.json' was ignored"),
+        ({"HABANA_PROF_CONFIG": "none.json"}, "HABANA_PROF_CONFIG='none.json' was ignored"),
         ({"HABANA_PROF_CONFIG": "proc.json"}, "could not be written"),
         ({"HABANA_PROF_CONFIG": "full.json"}, "could not be written"),
     ],

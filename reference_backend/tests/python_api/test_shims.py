@@ -13,9 +13,9 @@ from habana_frameworks.torch.utils import experimental as htexp
 def test_extensions_of_the_bridge_hold_what_the_package_has() -> None:
     assert _debug_C._get_fallback_op_count() == debug._get_fallback_op_count()
     assert _hpex_C.rms_norm is torch.ops.hpu.rms_norm
-    with pytest.raises(AttributeError, match="'nothing' is not one"):
+    with pytest.raises(AttributeError, match="but not 'nothing'"):
         _ = _debug_C.nothing
-    with pytest.raises(AttributeError, match="'nothing' is not one"):
+    with pytest.raises(AttributeError, match="but not 'nothing'"):
         _ = _hpex_C.nothing
     with pytest.raises(AttributeError, match="graph_dumps writes its graphs"):
         _ = synrec_helper.record
@@ -27,7 +27,7 @@ def test_what_only_hardware_has_is_refused_in_one_sentence() -> None:
         lambda: htexp._reset_device_memory(),
         lambda: htexp._set_profiler_tracer_memory(0),
     ):
-        with pytest.raises(NotImplementedError, match=r"this device does not (have|do)"):
+        with pytest.raises(NotImplementedError, match=r"this device does not (have|support)"):
             call()
 
 

@@ -39,10 +39,8 @@ def register_lists() -> None:
     """Set the operator lists of autocast in the core, from files if the environment names any.
 
     ``PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST`` and ``PT_HPU_AUTOCAST_FP32_OPS_LIST`` are paths of files with
-    one operator
-    per line; ``LOWER_LIST`` and ``FP32_LIST`` are their older names. If a file cannot be read, a warning is
-    given and the
-    default list is used.
+    one operator per line; ``LOWER_LIST`` and ``FP32_LIST`` are their older names. If a file cannot be read, a
+    warning is given and the default list is used.
     """
     # The core accepts the lists once; None selects its default list.
     if not _C.autocast_lists():

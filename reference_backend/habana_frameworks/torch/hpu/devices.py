@@ -23,8 +23,7 @@ def device_count() -> int:
     """Return the number of modules of the node that this process may choose from.
 
     The first call determines the number. The simulated node has eight modules; ``HABANA_VISIBLE_MODULES``
-    lists the visible
-    ones. This function does not acquire the device.
+    lists the visible ones. This function does not acquire the device.
     """
     global _count
     if _count is None:
@@ -50,14 +49,11 @@ def set_device(device: Any) -> None:
 
     Args:
         device: an index (integer, string or `torch.device`) into ``HABANA_VISIBLE_MODULES``, by default 0 to
-            7. None
-            and ``"hpu"`` denote the current or future device of the process, index 0.
+            7. None and ``"hpu"`` denote the current or future device of the process, index 0.
 
     The id of the module is written to ``HLS_MODULE_ID``. If the variable is already set, the process already
-    has its
-    module, and every index denotes it: launchers assign a module to each rank, and programs then pass
-    ``"hpu:0"`` or the
-    rank. The device index stays 0.
+    has its module, and every index denotes it: launchers assign a module to each rank, and programs then pass
+    ``"hpu:0"`` or the rank. The device index stays 0.
 
     Raises:
         AssertionError: the index is negative, or the process has no module yet and the index does not exist.
@@ -98,8 +94,7 @@ class device:
 
     Args:
         device: an hpu device, an index, or None. None, negative indices and 0 are always accepted; another
-            index only
-            if it is the module id in ``HLS_MODULE_ID``.
+            index only if it is the module id in ``HLS_MODULE_ID``.
 
     Raises:
         AssertionError: the index is the module of another process.

@@ -1,8 +1,8 @@
 """Statistics of device memory. All sizes are in bytes.
 
 Every function takes the device of this process: None, ``"hpu"``, ``"hpu:0"`` or 0. For any other device it
-raises an
-`AssertionError` "Invalid device id", because the memory of other modules belongs to other processes.
+raises an `AssertionError` "Invalid device id", because the memory of other modules belongs to other
+processes.
 """
 
 from __future__ import annotations
@@ -43,12 +43,9 @@ def memory_stats(device: Any = None) -> dict[str, int]:
     """Return ten statistics of the allocator.
 
     ``Limit`` is the memory that the allocator may use. ``InUse`` and ``MaxInUse`` are the current and the
-    maximum bytes of
-    tensors. ``NumAllocs`` and ``NumFrees`` count requests; ``ActiveAllocs`` counts live allocations.
-    ``MaxAllocSize`` is
-    the largest request in bytes. ``TotalSystemAllocs``, ``TotalSystemFrees`` and ``TotalActiveAllocs`` count
-    since the
-    start.
+    maximum bytes of tensors. ``NumAllocs`` and ``NumFrees`` count requests; ``ActiveAllocs`` counts live
+    allocations. ``MaxAllocSize`` is the largest request in bytes. ``TotalSystemAllocs``, ``TotalSystemFrees``
+    and ``TotalActiveAllocs`` count since the start.
     """
     _check_device(device)
     stats = _C.memory_stats()
@@ -135,8 +132,8 @@ def _extended_memory_summary_dict(device: Any = None) -> dict[str, int]:
     """Return twelve statistics, with the names of the public contract.
 
     ``persistent`` is the memory of tensors. ``workspace``, ``last_workspace`` and ``future`` (memory of
-    queued work) are 0 if
-    the allocator does not count them. ``max_cntgs_chunk`` is the size of the largest free block.
+    queued work) are 0 if the allocator does not count them. ``max_cntgs_chunk`` is the size of the largest
+    free block.
     """
     stats = memory_stats(device)
     figures = {

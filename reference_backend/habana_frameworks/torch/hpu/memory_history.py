@@ -1,10 +1,8 @@
 """The history of device memory, in the format of ``torch.cuda._memory_viz`` and pytorch.org/memory_viz.
 
 The pool has one segment, which ends at the last block in use. As torch's viewers require, a free is reported
-as two
-events: ``free_requested`` and ``free_completed``. A block that pending work uses after its tensor was freed
-is
-``active_pending_free``. Sizes are in bytes; block sizes are rounded up to multiples of 64.
+as two events: ``free_requested`` and ``free_completed``. A block that pending work uses after its tensor was
+freed is ``active_pending_free``. Sizes are in bytes; block sizes are rounded up to multiples of 64.
 """
 
 from __future__ import annotations
@@ -101,8 +99,7 @@ def _attach_out_of_memory_observer(observer: Observer | None) -> None:
     """Call a function on each memory shortage, before the error is raised. None removes the function.
 
     The function receives three sizes in bytes: requested, in use, and the limit. An exception in the function
-    is reported as
-    unraisable. Shortages in queued work do not call the function.
+    is reported as unraisable. Shortages in queued work do not call the function.
     """
     _C.set_out_of_memory_observer(observer)
 

@@ -2,9 +2,8 @@
 
 ``PT_HPU_METRICS_FILE`` (or ``HABANA_PT_METRICS_FILE``) is the path of the file. If ``RANK`` or
 ``OMPI_COMM_WORLD_RANK`` is set, ``-rank{N}`` is inserted before the last extension. If the file exists, a
-number is
-inserted too. The file is created when the device is acquired. ``PT_HPU_METRICS_FILE_FORMAT`` is json or text.
-``PT_HPU_METRICS_DUMP_TRIGGERS`` is a comma-separated list:
+number is inserted too. The file is created when the device is acquired. ``PT_HPU_METRICS_FILE_FORMAT`` is
+json or text. ``PT_HPU_METRICS_DUMP_TRIGGERS`` is a comma-separated list:
 
     process_exit   all metrics at the end of the process (default)
     mark_step      all metrics at each end of a step

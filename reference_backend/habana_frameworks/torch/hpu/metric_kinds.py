@@ -1,8 +1,7 @@
 """Kinds of metrics, their errors and their file formats.
 
 A metric collects events of the device (`habana_frameworks.torch.internal.events`). The functions of `metrics`
-create
-metrics.
+create metrics.
 """
 
 from __future__ import annotations

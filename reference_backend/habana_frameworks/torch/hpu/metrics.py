@@ -1,10 +1,8 @@
 """Counters of device events: compilations, fallbacks, cache lookups, memory.
 
 Each metric exists once per process, started at import (`metric_global`), and any number of times for parts of
-a program
-(`metric_localcontext`). Metrics collect events (`utils.event_dispatcher`), so they add no cost to operators
-on the fast
-path. `metric_files` writes them to files.
+a program (`metric_localcontext`). Metrics collect events (`utils.event_dispatcher`), so they add no cost to
+operators on the fast path. `metric_files` writes them to files.
 
 Names, keys and variables are from the public bridge's Metric APIs.
 """

@@ -1,10 +1,8 @@
 """Properties of the device: name, sizes, driver version.
 
 The reference device is simulated, so its name can be chosen: ``HPU_REFERENCE_DEVICE_NAME`` may be GAUDI,
-GAUDI2 (the
-default) or GAUDI3. Hardware limits (`settings.hardware_limits`) determine the name themselves. Programs
-branch on the
-name; the numbers below only fill the fields.
+GAUDI2 (the default) or GAUDI3. Hardware limits (`settings.hardware_limits`) determine the name themselves.
+Programs branch on the name; the numbers below only fill the fields.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Random numbers: the generator of the device and its seed.
 
 The generator is on the host; each random operator draws its seed from it when the operator is issued. Equal
-seeds give
-equal values on hpu, but not the values of other devices.
+seeds give equal values on hpu, but not the values of other devices.
 
 Functions with a device parameter accept the device of this process (see `visible_modules.is_own_index`).
 """

@@ -1,18 +1,14 @@
 """Functions for streams and events of hpu.
 
 `Stream` and `Event` derive from `torch.Stream` and `torch.Event`, so all functions that accept those types
-accept
-them. Work on one stream runs in order. Work on different streams is ordered by events only, with one
-exception in
-`set_stream`.
+accept them. Work on one stream runs in order. Work on different streams is ordered by events only, with one
+exception in `set_stream`.
 
 Under ``torch.compile``, streams and events are part of the graph. Dynamo supports the current stream, and
-blocks
-that enter a stream, only with torch's own types. Therefore a compiled function receives a `torch.Stream`,
-which
-equals the `Stream` of eager mode. Dynamo has no support for `set_stream`, `StreamContext` and
-`Event.elapsed_time`,
-which break the graph. In a graph, the target of ``with stream(s) as target`` is None.
+blocks that enter a stream, only with torch's own types. Therefore a compiled function receives a
+`torch.Stream`, which equals the `Stream` of eager mode. Dynamo has no support for `set_stream`,
+`StreamContext` and `Event.elapsed_time`, which break the graph. In a graph, the target of ``with stream(s) as
+target`` is None.
 """
 
 from __future__ import annotations

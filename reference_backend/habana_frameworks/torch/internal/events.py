@@ -1,12 +1,11 @@
 """Report telemetry events of the device to listeners.
 
 The compiled core reports rare events: a compilation, a fallback, a cache lookup, a defragmentation. Its
-callback
-is set only while listeners exist. All other events are published from Python.
+callback is set only while listeners exist. All other events are published from Python.
 
 Events of the core are delivered on the main thread, between two Python bytecodes, because the thread that
-causes
-an event may hold locks or may not run Python. `EventDispatcher.flush` delivers pending events immediately.
+causes an event may hold locks or may not run Python. `EventDispatcher.flush` delivers pending events
+immediately.
 
 Names and meanings are from the public bridge. The public import path of this module is
 ``habana_frameworks.torch.utils.event_dispatcher``.
@@ -74,9 +73,8 @@ class EventDispatcher:
         Args:
             event: the kind.
             callback: receives the time in microseconds since the epoch and a list of (key, value) pairs of
-                strings.
-                If the callback raises, the exception is logged and the operation that caused the event
-                continues.
+                strings. If the callback raises, the exception is logged and the operation that caused the
+                event continues.
 
         Returns:
             A handle for `unsubscribe`.

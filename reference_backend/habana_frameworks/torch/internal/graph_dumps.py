@@ -9,8 +9,7 @@
     PT_HPU_GRAPH_DUMP_PREFIX         the folder, by default ``.graph_dumps`` in the current folder
 
 A file name is ``{name}_{process id}.txt``, ``.dot`` or ``.svg``. A graph of lazy mode is written once, when
-its
-recipe is built. The recipe is built at the second launch of the graph.
+its recipe is built. The recipe is built at the second launch of the graph.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ A line is ``[date time][module][level][process:thread] text``. Lines of Python l
 ``habana_frameworks.torch`` are written to the same file, under the log module that belongs to the logger.
 `torch._logging` has the log ``hpu_backend`` and the artifact ``hpu_recipes``
 (``TORCH_LOGS="+hpu_backend,hpu_recipes"``). Lines of C++ do not appear in ``TORCH_LOGS``, because they come
-from
-threads that must not wait for the GIL.
+from threads that must not wait for the GIL.
 """
 
 from __future__ import annotations

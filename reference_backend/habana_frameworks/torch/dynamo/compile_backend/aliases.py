@@ -27,10 +27,8 @@ class Aliases:
     """Sets of nodes that may share memory: a node, its views, their views, and results of in-place writes.
 
     Fake values are not sufficient. A pass that lets one node reuse the memory of another does not change the
-    fake values
-    of the views. Fake tensors also do not show that an operator may return its input. A pass that makes nodes
-    share
-    memory must call `join`.
+    fake values of the views. Fake tensors also do not show that an operator may return its input. A pass that
+    makes nodes share memory must call `join`.
 
     Args:
         graph: the graph. Nodes that are added later are not included.

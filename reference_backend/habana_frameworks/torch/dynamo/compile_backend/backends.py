@@ -38,8 +38,7 @@ def hpu_backend(
     Raises:
         RuntimeError: ``PT_HPU_DISALLOW_TORCH_COMPILE`` is set, or an option is unknown.
         AssertionError: an option has an invalid value, or an operator would have to run outside a recipe
-            while
-            ``use_eager_fallback`` is off.
+            while ``use_eager_fallback`` is off.
     """
     if env_bool("PT_HPU_DISALLOW_TORCH_COMPILE", False):
         raise RuntimeError(

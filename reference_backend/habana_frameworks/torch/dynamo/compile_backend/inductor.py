@@ -135,11 +135,9 @@ def _keeping_inputs() -> Iterator[None]:
     """Return a context in which Inductor's code does not overwrite its inputs to save memory.
 
     AOTAutograd lists, by position, saved tensors that a backward graph may overwrite. In a partition of the
-    graph these
-    positions denote different tensors, and another partition may still read an overwritten tensor. The
-    positions are
-    not part of Inductor's cache key. Therefore they are removed for all partitions, and a separate cache is
-    used.
+    graph these positions denote different tensors, and another partition may still read an overwritten
+    tensor. The positions are not part of Inductor's cache key. Therefore they are removed for all partitions,
+    and a separate cache is used.
     """
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata

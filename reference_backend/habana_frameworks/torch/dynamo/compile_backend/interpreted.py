@@ -22,8 +22,7 @@ class InterpretedRecipe:
     """Boxed callable that captures a graph for each kind of inputs and replays it afterwards.
 
     A captured graph is valid for the metadata and numbers of its inputs, and for the inputs' sharing of
-    memory. If the
-    device cannot capture the cluster, its operators run one by one.
+    memory. If the device cannot capture the cluster, its operators run one by one.
     """
 
     def __init__(self, module: GraphModule, name: str) -> None:

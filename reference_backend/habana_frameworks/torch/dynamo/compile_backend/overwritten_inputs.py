@@ -15,12 +15,9 @@ def save_copies_of_written(forward: GraphModule, backward: GraphModule, num_outp
     """Make a forward graph save copies of the inputs that it writes to, with the values before the writes.
 
     A forward graph writes to its inputs at its end. The partitioner of AOTAutograd may still save a written
-    input, or
-    a view of it, and recompute a value from it in the backward graph. The backward graph then reads the
-    overwritten
-    values (pytorch/pytorch#197039 describes the fault). Writes that AOTAutograd leaves to the runtime are not
-    in the
-    graph and are not handled here.
+    input, or a view of it, and recompute a value from it in the backward graph. The backward graph then reads
+    the overwritten values (pytorch/pytorch#197039 describes the fault). Writes that AOTAutograd leaves to the
+    runtime are not in the graph and are not handled here.
 
     Args:
         forward: the forward graph; its outputs are changed.

@@ -39,8 +39,7 @@ def requires_fallback(node: Node) -> bool:
     """Return whether a node must run separately, between recipes, and log the result in one line.
 
     These nodes must run separately: operators of `hpu_fallback_op_list`, calls whose output shapes depend on
-    data, and
-    operators on tensors that are not strided.
+    data, and operators on tensors that are not strided.
     """
     reason = fallback_reason(node)
     logger.debug("Node: %s requires fallback: %s%s", node.name, bool(reason), reason and f", {reason}")
@@ -66,8 +65,7 @@ def _depends_on_data(node: Node) -> bool:
     """Return whether the result of this call, or the shape of the result, depends on values of the inputs.
 
     The operator runs on fake tensors with the shapes of the arguments. For example, ``x[i]`` reads values to
-    determine
-    its shape if ``i`` is a mask, and does not if ``i`` contains integers.
+    determine its shape if ``i`` is a mask, and does not if ``i`` contains integers.
     """
     target = node.target
     if not isinstance(target, OpOverload) or not _MAY_DEPEND_ON_DATA & set(target.tags):

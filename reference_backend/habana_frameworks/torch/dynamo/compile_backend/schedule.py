@@ -20,8 +20,7 @@ class Schedule:
     """Boxed callable that takes the graph's inputs in a list, empties the list and returns the outputs.
 
     Values are stored in slots: first the inputs, then the results of the partitions. A slot is emptied when
-    its last
-    reader has taken the value, so that memory is freed as early as possible.
+    its last reader has taken the value, so that memory is freed as early as possible.
 
     Args:
         graph_module: the graph, which defines constants and the order of inputs and outputs.

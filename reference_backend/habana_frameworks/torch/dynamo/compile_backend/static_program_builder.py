@@ -1,10 +1,8 @@
 """Convert compiled code of static shapes to a program that runs without Python.
 
 For a cluster, Inductor generates a Python function that allocates memory and calls kernels and operators. For
-static
-shapes, this function has no branches. `program_of` runs it once on placeholder values and records its steps,
-and the
-device then runs the steps itself. If the function does anything else, no program is created.
+static shapes, this function has no branches. `program_of` runs it once on placeholder values and records its
+steps, and the device then runs the steps itself. If the function does anything else, no program is created.
 """
 
 from __future__ import annotations

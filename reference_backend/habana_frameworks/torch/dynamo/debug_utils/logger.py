@@ -1,8 +1,7 @@
 """The logger of the compile backend. Its lines start with ``[PT_COMPILE] ``, and tests can collect them.
 
 Lines are written to Python's ``logging`` below ``habana_frameworks.torch.dynamo``. The program selects lines
-with
-``logging``, ``LOG_LEVEL_PT_COMPILE`` or ``TORCH_LOGS="+hpu_backend"``.
+with ``logging``, ``LOG_LEVEL_PT_COMPILE`` or ``TORCH_LOGS="+hpu_backend"``.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@
 =========================  ========================================================================
 
 All functions also work in eager mode, whereas the public bridge supports them in lazy mode only.
-`ModuleCacher` keeps
-the restriction to lazy mode. Names, signatures and defaults are from ``habana_frameworks.torch.hpu.graphs``.
+`ModuleCacher` keeps the restriction to lazy mode. Names, signatures and defaults are from
+``habana_frameworks.torch.hpu.graphs``.
 """
 
 from __future__ import annotations

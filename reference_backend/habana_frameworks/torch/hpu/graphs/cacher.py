@@ -24,8 +24,7 @@ class TrainingCache:
     """A module's `forward` that runs through graphs, one for each kind of inputs.
 
     Graphs are used while the module is in training mode and gradients are enabled; other calls run the
-    original forward.
-    Copies and pickles of the module start without graphs.
+    original forward. Copies and pickles of the module start without graphs.
 
     Args:
         module, max_graphs, use_lfu: see `ModuleCacher`.

@@ -1,10 +1,8 @@
 """`make_graphed_callables`: functions and modules whose forward and backward passes are graphs.
 
 Each pass is captured once, with sample arguments. On every call, the tensors that forward saves for backward
-are
-passed from one graph to the other. Therefore a graphed callable can run several times before its backward
-passes, and
-gradients can be accumulated, as without graphs.
+are passed from one graph to the other. Therefore a graphed callable can run several times before its backward
+passes, and gradients can be accumulated, as without graphs.
 """
 
 from __future__ import annotations
@@ -37,8 +35,7 @@ def make_graphed_callables(
 
     Args:
         callables: one callable, or a tuple of callables. A module keeps its identity and gets a new
-            `forward`, which
-            runs the original forward while `training` differs from its value at capture.
+            `forward`, which runs the original forward while `training` differs from its value at capture.
         sample_args: a tuple of tensors for the callable, or a tuple of such tuples. Later calls must pass
             tensors
             with the same shapes, dtypes and `requires_grad`.
@@ -255,8 +252,7 @@ def _random_state_kept() -> Iterator[None]:
     """Restore the state of the device's generator after the block.
 
     Replays draw the same random numbers as the function. The numbers drawn by warm-ups and captures are
-    additional, and
-    would shift the numbers of all later calls.
+    additional, and would shift the numbers of all later calls.
     """
     generator = _C.default_generator()
     state = generator.get_state()

@@ -1,8 +1,7 @@
 """Capture and replay device work: `HPUGraph` and the context manager `graph`.
 
 A graph contains the calls between `capture_begin` and `capture_end` and the memory that they used. A replay
-reads and
-writes the captured tensors. Random operators draw new numbers at each replay.
+reads and writes the captured tensors. Random operators draw new numbers at each replay.
 """
 
 from __future__ import annotations
@@ -42,14 +41,11 @@ class HPUGraph:
     """A captured sequence of device work that can be replayed.
 
     A graph is captured once; `reset` empties it. A capture executes the recorded work unless it is a dry run.
-    Host code is
-    not part of the graph.
+    Host code is not part of the graph.
 
     With ``PT_HPU_ENABLE_LAZY_COLLECTIVES``, collectives are part of the graph: each collective ends a part,
-    and the next
-    part begins after it. A replay runs parts and collectives in order. Without the flag, a collective in a
-    capture is an
-    error.
+    and the next part begins after it. A replay runs parts and collectives in order. Without the flag, a
+    collective in a capture is an error.
     """
 
     def __init__(self) -> None:
@@ -69,8 +65,8 @@ class HPUGraph:
         """Start recording the work on the current stream, and on streams that wait for it, of any thread.
 
         A stream joins the capture when it waits for an event that was recorded on a stream of the capture.
-        Other work is not
-        affected. Dynamic shapes (`torch.hpu.enable_dynamic_shape`) are disabled permanently.
+        Other work is not affected. Dynamic shapes (`torch.hpu.enable_dynamic_shape`) are disabled
+        permanently.
 
         Args:
             dry_run: do not execute; results have no values before the first replay.
@@ -94,8 +90,7 @@ class HPUGraph:
 
         Raises:
             RuntimeError: no capture of this graph is in progress, or the current stream is not the stream on
-                which the
-                capture began ("Capture must end on the same stream it began on.").
+                which the capture began ("Capture must end on the same stream it began on.").
         """
         self._close()
         self._parts()[-1].end()
@@ -149,8 +144,7 @@ class HPUGraph:
 
         Raises:
             RuntimeError: a capture is in progress ("Capture in progress") or has failed, or `clear_inputs`
-                freed the
-                memory of the inputs.
+                freed the memory of the inputs.
         """
         if self._is_empty and not is_current_stream_capturing():
             _warn_of_empty_graph()
@@ -269,8 +263,7 @@ class HPUGraph:
         """Mark captured tensors as results of the graph. Nested values are flattened.
 
         If inputs are marked too, the graph has no other results: the memory of all other tensors that the
-        graph created
-        becomes private to the graph.
+        graph created becomes private to the graph.
 
         Args:
             outputs: the tensors.

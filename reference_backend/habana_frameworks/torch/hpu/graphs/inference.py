@@ -178,17 +178,14 @@ def wrap_in_hpu_graph(
     """Replace the `forward` of a module: capture a graph for each kind of inputs, then replay it.
 
     This is for inference: results have no autograd history. Inputs are of the same kind if structure, shapes,
-    strides,
-    dtypes, aliasing, autocast and all values other than hpu tensors agree (`pytree_keys.input_key`). A call
-    runs
-    without a graph if its inputs have no key, or inside another capture.
+    strides, dtypes, aliasing, autocast and all values other than hpu tensors agree (`pytree_keys.input_key`).
+    A call runs without a graph if its inputs have no key, or inside another capture.
 
     Args:
         module: changed in place.
         asynchronous: replays return before their work is finished.
         disable_tensor_cache: create new results at each call. Otherwise each replay of a graph returns the
-            same
-            tensors and overwrites them. ``PT_HPUGRAPH_DISABLE_TENSOR_CACHE`` has the same effect.
+            same tensors and overwrites them. ``PT_HPUGRAPH_DISABLE_TENSOR_CACHE`` has the same effect.
         dry_run: capture without executing, then replay. None: use ``PT_HPUGRAPH_ENABLE_DRY_RUN``.
         max_graphs: maximum number of graphs; further kinds of inputs run without a graph. None: no limit.
         free_inplace: accepted, see `HPUGraph.mark_user_outputs`.

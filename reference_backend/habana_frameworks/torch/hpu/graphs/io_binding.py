@@ -20,8 +20,7 @@ class BoundGraph:
         graph: the core's graph, captured and not replayed yet.
         inputs: captured tensors that `run` replaces by its arguments.
         outputs: captured tensors to return. An output that shares memory with an input is returned in the
-            memory of
-            the input's replacement. An output that the graph did not create is returned unchanged.
+            memory of the input's replacement. An output that the graph did not create is returned unchanged.
         into_captured: write outputs to the captured tensors instead of new tensors.
 
     Attributes:
@@ -79,12 +78,9 @@ class BoundGraph:
 
         Args:
             inputs: one tensor for each captured input, with the same shape and dtype. The tensors are used
-                without a
-                copy. If a tensor has a different layout, or a different sharing of memory, all tensors are
-                copied, and
-                tensors that do not share memory are copied back afterwards. Tensors on the host must be at
-                the same
-                positions as in the capture, and are ignored.
+                without a copy. If a tensor has a different layout, or a different sharing of memory, all
+                tensors are copied, and tensors that do not share memory are copied back afterwards. Tensors
+                on the host must be at the same positions as in the capture, and are ignored.
             asynchronous: return before the work is finished.
 
         Returns:

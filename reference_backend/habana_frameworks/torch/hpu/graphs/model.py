@@ -16,8 +16,7 @@ class GraphModel(torch.nn.Module):
     """Runs a model through graphs of its forward and backward pass, one for each kind of inputs.
 
     Graphs are used in all modes while the model is in training mode and gradients are enabled. Other calls
-    run the
-    model directly. Positional and keyword forms of a call share a graph.
+    run the model directly. Positional and keyword forms of a call share a graph.
 
     Args:
         model: the model, which is not changed. Its `forward` defines the argument names.

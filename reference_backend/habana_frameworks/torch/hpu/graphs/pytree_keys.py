@@ -1,8 +1,7 @@
 """Extract tensors from nested values, insert tensors into them, and compute cache keys.
 
 Containers are lists, tuples, named tuples, dictionaries and their subclasses (such as the output classes of
-model
-libraries), and dataclasses. Everything else is a leaf.
+model libraries), and dataclasses. Everything else is a leaf.
 """
 
 from __future__ import annotations
@@ -161,10 +160,8 @@ def input_key(value: Any) -> tuple[Hashable, ...]:
     """Return a key of all facts that a captured graph depends on: structure, tensors, values, autocast.
 
     For a device tensor, the key contains shape, strides, dtype, conjugate and negative bits, and which
-    earlier tensor it
-    shares memory with (and the distance). For a CPU tensor with one element, the key contains its value,
-    because a
-    capture treats it as a constant.
+    earlier tensor it shares memory with (and the distance). For a CPU tensor with one element, the key
+    contains its value, because a capture treats it as a constant.
 
     Raises:
         Uncacheable: a leaf may contain tensors, or is a CPU tensor with more than one element.

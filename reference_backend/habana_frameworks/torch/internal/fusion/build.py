@@ -1,10 +1,9 @@
 """Build the FX graph of a description: functional operators on tensors, with memory only at both ends.
 
 Every buffer is a list of *pieces*: a layout and the FX value that its elements currently have. A read finds
-the
-piece that contains the elements and recovers the view. A write replaces or updates a piece. At the end the
-values
-are written to memory with `copy_`, which Inductor turns into stores of the kernels that compute them.
+the piece that contains the elements and recovers the view. A write replaces or updates a piece. At the end
+the values are written to memory with `copy_`, which Inductor turns into stores of the kernels that compute
+them.
 """
 
 from __future__ import annotations

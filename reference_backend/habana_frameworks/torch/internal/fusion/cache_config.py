@@ -4,8 +4,7 @@ If this variable is not set, the older variables are used: PT_RECIPE_CACHE_PATH,
 PT_CACHE_FOLDER_SIZE_MB.
 
 The cache contains only compiled code: to build an interpreted recipe is faster than to read it. If the path
-is
-empty (the default), the cache is next to Inductor's cache.
+is empty (the default), the cache is next to Inductor's cache.
 """
 
 from __future__ import annotations

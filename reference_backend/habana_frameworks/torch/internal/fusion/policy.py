@@ -1,12 +1,9 @@
 """Decide when to compile a graph: after many runs, and unless deterministic results are required.
 
 ``HPU_REFERENCE_FUSE_AFTER`` is the number of runs after which a graph is compiled. The default is 32, and 0
-(never)
-before torch 2.13. A subprocess compiles the graph. When the code is ready, the graph changes from interpreted
-to
-fused between two runs. Values may then differ by rounding, as for any two orders of floating-point
-operations.
-Under ``torch.use_deterministic_algorithms(True)`` graphs stay interpreted.
+(never) before torch 2.13. A subprocess compiles the graph. When the code is ready, the graph changes from
+interpreted to fused between two runs. Values may then differ by rounding, as for any two orders of
+floating-point operations. Under ``torch.use_deterministic_algorithms(True)`` graphs stay interpreted.
 """
 
 from __future__ import annotations

@@ -86,8 +86,7 @@ class Service:
         processes: maximum number of subprocesses.
         folder: the cache folder.
         on_program: called for each artifact, with True if it was loaded from the disk and False if this
-            process
-            requested its compilation.
+            process requested its compilation.
     """
 
     processes: int = field(default_factory=default_processes)

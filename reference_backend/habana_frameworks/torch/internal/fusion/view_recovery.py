@@ -3,8 +3,7 @@
 A chain is a list of steps: ("permute", dims), ("reshape", sizes), ("slice", dim, start, end, step),
 ("select", dim, index), ("expand", sizes) and ("gather", dim, start, ((size, step), ...)). A gather computes
 indices. It is used only for windows that overlap or whose last row is incomplete. It replaces `as_strided`,
-which
-would split the graph.
+which would split the graph.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Compile one description: `python worker.py DESCRIPTION_FILE OUT_FOLDER`.
 
 This file runs as a script and not as a module, because importing the parent packages would load the device.
-Exit
-codes: 0 success, 3 not fusable (the last line of stderr is the reason), otherwise an error.
+Exit codes: 0 success, 3 not fusable (the last line of stderr is the reason), otherwise an error.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Give fake results on hpu the shapes and strides that the device produces.
 
 The device runs the CPU's kernels. For some operators, torch derives fake metadata from the device of a fake
-tensor
-or from the kernel that would run there. For hpu the result then differs from the CPU's. This module computes
-the
-metadata of these operators on fake CPU tensors.
+tensor or from the kernel that would run there. For hpu the result then differs from the CPU's. This module
+computes the metadata of these operators on fake CPU tensors.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
 """Give fake results on hpu the strides of the eager results.
 
 torch has a rule for hpu: fake tensors and reference implementations make the results of elementwise, indexing
-and
-convolution operators contiguous, as the hardware bridge does. The reference device runs the CPU's kernels and
-preserves strides like the CPU, and compiled code must agree with eager code. To follow the rule in eager mode
-would
-cost copies and a table for each release of torch. Instead,
+and convolution operators contiguous, as the hardware bridge does. The reference device runs the CPU's kernels
+and preserves strides like the CPU, and compiled code must agree with eager code. To follow the rule in eager
+mode would cost copies and a table for each release of torch. Instead,
 `torch._subclasses.fake_impls.is_noncontiguous_supported` and the function of the same name in `torch._refs`
-are
-patched to return True for hpu, and fake convolutions use the strides of the CPU (`fake_shapes`). The patches
-are
-applied when those modules are imported. Other devices are not affected.
+are patched to return True for hpu, and fake convolutions use the strides of the CPU (`fake_shapes`). The
+patches are applied when those modules are imported. Other devices are not affected.
 """
 
 from __future__ import annotations

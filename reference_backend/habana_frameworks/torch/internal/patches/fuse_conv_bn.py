@@ -10,8 +10,7 @@ def fuse(model: torch.nn.Module) -> torch.nn.Module:
 
     Args:
         model: a model in evaluation mode, on the CPU, traceable by `torch.fx`. Otherwise the model stays
-            unchanged
-            and the reason is printed.
+            unchanged and the reason is printed.
 
     Returns:
         A new model with the same results up to rounding, or `model` itself.

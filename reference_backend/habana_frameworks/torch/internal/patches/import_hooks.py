@@ -1,8 +1,7 @@
 """Run callbacks after a module has been imported, without importing it.
 
 Patches use these hooks for modules that ``import torch`` does not always load (`torch._refs`, Dynamo), so
-that
-loading the device stays fast.
+that loading the device stays fast.
 """
 
 from __future__ import annotations

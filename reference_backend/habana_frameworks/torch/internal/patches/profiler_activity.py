@@ -1,11 +1,10 @@
 """Choose between torch's ``ProfilerActivity`` and the enumeration of the public bridge.
 
 The public bridge replaces ``torch.profiler.ProfilerActivity`` by an enumeration with the members CPU, CUDA
-and HPU.
-lightning's profiler requires the replacement: it rejects activities of torch's own class. Other programs test
-``isinstance(activity, torch._C._profiler.ProfilerActivity)``, which is False for the replacement. torch 2.13
-has HPU
-in its own class, which is the default. ``HPU_REFERENCE_PROFILER_ACTIVITY=replaced`` selects the replacement.
+and HPU. lightning's profiler requires the replacement: it rejects activities of torch's own class. Other
+programs test ``isinstance(activity, torch._C._profiler.ProfilerActivity)``, which is False for the
+replacement. torch 2.13 has HPU in its own class, which is the default.
+``HPU_REFERENCE_PROFILER_ACTIVITY=replaced`` selects the replacement.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ class DebugActivity(enum.Enum):
     """Calls of the bridge's own layers, which the real bridge adds to a profile.
 
     The reference device has no layers below its kernels: `torch.profiler.profile` accepts these activities
-    and
-    ignores them. The members of the real class are not public, so the simulator defines its own.
+    and ignores them. The members of the real class are not public, so the simulator defines its own.
     """
 
     SYNAPSE_FUNCTION_CALLS = 1

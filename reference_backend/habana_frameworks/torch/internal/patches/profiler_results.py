@@ -1,10 +1,8 @@
 """Complete the device's data in the results of `torch.profiler`.
 
 The collector of torch 2.13 supports the device, but four places of torch's Python code do not. An operator
-gets
-neither its kernels nor the device memory that it allocated. Memory allocated outside of operators has no
-size. The
-table does not sum device time, and raises an error.
+gets neither its kernels nor the device memory that it allocated. Memory allocated outside of operators has no
+size. The table does not sum device time, and raises an error.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Make torch's ``quantized_decomposed`` operators round to 8-bit floats like the device.
 
 torch's kernels round to integers first, for every dtype. This loses most digits of numbers below 16. They
-also do
-not dequantize 8-bit floats per channel. On hpu the quotient is rounded once, to the 8-bit float. For integer
-dtypes
-torch's kernels are used.
+also do not dequantize 8-bit floats per channel. On hpu the quotient is rounded once, to the 8-bit float. For
+integer dtypes torch's kernels are used.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ def register_device_module(module: ModuleType) -> None:
     """Make `module` and its submodules importable as ``torch.hpu``.
 
     ``import torch.hpu.random`` must not execute a file a second time. Therefore the names below ``torch.hpu``
-    are
-    aliases of the loaded modules.
+    are aliases of the loaded modules.
 
     Raises:
         ImportError: another backend has already registered a module for hpu.

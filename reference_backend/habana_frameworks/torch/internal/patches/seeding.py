@@ -2,8 +2,7 @@
 
 Seeding uses the hook that torch calls for out-of-tree devices (`torch.random._seed_custom_device`). Therefore
 `torch.manual_seed` and `torch.seed` stay the same objects, which Dynamo recognises by identity, and
-references
-imported earlier seed hpu too.
+references imported earlier seed hpu too.
 """
 
 from __future__ import annotations

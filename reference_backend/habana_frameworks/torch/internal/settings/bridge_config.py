@@ -2,8 +2,7 @@
 
 The functions are generated from `flag_table.FLAGS`. Their names contain the flag in lower case, for example
 ``get_pt_hpu_lazy_mode()``. The first use of a flag reads the environment and stores the value: later changes
-of
-``os.environ`` have no effect, and setters do.
+of ``os.environ`` have no effect, and setters do.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Table of the environment flags of the public contract.
 
 Names, types and defaults are from the contract. `OBEYED` lists the flags with an effect on this device. All
-other
-flags are in `flags_without_effect.txt`: they are accepted, checked and returned by `bridge_config`, so that
-scripts that set them run.
+other flags are in `flags_without_effect.txt`: they are accepted, checked and returned by `bridge_config`, so
+that scripts that set them run.
 """
 
 from __future__ import annotations

@@ -35,8 +35,7 @@ def is_fork_like(torch_version: str) -> bool:
     """Return whether a torch version belongs to a fork-like build.
 
     As in the public bridge, a build is fork-like if its local version label (after ``+``) begins with ``git``
-    or
-    ``hpu``. A version without a label is a public build.
+    or ``hpu``. A version without a label is a public build.
     """
     return torch_version.partition("+")[2].startswith(("git", "hpu"))
 

@@ -66,8 +66,7 @@ class _ClusterInputs:
     """The inputs of a cluster: nodes outside the cluster that the cluster reads or writes.
 
     A fused recipe assumes that its inputs do not share memory. It may write to one input before it reads
-    another.
-    Therefore a cluster that writes to an input must contain the input's views.
+    another. Therefore a cluster that writes to an input must contain the input's views.
 
     Args:
         aliases: aliases of the graph, or None if recipes run their operators in order on any inputs.

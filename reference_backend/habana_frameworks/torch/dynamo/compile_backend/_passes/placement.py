@@ -48,8 +48,7 @@ def _devices_fit(ctx: OptimizerContext, node: Node, constants: set[Node]) -> boo
     """Return whether a recipe can contain a node with this combination of devices.
 
     Recipes take hpu tensors. An interpreted recipe would store the captured value of a CPU tensor. A fused
-    recipe
-    accepts CPU tensors without dimensions (the step count of an optimizer) and constants.
+    recipe accepts CPU tensors without dimensions (the step count of an optimizer) and constants.
     """
     results = list(tensors_in(value_of(node)))
     sources = [t for n in node.all_input_nodes if n not in constants for t in tensors_in(value_of(n))]

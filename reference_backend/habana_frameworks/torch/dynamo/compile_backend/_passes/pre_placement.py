@@ -103,8 +103,7 @@ def _replace_by_source(ctx: OptimizerContext, source_of: Any) -> bool:
     """Replace each node by `source_of(node)` if both have the same metadata and may share memory.
 
     AOTAutograd has decided which outputs share memory with which inputs. Therefore an output must not start
-    to
-    share memory with another output or an input.
+    to share memory with another output or an input.
     """
     graph = ctx.graph_module.graph
     aliases = Aliases(graph)

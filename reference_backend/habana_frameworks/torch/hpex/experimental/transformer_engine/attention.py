@@ -93,11 +93,11 @@ class FusedAttention(Fp8Module):
         """Return attention; arguments are as for `hpex.kernels.FusedSDPA`."""
         if not FP8GlobalStateManager.is_fp8_enabled():
             p = self.attention_dropout if self.training else 0.0
-            result = FusedSDPA.apply(
+            unrounded_result = FusedSDPA.apply(
                 query, key, value, attn_mask, p, is_causal, self.scale, softmax_mode, self.enable_recompute
             )
-            assert isinstance(result, torch.Tensor)
-            return result
+            assert isinstance(unrounded_result, torch.Tensor)
+            return unrounded_result
         if query.dim() == 4 and key.size(1) not in (1, query.size(1)):
             key, value = (t.repeat_interleave(query.size(1) // t.size(1), 1) for t in (key, value))
         recipe, group = FP8GlobalStateManager.get_fp8_recipe(), FP8GlobalStateManager.get_fp8_group()
