@@ -148,8 +148,9 @@ class Recorder:
         self.is_idle = True
         self.say(f"note: {reason}")
 
-    #: The former name, which checks of extensions may still use.
-    idle = allow_nothing_compared
+    def idle(self, reason: str) -> None:
+        """Old name of ``allow_nothing_compared``."""
+        self.allow_nothing_compared(reason)
 
     def samples(self, used: int, available: int) -> None:
         """Count the samples that were used."""

@@ -83,8 +83,7 @@ def refuse_other_accelerator(torch: ModuleType) -> None:
     if built_with and release >= (2, 7):
         raise ImportError(
             f"torch {torch.__version__} was built with {built_with[0]} and does not support hpu in addition. "
-            "Install "
-            "a CPU build (pip install torch --index-url https://download.pytorch.org/whl/cpu)."
+            "Install a CPU build (pip install torch --index-url https://download.pytorch.org/whl/cpu)."
         )
 
 
@@ -104,8 +103,7 @@ def load_core(torch: ModuleType) -> ModuleType:
     except ImportError as error:
         raise ImportError(
             f"the compiled core of {package} could not be opened ({error}). Build or install it again for "
-            "torch "
-            f"{torch.__version__}."
+            f"torch {torch.__version__}."
         ) from error
 
 

@@ -167,7 +167,9 @@ def test_name_and_generation(output_of):
 
 def test_unknown_name_is_refused(monkeypatch):
     monkeypatch.setenv("HPU_REFERENCE_DEVICE_NAME", "GAUDI9")
-    with pytest.raises(ValueError, match=r"HPU_REFERENCE_DEVICE_NAME='GAUDI9' .* Use one of GAUDI, GAUDI2, GAUDI3"):
+    with pytest.raises(
+        ValueError, match=r"HPU_REFERENCE_DEVICE_NAME='GAUDI9' .* Use one of GAUDI, GAUDI2, GAUDI3"
+    ):
         hpu.get_device_name()
 
 

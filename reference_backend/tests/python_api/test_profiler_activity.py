@@ -44,7 +44,7 @@ with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     with torch.profiler.profile(activities=[own.CPU, own.HPU]) as profile:
         torch.ones(2, device="hpu") + 1
-print(any("has no activity HPU" in str(one.message) for one in caught))
+print(any("does not have the activity HPU" in str(one.message) for one in caught))
 print(any(event.name == "aten::add" for event in profile.events()))
 """
 

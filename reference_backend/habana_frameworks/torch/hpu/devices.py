@@ -74,8 +74,7 @@ def set_device(device: Any) -> None:
     if is_unguided and index != 0 and device_count() < NODE_SIZE:
         raise AssertionError(
             f"Invalid device id {index}: the node has fewer than {NODE_SIZE} modules. Set HLS_MODULE_ID to "
-            "the module of "
-            "this process, or use 0."
+            "the module of this process, or use 0."
         )
     os.environ["HLS_MODULE_ID"] = str(modules[index])
 

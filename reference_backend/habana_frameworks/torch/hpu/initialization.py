@@ -49,8 +49,7 @@ def _lazy_init() -> None:
     if _C.is_in_bad_fork():
         raise RuntimeError(
             "Cannot re-initialize the hpu device in a forked subprocess, which cannot use the device memory "
-            "of its parent. "
-            "Start the process with the 'spawn' or 'forkserver' method of multiprocessing."
+            "of its parent. Start the process with the 'spawn' or 'forkserver' method of multiprocessing."
         )
     with _lock:
         if _ready:

@@ -54,8 +54,7 @@ def simulated_name() -> str:
     if name not in _MODELS:
         raise ValueError(
             f"HPU_REFERENCE_DEVICE_NAME={os.environ['HPU_REFERENCE_DEVICE_NAME']!r} is not a device that can "
-            "be "
-            f"simulated. Use one of {', '.join(_MODELS)}."
+            f"be simulated. Use one of {', '.join(_MODELS)}."
         )
     return name
 

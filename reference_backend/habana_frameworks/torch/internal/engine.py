@@ -82,8 +82,7 @@ def _start_lazy(core: ModuleType, mode: int) -> None:
     if most < 1:
         raise ValueError(
             f"PT_HPU_MAX_COMPOUND_OP_SIZE or PT_HPU_MAX_ACCUM_SIZE is {most}, but a lazy graph holds at "
-            "least "
-            "one operator. Use 1 or more."
+            "least one operator. Use 1 or more."
         )
     core.lazy_set_limits(most, bool(read_variable("PT_HPU_MAX_COMPOUND_OP_SYNC", "bool", False)))
 

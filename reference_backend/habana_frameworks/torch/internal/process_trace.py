@@ -121,8 +121,7 @@ def _read_config() -> TraceFiles:
         except (OSError, ValueError, TypeError) as error:
             warnings.warn(
                 f"HABANA_PROF_CONFIG={path!r} was ignored ({error}). Use a JSON file with the fields folder, "
-                "name "
-                "and rows.",
+                "name and rows.",
                 RuntimeWarning,
                 stacklevel=2,
             )

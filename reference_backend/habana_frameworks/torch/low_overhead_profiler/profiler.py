@@ -91,8 +91,7 @@ def _write_metrics(trace: Trace) -> None:
     except OSError as error:
         warnings.warn(
             f"the metrics of the device could not be written to {path} ({error}). Set HABANA_LOGS to a "
-            "writable "
-            "folder.",
+            "writable folder.",
             RuntimeWarning,
             stacklevel=2,
         )

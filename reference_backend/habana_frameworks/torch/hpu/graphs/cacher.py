@@ -158,9 +158,8 @@ class TrainingCache:
     def log_stats(self) -> None:
         """Print the numbers of captures, replays, calls without a graph, and removed graphs."""
         print(
-            f"HPU graphs of {type(self._module).__name__}, iteration {self._iteration}: "
-            f"{self.captures} captured, {self.hits} replayed, {self.bypasses} calls without a graph, "
-            f"{self.evictions} removed"
+            f"HPU graphs of {type(self._module).__name__}, iteration {self._iteration}: {self.captures} "
+            f"captured, {self.hits} replayed, {self.bypasses} calls without a graph, {self.evictions} removed"
         )
 
 

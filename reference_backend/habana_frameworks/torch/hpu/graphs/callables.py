@@ -71,8 +71,7 @@ def make_graphed_callables(
             )
             assert argument.device.type == "hpu", (
                 f"sample_args must be on hpu, but one is on {argument.device}, whose values would be "
-                "constants of the graph. "
-                "Move it with .to('hpu')."
+                "constants of the graph. Move it with .to('hpu')."
             )
         passes = GraphedPasses(
             function,

@@ -201,8 +201,7 @@ class _Layout:
             raise RuntimeError(
                 f"input {position} of this graph is a {self.dtype} tensor of shape {tuple(self.shape)} on "
                 f"{self.device}, but the call passed a {tensor.dtype} tensor of shape {tuple(tensor.shape)} "
-                "on "
-                f"{tensor.device}. Capture a graph for this case."
+                f"on {tensor.device}. Capture a graph for this case."
             )
 
     def copy_of(self, tensor: torch.Tensor, storage: torch.UntypedStorage) -> torch.Tensor:

@@ -227,8 +227,7 @@ def _tensor_key(tensor: torch.Tensor, storages: dict[int, tuple[int, int]]) -> H
         if tensor.numel() != 1:
             raise Uncacheable(
                 f"a tensor of shape {tuple(tensor.shape)} on {tensor.device}, whose values would be "
-                "constants "
-                "of the graph"
+                "constants of the graph"
             )
         return "cpu", tensor.dtype, tuple(tensor.shape), _value_key(tensor.item())
     if tensor.layout != torch.strided:

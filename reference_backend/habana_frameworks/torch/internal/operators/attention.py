@@ -196,8 +196,7 @@ def masked_scores(
     if softmax_mode not in _SOFTMAX_MODES or masks.seq_padding_type not in _PADDING:
         raise RuntimeError(
             f"attention supports the softmax modes {', '.join(_SOFTMAX_MODES)} and padding left or right, "
-            "but got "
-            f"{softmax_mode!r} and {masks.seq_padding_type!r}"
+            f"but got {softmax_mode!r} and {masks.seq_padding_type!r}"
         )
     values = torch.matmul(wide(q), wide(k).transpose(-2, -1)) * scale
     closed = torch.finfo(values.dtype).min

@@ -79,8 +79,7 @@ def _split(input: torch.Tensor, columns: int) -> tuple[torch.Tensor, torch.Tenso
     if columns > input.size(-1) or columns % 2:
         raise RuntimeError(
             "rotary_pos_embedding rotates an even number of features, at most the number of the input, but "
-            "the table "
-            f"has {columns} columns and the input {input.size(-1)}"
+            f"the table has {columns} columns and the input {input.size(-1)}"
         )
     if columns == input.size(-1):
         return values, None

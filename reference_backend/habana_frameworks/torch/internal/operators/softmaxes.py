@@ -99,8 +99,7 @@ def scaled_masked_triangular_softmax(
     if mode not in (0, 1, 15) or (mode == 1 and self.dtype != torch.bfloat16):
         raise RuntimeError(
             "scaled_masked_triangular_softmax supports the modes 0, 15 and, for bfloat16, 1, but mode is "
-            f"{mode} for "
-            f"{self.dtype}"
+            f"{mode} for {self.dtype}"
         )
     bounds = start_end.repeat_interleave(grouped_batch_size, 0)
     if bounds.size(0) != self.size(0):

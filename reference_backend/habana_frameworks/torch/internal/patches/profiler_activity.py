@@ -69,8 +69,7 @@ def _native_activities(activities: Iterable[Any] | None) -> list[Any] | None:
     if lacking := [activity.name for activity in own if activity.name not in Native.__members__]:
         warnings.warn(
             f"torch {torch.__version__} does not have the activity {' and '.join(lacking)}, so the profile "
-            "does not contain "
-            "its rows. torch 2.13 has the activity HPU.",
+            "does not contain its rows. torch 2.13 has the activity HPU.",
             stacklevel=4,
         )
     native = native_activities + [

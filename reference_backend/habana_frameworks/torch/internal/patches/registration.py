@@ -22,8 +22,7 @@ def register_device_module(module: ModuleType) -> None:
         if present is not None:
             raise ImportError(
                 f"torch.hpu is already registered by {present!r}. A process can load one hpu backend. Do not "
-                "import the "
-                "other backend."
+                "import the other backend."
             )
         torch._register_device_module("hpu", module)
     prefix = module.__name__ + "."

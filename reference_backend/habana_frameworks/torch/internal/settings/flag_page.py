@@ -16,12 +16,9 @@ def page_lines() -> Iterator[str]:
     yield ""
     yield (
         f"The device accepts {len(FLAGS)} flags. Each flag is read once and checked: a text that is not of "
-        "the "
-        "flag's kind is an error at import. `habana_frameworks.torch.internal.bridge_config.get_<flag>()` "
-        "returns "
-        f"the value. {len(OBEYED)} flags have an effect on this device. All others are accepted so that "
-        "scripts "
-        "that set them run."
+        "the flag's kind is an error at import. "
+        f"`habana_frameworks.torch.internal.bridge_config.get_<flag>()` returns the value. {len(OBEYED)} "
+        "flags have an effect on this device. All others are accepted so that scripts that set them run."
     )
     yield ""
     yield "## Flags with an effect"

@@ -171,8 +171,7 @@ def _read_mask(variable: str, bits: int) -> int | None:
     if value >= 1 << bits:
         warnings.warn(
             f"{variable}={text} is the hexadecimal number {value:#x}, but only the bits of "
-            f"{(1 << bits) - 1:#x} "
-            "have a meaning.",
+            f"{(1 << bits) - 1:#x} have a meaning.",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -19,8 +19,7 @@ def _reset_device_memory() -> NoReturn:
     """Raise NotImplementedError: memory belongs to tensors until they are freed."""
     raise NotImplementedError(
         "_reset_device_memory frees the memory of tensors that are in use, which this device does not "
-        "support. "
-        "Delete the tensors and call hpu.empty_cache()."
+        "support. Delete the tensors and call hpu.empty_cache()."
     )
 
 

@@ -59,9 +59,8 @@ class Fp8Module(torch.nn.Module):
         if (away or short) and torch.compiler.is_compiling():
             raise RuntimeError(
                 f"the scales of {type(self).__name__} are on {meta.scale.device} with a history of {room} "
-                "steps, "
-                f"but a graph needs them on {device} for {steps} steps. Run one step without torch.compile "
-                "first."
+                f"steps, but a graph needs them on {device} for {steps} steps. Run one step without "
+                "torch.compile first."
             )
         if away:
             self._bring(device)
