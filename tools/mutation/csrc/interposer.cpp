@@ -12,9 +12,9 @@
 #include <tuple>
 
 #include "autocast.h"
-#include "mutant.h"
-#include "device_guard.h"
 #include "call_history.h"
+#include "device_guard.h"
+#include "mutant.h"
 
 namespace power {
 
@@ -317,10 +317,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
              &power::take_met,
              "Return the triggered mutants since the last call: point, index of the mutant, dtype.");
   module.def("activate", &power::activate, py::arg("place"), py::arg("fault"));
-  module.def(
-      "deactivate",
-      &power::deactivate,
-      "Disable the mutant; return the numbers of triggered and altered calls.");
+  module.def("deactivate",
+             &power::deactivate,
+             "Disable the mutant; return the numbers of triggered and altered calls.");
   module.def("install_guard", &power::install_guard, py::arg("device"), py::arg("faults"));
   module.def("observe_guard", &power::observe_guard, py::arg("on"));
   module.def("take_met_of_guard", &power::take_met_of_guard);

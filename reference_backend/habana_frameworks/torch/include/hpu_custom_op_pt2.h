@@ -100,7 +100,8 @@ inline void registerUserCustomOp(const std::string& schema,
                                  const std::string& guid,
                                  OutputMetaFn output_meta,
                                  FillParamsFn fill_params) {
-  TORCH_CHECK(output_meta != nullptr, "the operator ", schema, " has no function for the sizes of its results");
+  TORCH_CHECK(
+      output_meta != nullptr, "the operator ", schema, " has no function for the sizes of its results");
   detail::operators().add("the operator", schema, {guid, std::move(output_meta), std::move(fill_params)});
 }
 
