@@ -12,10 +12,10 @@ CODE = """
 import mmap, sys
 from pathlib import Path
 import torch
-from conformance.worker import prepare
+from conformance.worker import bring_up_and_plan
 library = open(sys.argv[2], "rb")
 mapped = mmap.mmap(library.fileno(), 0, prot=mmap.PROT_READ)  # as a loaded one is
-print(prepare._abi(Path(sys.argv[1])))
+print(bring_up_and_plan._abi(Path(sys.argv[1])))
 """
 
 

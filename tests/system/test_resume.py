@@ -117,7 +117,7 @@ def test_a_run_goes_on_only_as_what_it_was(cli: Cli, tmp_path: Path) -> None:
     first = cli("run", *CORE, sham="good,fail")
     assert first.code == 1
     for options, message in (
-        (("--level", "full"), "--level is full, but the run in out has core; leave it out"),
+        (("--level", "full"), "--level is full, but the run in out has core; omit it"),
         (("-k", "good"), "-k is good, but the run in out has none"),
         (("--mode", "lazy"), "--mode is lazy, but the run in out has eager"),
     ):

@@ -89,7 +89,7 @@ except ValueError as error:
 def test_a_part_of_a_program_has_no_peers(output_of) -> None:
     assert output_of(PART, timeout=120).splitlines() == [
         "0 3", "[1.0, 1.0]", "2 3", "[1.0, 1.0]", "ValueError True",
-        "a job of 3 ranks has no rank 3. Use 0 to 2",
+        "a job of 3 ranks has no rank 3. Use 0 to 2.",
     ]  # fmt: skip
 
 

@@ -80,7 +80,7 @@ class Runner:
         return f"the process ended with {process.returncode} (it stops itself after {PATIENCE} s)"
 
     def _start(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-W", "ignore", "-m", "fuzz.serve", str(PATIENCE)]
+        command = [sys.executable, "-W", "ignore", "-m", "fuzz.worker", str(PATIENCE)]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
             command, env=self._environment, stdin=pipe, stdout=pipe, text=True, cwd=TESTS

@@ -69,7 +69,7 @@ def spoil():
 import sys
 class Finder:
     def find_spec(self, name, path, target=None):
-        if name == 'fuzz.serve':
+        if name == 'fuzz.worker':
             sys.meta_path.remove(self)
             spoil()
 sys.meta_path.insert(0, Finder())

@@ -161,7 +161,7 @@ def test_what_is_wrong_says_so(images: pathlib.Path, tmp_path: pathlib.Path) -> 
         fn.ImageDecoder()
     with pytest.raises(NotImplementedError, match="no definegraph"):
         MediaPipe().build()
-    with pytest.raises(ValueError, match="cuts 8 of 4 pixels"):
+    with pytest.raises(ValueError, match="cannot crop 8 pixels from 4 pixels"):
         fn.CropMirrorNorm(8, 2).compute(numpy.zeros((1, 3, 4, 4)), MEAN, INVERSE)
 
 

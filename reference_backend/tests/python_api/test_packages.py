@@ -223,7 +223,7 @@ def test_legacy_types_refuse():
         hpu.FloatTensor([1], [2])
 
 
-COMPANION = Path(__file__).parents[2] / "companion"
+COMPANION = Path(__file__).parents[2] / "habana_torch_plugin_stub"
 
 
 def _build_companion(tmp_path: Path, environment: Path) -> subprocess.CompletedProcess[str]:

@@ -22,8 +22,8 @@ def _patched(name: str, replacement: Any) -> Callable[[Lab], Any]:
 
 
 #: Child processes that crash, as with a runtime that does not survive a fork.
-NAMED["host-memory-is-shared"] = _patched("_in_child", lambda work: b"")
-NAMED["forks-beside-a-device"] = _patched("_in_child", lambda work: b"")
+NAMED["host-memory-is-shared"] = _patched("_reply_of_forked_child", lambda work: b"")
+NAMED["forks-beside-a-device"] = _patched("_reply_of_forked_child", lambda work: b"")
 #: Values that are copied and not shared.
 NAMED["tensors-through-queues"] = _patched(
     "_through_pickle", lambda value: __import__("copy").deepcopy(value)

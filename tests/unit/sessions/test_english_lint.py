@@ -23,6 +23,17 @@ BROKEN = {
     "stands in": "it stands in a file",
     "is had": "where it can be had",
     "twice given": "for all that is known",
+    "red and green": "the test turns red",
+    "planted": "a planted fault",
+    "held to": "the result is held to the bound",
+    "left out": "the file is left out",
+    "anew": "it is built anew",
+    "stand for": "the digest stands for the file",
+    "speak of": "a rule that speaks of one dtype",
+    "know no": "the target knows no streams",
+    "free relative": "It ends. What follows is read.",
+    "stand-in": "a stand-in of the device",
+    "so many": "one in so many tests",
 }
 
 
