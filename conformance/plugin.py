@@ -289,7 +289,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Return a scheduler that distributes cases by subject."""
-    from conformance.worker.scheduler import SubjectScheduling
+    from conformance.worker.xdist_scheduler import SubjectScheduling
 
     return SubjectScheduling(len(config.option.tx), scheduling_group, log)
 

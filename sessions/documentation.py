@@ -68,7 +68,7 @@ def target_file_page() -> str:
     )
 
 
-def write_pages(folder: Path = PAGES) -> None:
+def rebuild_site_source(folder: Path = PAGES) -> None:
     """Copy docs/ to a folder, with the README as index, and add the generated pages."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs", folder)
@@ -89,7 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m sessions.documentation")
     parser.add_argument("-o", "--output", type=Path, default=SITE, metavar="DIR")
     options = parser.parse_args(arguments)
-    write_pages()
+    rebuild_site_source()
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--clean"]
     variables = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # an advertisement
     command += ["--site-dir", str(options.output.resolve())]

@@ -233,13 +233,13 @@ class Lab:
                 )
             else:
                 same = bool(observed.value == expected)
-        if not same and not self._needs_undeclared_dtype(observed):
+        if not same and not self._has_undeclared_dtype(observed):
             is_tensor = isinstance(observed.value, observation.TensorSnapshot)
             actual_text = str(observed.value.parts[0].tolist() if is_tensor else value)[:300]
             text = f"{name} is {actual_text}, expected {str(expected)[:300]}."
             self._deviates(Kind.VALUE, text, moment)
 
-    def _needs_undeclared_dtype(self, observed: Observation) -> bool:
+    def _has_undeclared_dtype(self, observed: Observation) -> bool:
         dtypes = observation.dtypes_in_snapshot(observed.value)
         return (
             self.on_target

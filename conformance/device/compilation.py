@@ -59,14 +59,16 @@ def compile_with_log(
 
         return run
 
-    def entry(*args: Any, **kwargs: Any) -> Any:
+    def wrapper_to_compile(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
     # Dynamo caches by code object, so each function gets a code object of its own. The name is kept because
     # torch.masked reads the name of the operator that it receives.
     name = getattr(function, "__name__", "entry")
-    code = entry.__code__.replace(co_name=name)
-    function_copy = types.FunctionType(code, entry.__globals__, name, None, entry.__closure__)
+    code = wrapper_to_compile.__code__.replace(co_name=name)
+    function_copy = types.FunctionType(
+        code, wrapper_to_compile.__globals__, name, None, wrapper_to_compile.__closure__
+    )
     call = torch.compile(function_copy, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
     return torch_testing_internals.capturing_all_shapes(call) if fullgraph else call, log
 

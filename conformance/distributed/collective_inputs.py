@@ -20,7 +20,7 @@ def one_per_rank(me: int, size: int, shape: Shape) -> list[Shape]:
     return [shape] * size
 
 
-def rows_of_all(me: int, size: int, shape: Shape) -> list[Shape]:
+def shape_of_concatenated_rows(me: int, size: int, shape: Shape) -> list[Shape]:
     """Return one tensor with the concatenated rows of all ranks."""
     return [(size * shape[0], *shape[1:])]
 

@@ -139,7 +139,7 @@ COLLECTIVES: tuple[Collective, ...] = (
     ),
     *_reducing(
         "reduce_scatter_tensor",
-        collective_inputs.rows_of_all,
+        collective_inputs.shape_of_concatenated_rows,
         collective_launch.reduce_scatter_tensor,
         collective_results.pieces_of_sum,
         scalars=False,
@@ -159,7 +159,7 @@ COLLECTIVES: tuple[Collective, ...] = (
     ),
     _moving(
         "all_to_all_single",
-        collective_inputs.rows_of_all,
+        collective_inputs.shape_of_concatenated_rows,
         collective_launch.all_to_all_single,
         collective_results.exchanged_pieces,
         scalars=False,
@@ -224,7 +224,7 @@ COLLECTIVES: tuple[Collective, ...] = (
     ),
     *_reducing(
         "functional.reduce_scatter_tensor",
-        collective_inputs.rows_of_all,
+        collective_inputs.shape_of_concatenated_rows,
         collective_launch.functional("reduce_scatter_tensor"),
         collective_results.pieces_of_sum,
         _FEW,
@@ -248,7 +248,7 @@ COLLECTIVES: tuple[Collective, ...] = (
     ),
     _moving(
         "functional.all_to_all_single",
-        collective_inputs.rows_of_all,
+        collective_inputs.shape_of_concatenated_rows,
         collective_launch.functional("all_to_all_single"),
         collective_results.exchanged_pieces,
         scalars=False,

@@ -59,7 +59,7 @@ def has_all_results(entry: Expectation, matched: int, header: Header) -> bool:
 
     The header of a run lists the total number. A level, a shard or ``-k`` omits some results.
     """
-    if not enough_samples(header["samples"]):
+    if not has_default_samples_or_more(header["samples"]):
         return False
     if is_literal(entry.id):
         return True
@@ -67,7 +67,7 @@ def has_all_results(entry: Expectation, matched: int, header: Header) -> bool:
     return matched >= reach[entry.id] if entry.id in reach else is_unrestricted(header)
 
 
-def enough_samples(samples: str) -> bool:
+def has_default_samples_or_more(samples: str) -> bool:
     """Return True for at least the default number of samples; fewer may omit the sample that fails."""
     return not samples.isdigit()
 
@@ -78,7 +78,7 @@ def is_unrestricted(leg: Leg | Header) -> bool:
         leg["level"] == "full"
         and leg["selection"] is None
         and leg["shard"] == "1/1"
-        and enough_samples(leg["samples"])
+        and has_default_samples_or_more(leg["samples"])
     )
 
 

@@ -19,7 +19,7 @@ from conformance.errors import UsageError
 from conformance.model.records import Leg
 from conformance.model.verdicts import printable
 from conformance.report import relay, relay_callback
-from conformance.report.durations import duration
+from conformance.report.format_duration import format_duration
 from conformance.results import document
 
 #: The days over which a repository must meet the thresholds to keep L3, and to gain L3.
@@ -77,7 +77,9 @@ class Figures:
         if self.share < SUCCESS:
             lacks.append(f"success {self.share:.1%}, {SUCCESS:.0%} needed")
         if self.median >= SECONDS:
-            lacks.append(f"median run {duration(self.median)}, below {duration(SECONDS)} needed")
+            lacks.append(
+                f"median run {format_duration(self.median)}, below {format_duration(SECONDS)} needed"
+            )
         return lacks
 
 
@@ -113,7 +115,7 @@ class Backend:
         figures = Figures.of(runs)
         lacks += [f"{DAYS_TO_GAIN_LEVEL} days: {condition}" for condition in figures.lacking()]
         if runs and figures.longer / figures.runs >= LONGER:
-            share = f"{figures.longer} of {figures.runs} runs take {duration(SECONDS)} or more"
+            share = f"{figures.longer} of {figures.runs} runs take {format_duration(SECONDS)} or more"
             lacks.append(f"{DAYS_TO_GAIN_LEVEL} days: {share}, below {LONGER:.0%} needed")
         oldest = min((run.when for run in self.runs if run.when <= now), default=now)
         if now - oldest < datetime.timedelta(days=DAYS_TO_GAIN_LEVEL - 1):
@@ -172,7 +174,7 @@ def markdown_table(backends: Sequence[Backend], now: datetime.datetime) -> str:
     for backend in backends:
         figures = Figures.of(backend.within(DAYS_TO_KEEP_LEVEL, now))
         share = "-" if figures.share is None else f"{figures.share:.0%}"
-        times = ["-" if each is None else duration(each) for each in (figures.median, figures.longest)]
+        times = ["-" if each is None else format_duration(each) for each in (figures.median, figures.longest)]
         cells = [backend.name, str(figures.runs), share, *times, backend.l2(now), backend.l3(now)]
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(lines) + "\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 from conformance.model.records import Document, Leg, ResultRow
 from conformance.model.verdicts import Verdict
 from conformance.report import causes as groups
-from conformance.report.durations import duration
+from conformance.report.format_duration import format_duration
 from conformance.results import merge, run_folder
 from conformance.target import file as target_file
 
@@ -49,7 +49,7 @@ def leg_title(leg: Leg) -> str:
 def _leg(leg: Leg) -> Iterator[str]:
     totals = ", ".join(f"{count} {verdict}" for verdict, count in reversed(leg["totals"].items()))
     state = {2: " (not run)", 3: " (incomplete)"}.get(leg["exit"], "")
-    took = f" in {len(leg['cases'])} cases, {duration(leg['seconds'])}" if leg["cases"] else ""
+    took = f" in {len(leg['cases'])} cases, {format_duration(leg['seconds'])}" if leg["cases"] else ""
     yield f"{leg_title(leg)}{state}: {totals or 'no results'}{took}"
     if leg["missing"]["count"]:
         missing = leg["missing"]

@@ -13,7 +13,7 @@ import jinja2
 from conformance.model.records import TimeEvent
 from conformance.model.time_phases import PHASES
 from conformance.model.verdicts import ResultId
-from conformance.report.durations import duration
+from conformance.report.format_duration import format_duration
 from conformance.results.journal import Tail
 
 SCHEMA = 1
@@ -31,7 +31,7 @@ _TEMPLATE = jinja2.Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-_TEMPLATE.filters["duration"] = duration
+_TEMPLATE.filters["duration"] = format_duration
 
 
 @dataclasses.dataclass

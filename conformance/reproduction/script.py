@@ -36,7 +36,7 @@ _REPLACED = {
     "subjects.torch_databases": ("find",),
     "device.process_state": ("seed",),
     "oracle.reference": ("announce_digest",),
-    "oracle.replay_data": ("other_samples",),
+    "oracle.graph_replay_inputs": ("other_samples",),
     "properties.mode_exclusions": ("reasons",),
     "properties.operators.dtypes": ("first_samples",),
     "behaviours.observation": ("numpy",),

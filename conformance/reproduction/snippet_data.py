@@ -11,7 +11,7 @@ import torch
 
 from conformance import torch_testing_internals
 from conformance.framework import tolerances
-from conformance.oracle import replay_data
+from conformance.oracle import graph_replay_inputs
 from conformance.oracle.relations.registry import relation_of
 from conformance.properties.mode_exclusions import reasons
 from conformance.properties.modules import _module_checks as module_properties
@@ -142,8 +142,12 @@ class SnippetData:
         """Return the samples of other seeds, if they have the form of the samples that they may replace."""
         samples_by_seed = {}
         for (_, name, grad), samples in self._sets("samples").items():
-            for seed_word in replay_data.SEEDS:
-                drawn = replay_data.other_samples(self.name, dtype_of(name), grad, seed_word)[: len(samples)]
-                if len(drawn) == len(samples) and all(map(replay_data.have_same_form, samples, drawn)):
+            for seed_word in graph_replay_inputs.SEEDS:
+                drawn = graph_replay_inputs.other_samples(self.name, dtype_of(name), grad, seed_word)[
+                    : len(samples)
+                ]
+                if len(drawn) == len(samples) and all(
+                    map(graph_replay_inputs.have_same_form, samples, drawn)
+                ):
                     samples_by_seed[(dtype_of(name), grad, seed_word)] = drawn
         return samples_by_seed

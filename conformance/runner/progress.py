@@ -7,7 +7,7 @@ import time
 from typing import TextIO
 
 from conformance.model.verdicts import Verdict
-from conformance.report.durations import duration
+from conformance.report.format_duration import format_duration
 from conformance.results.run_state import RunState
 
 
@@ -57,7 +57,7 @@ class Progress:
         done = len(self.run_state.attempts)
         bad = sum(1 for rows in self.run_state.attempts.values() if Verdict(rows[-1]["verdict"]).unexpected)
         rate = done / seconds if seconds > 0 else 0.0
-        time_left = duration((self.planned - done) / rate) if rate else "?"
+        time_left = format_duration((self.planned - done) / rate) if rate else "?"
         share = 100 * done // max(1, self.planned)
         failing = f"{bad} failing, expected ones included" if bad else "none failing"
         counts = f"{done}/{self.planned} results ({share} %), {failing}"

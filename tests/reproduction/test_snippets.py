@@ -21,7 +21,7 @@ from conformance.report import html, output_files, snippet_files
 from conformance.reproduction import script
 from conformance.reproduction.inline_source import Collector
 from conformance.reproduction.literals import Writer
-from tests.reproduction import failing_results
+from tests.reproduction import expected_failures_by_fault
 from tests.reproduction.fork_server import Server
 from tests.support.nightly import NIGHTLY, every_nth
 
@@ -63,7 +63,8 @@ def server(fault: str, shared_server: Server) -> Iterator[Server]:
 #: Outside the nightly run every third fault is tested, with three results each. One program writes all
 #: snippets, and ``tests/injected_faults`` tests in every run that each property detects its fault.
 TRIED = [
-    (mode, fault, ids[: None if NIGHTLY else 3]) for mode, fault, ids in every_nth(3, failing_results.RED)
+    (mode, fault, ids[: None if NIGHTLY else 3])
+    for mode, fault, ids in every_nth(3, expected_failures_by_fault.RED)
 ]
 
 
@@ -86,7 +87,7 @@ def test_a_snippet_shows_the_fault_and_its_end(server: Server, mode: str, fault:
 
 @pytest.mark.parametrize("kind", ["operator", "overload", "module", "optimizer", "device"])
 def test_every_property_has_a_snippet_here(kind: str) -> None:
-    property_names = {text.split("/")[0] for _, _, ids in failing_results.RED for text in ids}
+    property_names = {text.split("/")[0] for _, _, ids in expected_failures_by_fault.RED for text in ids}
     unshown = {"huge_tensors"}  # it needs 8 GiB
     assert {entry.name for entry in properties(kind)} - unshown <= property_names
 
@@ -95,7 +96,7 @@ def test_every_behaviour_has_a_script() -> None:
     """The checks of all behaviours have one form, so it suffices that each program can be written as a
     script.
     """
-    property_names = {text.split("/")[0] for _, _, ids in failing_results.RED for text in ids}
+    property_names = {text.split("/")[0] for _, _, ids in expected_failures_by_fault.RED for text in ids}
     lazy = {entry.name for entry in properties("api") if entry.modes == ("lazy",)}
     assert {entry.name for entry in properties("api")} - property_names - lazy <= set(BEHAVIOURS)
     for name, entry in BEHAVIOURS.items():

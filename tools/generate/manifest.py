@@ -56,14 +56,14 @@ def hooks_by_property() -> dict[tuple[str, str], tuple[str, ...]]:
     """Return the hooks that a property requires to have results, by property."""
     from conformance.plan import plan
 
-    def all_of(without: str | None) -> set[tuple[str, str]]:
+    def properties_planned_without(without: str | None) -> set[tuple[str, str]]:
         built = plan.build_plan(unrestricted_target(missing_hook=without), "full", MODES)
         return {(case.kind, case.property) for case in built.cases}
 
-    everything = all_of(None)
+    everything = properties_planned_without(None)
     needed: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
     for hook in HOOKS:
-        for key in everything - all_of(hook):
+        for key in everything - properties_planned_without(hook):
             needed[key].append(hook)
     return {key: tuple(hooks) for key, hooks in needed.items()}
 

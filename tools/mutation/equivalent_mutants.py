@@ -22,7 +22,7 @@ from conformance.framework.compare import same_bits
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
 from conformance.oracle import relations
-from conformance.properties.overloads import errors, layouts, shapes, values
+from conformance.properties.overloads import errors, layouts, shapes, special_values
 from conformance.properties.overloads._call_forms import (
     CPU_FAILS_TOO,
     FUNCTION,
@@ -132,10 +132,10 @@ def equivalence_reason(mutant: Mutant, fate: str, calls: Mapping[tuple[str, str]
     base = base_name(mutant.point)
     if mutant.operator in VALUE_OPERATORS and relations.is_uninitialised(base.rstrip("_")):
         return "the values of the result are unspecified"
-    moves_values = values.moves_values(mutant.point) or fixes_signs_of_zeros(base.rstrip("_"))
+    moves_values = special_values.moves_values(mutant.point) or fixes_signs_of_zeros(base.rstrip("_"))
     if mutant.operator == "signed-zero-lost" and not moves_values:
         return "no document specifies the sign of a computed zero"
-    if mutant.operator == "subnormal-flushed" and not values.keeps_small_numbers(mutant.point):
+    if mutant.operator == "subnormal-flushed" and not special_values.keeps_small_numbers(mutant.point):
         return (
             "no document specifies subnormal results of functions other than arithmetic, exp, "
             "moves and choices"
@@ -443,7 +443,7 @@ def _rounding_changes_result(mutant: Mutant, reference: OverloadReference) -> bo
     tensor_index = index_of_tensor(reference, argument)
     if is_unchecked(reference.subject):
         return True  # other integers could be undefined
-    for wide_call in values.wide_integers(reference, tensor_index):
+    for wide_call in special_values.wide_integers(reference, tensor_index):
         exact_reference = reference_of_modified_call(reference, wide_call)
         rounded_reference = reference_of_modified_call(
             reference,
@@ -825,8 +825,8 @@ def _references_with_special_values(subject: Subject, dtype: str | None) -> Iter
     target = target_file.load("cpu").target("eager")
     for reference in _references(subject, dtype):
         yield reference
-        if values.applies(target, subject):
-            yield from values.with_special_values(target, reference)
+        if special_values.applies(target, subject):
+            yield from special_values.with_special_values(target, reference)
 
 
 def _any_element(predicate: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], bool]:

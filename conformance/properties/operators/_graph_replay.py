@@ -14,8 +14,8 @@ from conformance.framework.calls import attempt, one_line
 from conformance.framework.compare import fact
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
+from conformance.oracle.graph_replay_inputs import copy_values, replay_data_with_reference
 from conformance.oracle.reference import Reference
-from conformance.oracle.replay_data import copy_values, replay_data_with_reference
 from conformance.properties import mode_exclusions
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtype_under_test, pristine_info

@@ -10,7 +10,7 @@ import torch
 from conformance.framework.compare import on_host, same_nesting
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.oracle.replay_data import first_replay_sample
+from conformance.oracle.graph_replay_inputs import first_replay_sample
 from conformance.properties.operators import _compile_checks, _gradient_tolerance, _gradients, _graph_replay
 from conformance.properties.shared.dtypes import differentiable_dtypes, dtype_under_test
 from conformance.samples.operators import Sample

@@ -12,7 +12,7 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle.replay_data import copy_values, replay_data_with_reference
+from conformance.oracle.graph_replay_inputs import copy_values, replay_data_with_reference
 from conformance.properties.operators import _compile_checks, _graph_replay
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes, pristine_info

@@ -10,8 +10,8 @@ import torch
 from conformance.framework.compare import compare_exact, on_host
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
+from conformance.oracle.graph_replay_inputs import storage_as_bytes
 from conformance.oracle.reference import reference_for
-from conformance.oracle.replay_data import storage_as_bytes
 from conformance.properties.operators import _compile_checks, _graph_replay
 from conformance.properties.operators._transformed_samples import (
     DEFINED_BY_MEMORY,

@@ -121,7 +121,7 @@ def check_call(
 
     def attempt_form(on: Target, scratch: Recorder, overload: Overload) -> None:
         nonlocal refused
-        both_kernels = has_both_kernels(on, reference)
+        both_kernels = has_separate_autograd_kernel(on, reference)
         for inference in (False, True) if both_kernels else (False,):
             form_attempt = _Attempt(
                 on, scratch, reference, overload, form, argument_layout, written_layout, inference
@@ -183,7 +183,7 @@ def with_cpu_control(
     return True
 
 
-def has_both_kernels(target: Target, reference: OverloadReference) -> bool:
+def has_separate_autograd_kernel(target: Target, reference: OverloadReference) -> bool:
     """Return whether the target has a kernel for an overload and another one for its autograd key.
 
     The autograd kernel may compose other kernels, so only inference mode is certain to call the first one.

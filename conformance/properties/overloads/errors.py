@@ -18,7 +18,7 @@ from conformance.properties.overloads._call_forms import (
     IN_PLACE,
     OUT,
     forms_of,
-    has_both_kernels,
+    has_separate_autograd_kernel,
     with_out_arguments,
 )
 from conformance.properties.overloads._modified_calls import arguments_with_values, with_argument, with_tensor
@@ -78,7 +78,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             "the CPU accepts every call of the overload with another size or dimension"
         )
         # If the overload has an autograd kernel, only inference mode calls the other kernel.
-        both_kernels = has_both_kernels(target, reference)
+        both_kernels = has_separate_autograd_kernel(target, reference)
         modes = (contextlib.nullcontext, torch.inference_mode) if both_kernels else (contextlib.nullcontext,)
         for form in forms_of(target, reference):
             for sample, out_dtype in _wrong_calls(reference, form):

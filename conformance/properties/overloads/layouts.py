@@ -162,7 +162,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 )
             continue
         _check_every_layout(target, recorder, reference, coverage)
-        for values, discriminating_call in _discriminating_calls(reference):
+        for values, discriminating_call in _predicate_calls_with_both_results(reference):
             _check_every_layout(
                 target, recorder, discriminating_call, coverage_by_values.setdefault(values, LayoutCoverage())
             )
@@ -234,7 +234,9 @@ def _check_one_row_expanded(
                 coverage.add((form, "expanded", tensor_index), repeated)
 
 
-def _discriminating_calls(reference: OverloadReference) -> Iterator[tuple[str, OverloadReference]]:
+def _predicate_calls_with_both_results(
+    reference: OverloadReference,
+) -> Iterator[tuple[str, OverloadReference]]:
     """Yield references of predicates with discriminating values, and the values as text.
 
     For these values, the predicate returns both True and False. They include the numbers that the call

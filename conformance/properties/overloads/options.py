@@ -35,7 +35,7 @@ from conformance.properties.overloads._references import (
     is_unchecked,
     references,
 )
-from conformance.properties.overloads.values import with_special_values
+from conformance.properties.overloads.special_values import with_special_values
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample
 from conformance.subjects.overloads import TAKEN_FROM_OUT

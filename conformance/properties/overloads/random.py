@@ -23,7 +23,7 @@ from conformance.properties.overloads._call_forms import (
     IN_PLACE,
     OUT,
     forms_of,
-    has_both_kernels,
+    has_separate_autograd_kernel,
     with_out_arguments,
 )
 from conformance.properties.overloads._memory import check_no_memory_retained
@@ -94,7 +94,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder.allow_nothing_compared("no call of the overload draws numbers")
         for reference in _drawing_calls(target, subject, recorder):
             _check_draws(target, recorder, reference, FUNCTION)
-            if has_both_kernels(target, reference):
+            if has_separate_autograd_kernel(target, reference):
                 _check_draws(target, recorder, reference, FUNCTION, inference=True)
             overload: Overload = subject.info
             if target.capable("inplace") and (

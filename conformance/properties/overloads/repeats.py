@@ -21,7 +21,7 @@ from conformance.properties.overloads._call_forms import (
     OUT,
     cpu_accepts_form,
     forms_of,
-    has_both_kernels,
+    has_separate_autograd_kernel,
     new_out_tensors,
     with_out_arguments,
 )
@@ -86,7 +86,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     calls = list(references(target, subject, recorder, _CANDIDATES))
     recorder.allow_nothing_compared("no call of the overload can be repeated")
     _check_in_mode(target, recorder, calls, _unwrapped)
-    if calls and has_both_kernels(target, calls[0]):
+    if calls and has_separate_autograd_kernel(target, calls[0]):
         _check_in_mode(target, recorder, calls, _in_inference_mode)
 
 

@@ -16,7 +16,7 @@
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 #include "runtime/stream_gate.h"
-#include "runtime/telemetry.h"
+#include "runtime/event_listener.h"
 
 namespace py = pybind11;
 

@@ -12,7 +12,7 @@
 #include "runtime/capture_scope.h"
 #include "runtime/device.h"
 #include "runtime/log.h"
-#include "runtime/telemetry.h"
+#include "runtime/event_listener.h"
 
 namespace hpu_reference::dispatch {
 

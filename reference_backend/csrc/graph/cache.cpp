@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "runtime/log.h"
-#include "runtime/telemetry.h"
+#include "runtime/event_listener.h"
 
 namespace hpu_reference::graph {
 

@@ -19,7 +19,7 @@
 #include "runtime/host_access.h"
 #include "runtime/log.h"
 #include "runtime/queue.h"
-#include "runtime/telemetry.h"
+#include "runtime/event_listener.h"
 #include "runtime/vector_clock.h"
 
 namespace hpu_reference::memory {

@@ -137,11 +137,13 @@ def _parser() -> argparse.ArgumentParser:
         "-i", "--id", metavar="ID", help="only this module: its index, bus id, serial or UUID"
     )
     parser.add_argument("-d", "--display", metavar="SECTIONS", help=f"sections of -q: {','.join(SECTIONS)}")
-    parser.add_argument("-l", "--loop", nargs="?", type=_seconds, const=5.0, metavar="SECONDS", help="repeat")
+    parser.add_argument(
+        "-l", "--loop", nargs="?", type=_positive_seconds, const=5.0, metavar="SECONDS", help="repeat"
+    )
     return parser
 
 
-def _seconds(text: str) -> float:
+def _positive_seconds(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:

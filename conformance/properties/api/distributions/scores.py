@@ -23,7 +23,7 @@ def _log_beta(a: float, b: float) -> float:
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
-def _log_normal_density(x: float, m: float, s: float) -> float:
+def _normal_log_density(x: float, m: float, s: float) -> float:
     return -(((x - m) / s) ** 2) / 2 - math.log(s) - math.log(2 * math.pi) / 2
 
 
@@ -124,7 +124,7 @@ SCALAR_DISTRIBUTIONS: dict[str, tuple[Any, dict[str, list[float]], list[float], 
         D.HalfNormal,
         {"scale": [1.0, 0.5, 3.0]},
         [0.3, 1.0, 2.0],
-        lambda x, s: _log_normal_density(x, 0, s) + math.log(2),
+        lambda x, s: _normal_log_density(x, 0, s) + math.log(2),
     ),
     "InverseGamma": (
         D.InverseGamma,
@@ -148,7 +148,7 @@ SCALAR_DISTRIBUTIONS: dict[str, tuple[Any, dict[str, list[float]], list[float], 
         D.LogNormal,
         {"loc": [0.0, 1.0, -0.5], "scale": [1.0, 0.5, 0.75]},
         [0.3, 2.0, 1.5],
-        lambda x, m, s: _log_normal_density(math.log(x), m, s) - math.log(x),
+        lambda x, m, s: _normal_log_density(math.log(x), m, s) - math.log(x),
     ),
     "NegativeBinomial": (
         D.NegativeBinomial,
@@ -160,7 +160,7 @@ SCALAR_DISTRIBUTIONS: dict[str, tuple[Any, dict[str, list[float]], list[float], 
         D.Normal,
         {"loc": [0.0, 1.0, -2.0], "scale": [1.0, 0.5, 3.0]},
         [0.3, 2.0, -4.0],
-        _log_normal_density,
+        _normal_log_density,
     ),
     "Pareto": (
         D.Pareto,

@@ -43,14 +43,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """
     effective_replays = 0
     for program in select_programs(subject, recorder, PROGRAM_LIMIT):
-        effective_replays += _check_replays(target, recorder, program)
+        effective_replays += _check_replays_and_report_conclusive(target, recorder, program)
     if not effective_replays:
         recorder.vacuous(
             "no replay was shown to compute: no register differs from its value before the replay"
         )
 
 
-def _check_replays(target: Target, recorder: Recorder, program: Program) -> bool:
+def _check_replays_and_report_conclusive(target: Target, recorder: Recorder, program: Program) -> bool:
     """Capture a program and replay it twice on new data. Return whether the comparison proves that the
     replays computed.
     """

@@ -9,7 +9,7 @@ import torch
 
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Placement, ResultId
-from conformance.properties.operators import placement
+from conformance.properties.operators import kernel_placement
 from conformance.properties.shared import kernel_origin
 from conformance.subjects.torch_databases import find
 from conformance.target.file import load
@@ -42,7 +42,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 def placement_of(name: str) -> str:
     subject = find("operator", name)
     recorder = Recorder(ResultId.parse(f"placement/{name}@float32"), seed=0)
-    placement.check(load("cpu").target("eager"), subject, recorder)
+    kernel_placement.check(load("cpu").target("eager"), subject, recorder)
     observed_placement = recorder.result().placement
     assert observed_placement is not None
     return observed_placement.value
@@ -73,7 +73,7 @@ def test_a_composite_kernel_is_what_it_calls(without: Callable[..., None]) -> No
 
 
 def test_numbers_reach_kernels_as_tensors() -> None:
-    calls = placement.DispatchedCalls("cpu", "CPU")
+    calls = kernel_placement.DispatchedCalls("cpu", "CPU")
     with calls:
         torch.remainder(torch.ones(2), 3)
         torch.mul(torch.ones(2), 2.5)

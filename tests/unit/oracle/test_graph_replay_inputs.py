@@ -6,8 +6,8 @@ import torch
 
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
+from conformance.oracle.graph_replay_inputs import replay_data_with_reference, replay_samples
 from conformance.oracle.reference import Reference, reference_for
-from conformance.oracle.replay_data import replay_data_with_reference, replay_samples
 from conformance.properties.operators._graph_replay import Replays
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.samples.operators import Sample, samples_of

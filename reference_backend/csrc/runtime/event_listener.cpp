@@ -1,4 +1,4 @@
-#include "runtime/telemetry.h"
+#include "runtime/event_listener.h"
 
 #include <memory>
 #include <mutex>

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return seconds as text, such as ``42 s``, ``3 min 05 s`` or ``2 h 10 min``."""
     whole = round(seconds)
     if whole < 60:

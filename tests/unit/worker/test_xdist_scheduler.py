@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from conformance.worker.scheduler import SubjectScheduling
+from conformance.worker.xdist_scheduler import SubjectScheduling
 
 
 @dataclasses.dataclass(eq=False)

@@ -237,7 +237,7 @@ def _uniform_calls(reference: OverloadReference, tensor: torch.Tensor) -> Iterat
         changed = reference_of_modified_call(
             reference, with_tensor(reference.sample, 0, torch.full_like(tensor, value))
         )
-        if changed is not None and (math.isfinite(value) or _can_hold_special_values(changed)):
+        if changed is not None and (math.isfinite(value) or _results_can_hold_special_values(changed)):
             yield changed
 
 
@@ -318,7 +318,7 @@ def _with_special_floats(
         for first in range(0, len(values), max(1, tensor.numel())):
             new = with_elements_replaced(tensor, range(tensor.numel()), values[first:])
             changed = reference_of_modified_call(reference, with_tensor(reference.sample, tensor_index, new))
-            if changed is not None and _can_hold_special_values(changed):
+            if changed is not None and _results_can_hold_special_values(changed):
                 yield changed
     elif not _FACTORISATIONS.search(reference.subject.name):
         for value in (float("nan"), float("inf"), float("-inf")):
@@ -327,7 +327,7 @@ def _with_special_floats(
             changed = reference_of_modified_call(
                 reference, with_tensor(reference.sample, tensor_index, new), agreement
             )
-            if changed is not None and _can_hold_special_values(changed):
+            if changed is not None and _results_can_hold_special_values(changed):
                 yield changed
 
 
@@ -345,7 +345,7 @@ def _if_accepted(changed: OverloadReference | None) -> Iterator[OverloadReferenc
         yield changed
 
 
-def _can_hold_special_values(changed: OverloadReference) -> bool:
+def _results_can_hold_special_values(changed: OverloadReference) -> bool:
     """Return whether all results are floating, complex or bool.
 
     The conversion of special values to an integer is undefined (torch.Tensor.to).
