@@ -20,7 +20,7 @@ import pytest
 from tests.support import ROOT
 from tests.support.cli_process import Run, bare_target, conformance, environment
 
-SEVERAL_MACHINES = ROOT / "docs" / "several-machines"
+EXAMPLES = ROOT / "docs" / "several-machines"
 #: Shard 1 of 4 has one subject, shard 2 has two, and shards 3 and 4 have none. The last subject kills the run
 #: once.
 SHAMS = "good,fail,kills"
@@ -64,11 +64,11 @@ class Lab:
 
     def task(self, number: int) -> Run:
         """Run a task of the Slurm array."""
-        command = ["bash", str(SEVERAL_MACHINES / "slurm-array.sh"), str(SHARDS), str(self.results), *self.options]
+        command = ["bash", str(EXAMPLES / "slurm-array.sh"), str(SHARDS), str(self.results), *self.options]
         return self.call(command, SLURM_ARRAY_TASK_ID=str(number), SLURM_CPUS_PER_TASK="1")
 
     def slurm_merge(self) -> Run:
-        return self.call(["bash", str(SEVERAL_MACHINES / "slurm-merge.sh"), str(self.results)])
+        return self.call(["bash", str(EXAMPLES / "slurm-merge.sh"), str(self.results)])
 
     def pod(self, job: dict[str, Any], *arguments: str, **variables: str) -> Run:
         """Run the container of a Job, with its own variables except the folder."""
@@ -88,7 +88,7 @@ class Lab:
 def manifest(name: str) -> dict[str, Any]:
     """Return a file of ``docs/several-machines``, parsed."""
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed.")
-    document: dict[str, Any] = yaml.safe_load((SEVERAL_MACHINES / name).read_text())
+    document: dict[str, Any] = yaml.safe_load((EXAMPLES / name).read_text())
     return document
 
 
@@ -139,7 +139,7 @@ def test_a_slurm_array_gives_the_results_of_one_run(tmp_path: Path, whole: dict[
     lost = lab.slurm_merge()
     assert (lost.code, "shard 4/4 is missing" in lost.out) == (3, True)
 
-    refused = lab.call(["bash", str(SEVERAL_MACHINES / "slurm-array.sh"), "8", str(lab.results), *lab.options],
+    refused = lab.call(["bash", str(EXAMPLES / "slurm-array.sh"), "8", str(lab.results), *lab.options],
                        SLURM_ARRAY_TASK_ID="1")  # fmt: skip
     assert (refused.code, "--shard is 1/8, but the run in" in refused.err) == (2, True)
 

@@ -220,7 +220,9 @@ def test_a_log_that_cannot_be_written_costs_one_message(
     assert done.returncode == 0
     assert done.stdout == "64.0\n"
     (message,) = done.stderr.splitlines()
-    assert re.fullmatch(r"hpu: the log cannot be written to \S+ \(.+\); the program continues without it: .+", message)
+    assert re.fullmatch(
+        r"hpu: the log cannot be written to \S+ \(.+\); the program continues without it: .+", message
+    )
 
 
 def test_a_closed_console_costs_one_message(python, tmp_path):
